@@ -1,0 +1,149 @@
+"""The one extension point of evaluation: in which numbers a program or a network is computed.
+
+Programs and networks are evaluated by the same code in floating point (numpy, torch, jax, anything
+with the array API), in exact rationals, in a finite field, and in fields of degrees. What differs is
+small enough for one Protocol: how exact constants enter, and how a pointwise function acts. Sums,
+products and transposes are the array's own `+`, `-`, `*`, `@`, `.mT` and slicing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Any, Protocol
+
+import numpy as np
+
+from weft.constants import Array, Constant, Shift, fractions
+
+Placed = tuple[int, int, Fraction, Constant]
+
+
+class Arithmetic(Protocol):
+    """Numbers that a program or a network can be computed in."""
+
+    def number(self, value: Fraction) -> Any:
+        """An exact coefficient, as something an array can be multiplied by."""
+
+    def zeros(self, shape: Sequence[int]) -> Array:
+        """An array of zeros."""
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Array:
+        """Exact entries (float64 or Fractions) as an array of this arithmetic."""
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        """Arrays side by side (axis -1) or on top of each other (axis -2), batch axes broadcast."""
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        """A pointwise function of the language, entry by entry."""
+
+    def root(self, x: Array) -> Array:
+        """The square root that an input form asks for."""
+
+
+def matrix(arithmetic: Arithmetic, constant: Constant) -> Array:
+    """A constant written out as an array."""
+    return arithmetic.array(constant.entries())
+
+
+def assemble(arithmetic: Arithmetic, rows: int, cols: int, pieces: Iterable[Placed]) -> Array:
+    """The rows x cols matrix that is the sum of coefficient x constant placed at (row, col)."""
+    pieces = list(pieces)
+    wide = all(c.denominator & (c.denominator - 1) == 0 for _, _, c, _ in pieces)
+    wide = wide and all(m.entries().dtype != object for _, _, _, m in pieces)
+    exactly = isinstance(arithmetic, Floats) or (wide and len(pieces) <= 1)
+    out: np.ndarray[Any, Any] = np.zeros((rows, cols))
+    if not exactly:
+        out = fractions(out)
+    for row, col, coefficient, constant in pieces:
+        where = (slice(row, row + constant.rows), slice(col, col + constant.cols))
+        entries = constant.entries()
+        if exactly:
+            out[where] += float(coefficient) * entries.astype(np.float64)
+        else:
+            out[where] += coefficient * fractions(entries)
+    return arithmetic.array(out)
+
+
+class Floats:
+    """Floating point through the array API: numpy, torch, jax, cupy, array-api-strict."""
+
+    def __init__(self, xp: Any = None, dtype: Any = None, device: Any = None) -> None:
+        if xp is None:
+            import array_api_compat.numpy as xp
+        self.xp, self.dtype, self.device = xp, dtype or xp.float64, device
+        self._kept: dict[Constant, Array] = {}
+
+    @classmethod
+    def like(cls, x: Array) -> Floats:
+        """The arithmetic that an array lives in: its library, dtype and device."""
+        from array_api_compat import array_namespace, device
+
+        return cls(array_namespace(x), x.dtype, device(x))
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def zeros(self, shape: Sequence[int]) -> Array:
+        return self.xp.zeros(tuple(shape), dtype=self.dtype, device=self.device)
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Array:
+        plain = entries.astype(np.float64)
+        return self.xp.asarray(plain.tolist() if self._strict() else plain,
+                               dtype=self.dtype, device=self.device)  # fmt: skip
+
+    def _strict(self) -> bool:
+        return self.xp.__name__.startswith("array_api_strict")
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        return self.xp.concat(_batched(self.xp.broadcast_to, arrays), axis=axis)
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        return function.floats(self.xp, x)
+
+    def root(self, x: Array) -> Array:
+        return self.xp.sqrt(x)
+
+
+class Rationals:
+    """Exact rational numbers: numpy object arrays of Fractions. Slow, and never wrong."""
+
+    def number(self, value: Fraction) -> Fraction:
+        return value
+
+    def zeros(self, shape: Sequence[int]) -> Array:
+        return fractions(np.zeros(tuple(shape)))
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Array:
+        return fractions(entries)
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        return np.concatenate(_batched(np.broadcast_to, arrays), axis=axis)
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        return function.rationals(x)
+
+    def root(self, x: Array) -> Array:
+        def root(q: Fraction) -> Fraction:
+            import math
+
+            top, bottom = math.isqrt(q.numerator), math.isqrt(q.denominator)
+            if Fraction(top, bottom) ** 2 != q:
+                raise ValueError(f"{q} has no rational square root")
+            return Fraction(top, bottom)
+
+        return np.vectorize(root, otypes=[object])(x)
+
+
+def _batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
+    """The arrays with their leading (batch) axes broadcast against each other."""
+    lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in arrays))
+    return [
+        a if tuple(a.shape[:-2]) == lead else broadcast_to(a, (*lead, *a.shape[-2:]))
+        for a in arrays
+    ]
+
+
+def is_zero(constant: Constant) -> bool:
+    """Whether a constant is known to be the zero matrix."""
+    return isinstance(constant, Shift) and constant.size == 0

@@ -1,0 +1,302 @@
+"""Networks as plain immutable data: heads, layers, modules, and a layout to read them by.
+
+Nothing here computes. A network says what is multiplied with what; `weft.run` executes it (the dense
+executor is the definition), `weft.verify` checks it, `weft.files` stores it. Shapes are checked when
+a network is built, equal networks are equal, and `fingerprint` is the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from weft.arithmetic import Floats
+from weft.constants import Array
+from weft.errors import BlockError, InputError, ShapeError
+from weft.layout import Layout
+from weft.layout import describe as describe_layout
+from weft.projection import AnyProjection
+from weft.prompt import Fill, Input, Output, Place, fill_prompt, lift, lower
+
+if TYPE_CHECKING:
+    from weft.compiler.origin import Origin
+    from weft.run.dense import Trace
+    from weft.verify.certificate import Certificate
+
+
+@dataclass(frozen=True)
+class Head:
+    """`Q Kᵀ V` of three projections: the paper's (H W3 + B3)(H W1 + B1)ᵀ(H W2 + B2)."""
+
+    query: AnyProjection
+    key: AnyProjection
+    value: AnyProjection
+
+    @property
+    def projections(self) -> tuple[AnyProjection, AnyProjection, AnyProjection]:
+        return self.query, self.key, self.value
+
+    def check(self, layout: Layout, what: str) -> None:
+        for name, projection in zip(("query", "key", "value"), self.projections, strict=True):
+            projection.check(layout, f"{what}, {name}")
+
+    def describe(self) -> dict[str, Any]:
+        return {"query": self.query.describe(), "key": self.key.describe(),
+                "value": self.value.describe()}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """A sum of heads; with `skip`, `H + sum`."""
+
+    heads: tuple[Head, ...]
+    skip: bool = True
+
+    def check(self, layout: Layout, what: str) -> None:
+        for k, head in enumerate(self.heads):
+            head.check(layout, f"{what}, head {k}")
+
+    def describe(self) -> dict[str, Any]:
+        return {"attention": [head.describe() for head in self.heads], "skip": self.skip}
+
+
+@dataclass(frozen=True, eq=False)
+class PointwiseLayer:
+    """The paper's network component, `Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C_k`; with `skip`, `H + ...`.
+
+    The arrays have the shape (units, tokens, width); σ is ReLU or the identity.
+    """
+
+    V: Array
+    W: Array
+    B: Array
+    C: Array
+    activation: str = "relu"
+    skip: bool = False
+    digest: str = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.activation not in ("relu", "identity"):
+            raise InputError(f"activation {self.activation!r} is not 'relu' or 'identity'")
+        digest = hashlib.sha256(f"{self.activation}{self.skip}".encode())
+        shape = np.shape(self.V)
+        for name in "VWBC":
+            array = np.array(getattr(self, name), copy=True)
+            array = array if array.dtype == object else array.astype(np.float64)
+            if array.ndim != 3 or array.shape != shape:
+                raise ShapeError(
+                    f"pointwise layer: {name} has shape {array.shape}, expected (units, tokens, "
+                    f"width) like V, which is {shape}"
+                )
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+            digest.update(str(shape).encode() + array.tobytes())
+        object.__setattr__(self, "digest", digest.hexdigest())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PointwiseLayer) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def check(self, layout: Layout, what: str) -> None:
+        if self.V.shape[1:] != (layout.tokens, layout.width):
+            raise ShapeError(
+                f"{what}: its arrays are for prompts of {self.V.shape[1:]}, "
+                f"this prompt is {layout.tokens} x {layout.width}"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        return {"pointwise": self.digest, "activation": self.activation, "skip": self.skip}
+
+
+@dataclass(frozen=True)
+class Module:
+    """Layers in sequence, optionally with one skip around them, repeated with tied weights.
+
+    `carries` names what a repeated module updates: for each value that the loop carries, the places
+    where it stands. Verification uses it to check one step instead of all of them.
+    """
+
+    body: tuple[AttentionLayer | PointwiseLayer | Module, ...]
+    repeat: int = 1
+    skip: bool = False
+    carries: tuple[tuple[Place, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.repeat, int) or isinstance(self.repeat, bool) or self.repeat < 0:
+            raise InputError(f"repeat must be a non-negative int, got {self.repeat!r}")
+
+    def check(self, layout: Layout, what: str) -> None:
+        for i, part in enumerate(self.body):
+            part.check(layout, f"{what}.{i}")
+        for places in self.carries:
+            for place in places:
+                place.check(layout, f"{what}, carried value")
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "module": [part.describe() for part in self.body],
+            "repeat": self.repeat,
+            "skip": self.skip,
+            "carries": [[place.describe() for place in places] for places in self.carries],
+        }
+
+
+Part = AttentionLayer | PointwiseLayer | Module
+
+
+def layers_of(part: Part) -> Iterator[AttentionLayer | PointwiseLayer]:
+    """The layers of a part as stored: those of a repeated module once."""
+    if isinstance(part, Module):
+        for inner in part.body:
+            yield from layers_of(inner)
+    else:
+        yield part
+
+
+def executed(part: Part) -> int:
+    """How many attention layers run when a part runs."""
+    if isinstance(part, Module):
+        return part.repeat * sum(executed(inner) for inner in part.body)
+    return int(isinstance(part, AttentionLayer))
+
+
+@dataclass(frozen=True)
+class Network:
+    """A layout, modules, how inputs fill the prompt and where the answers are read."""
+
+    layout: Layout
+    modules: tuple[Module, ...]
+    inputs: tuple[Input, ...] = ()
+    fills: tuple[Fill, ...] = ()
+    outputs: tuple[Output, ...] = ()
+    origin: Origin | None = field(default=None, compare=False, repr=False)
+    certificate: Certificate | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for i, module in enumerate(self.modules):
+            module.check(self.layout, f"module {i}")
+        names = [spec.name for spec in self.inputs]
+        for fill in self.fills:
+            fill.place.check(self.layout, "fill")
+            used = [name for name, _ in fill.scale] + ([fill.source] if fill.source else [])
+            for name in used:
+                if name not in names:
+                    raise BlockError(f"block {fill.place.block!r} is filled from {name!r}, which is "
+                                     f"not an input ({', '.join(names)})")  # fmt: skip
+        for output in self.outputs:
+            output.place.check(self.layout, f"output {output.name!r}")
+
+    # -- sizes ------------------------------------------------------------------------------------
+    @property
+    def tokens(self) -> int:
+        return self.layout.tokens
+
+    @property
+    def width(self) -> int:
+        return self.layout.width
+
+    @cached_property
+    def depth(self) -> int:
+        """Attention layers executed."""
+        return sum(executed(module) for module in self.modules)
+
+    @cached_property
+    def heads(self) -> int:
+        """Heads stored; those of a tied module count once."""
+        return sum(len(layer.heads) for layer in self.layers if isinstance(layer, AttentionLayer))
+
+    @property
+    def layers(self) -> tuple[AttentionLayer | PointwiseLayer, ...]:
+        """The layers as stored, those of a tied module once."""
+        return tuple(layer for module in self.modules for layer in layers_of(module))
+
+    @cached_property
+    def stored_numbers(self) -> int:
+        """How many numbers it takes to write the weights down."""
+        total = 0
+        for layer in self.layers:
+            if isinstance(layer, AttentionLayer):
+                parts = [p for head in layer.heads for p in head.projections]
+                total += sum(p.stored_numbers() for p in parts)
+            else:
+                total += 4 * int(layer.V.size)
+        return total
+
+    @property
+    def target(self) -> str:
+        """'lsa' if no head has a bias, otherwise 'elsa'."""
+        biased = any(
+            projection.has_bias
+            for layer in self.layers
+            if isinstance(layer, AttentionLayer)
+            for head in layer.heads
+            for projection in head.projections
+        )
+        return "elsa" if biased else "lsa"
+
+    # -- running ----------------------------------------------------------------------------------
+    def prompt(self, **inputs: Any) -> Array:
+        """The prompt H that holds these inputs."""
+        lifted, arithmetic = lift(self.inputs, inputs)
+        return fill_prompt(self.layout, self.fills, lifted, arithmetic)
+
+    def forward(self, H: Array) -> Array:
+        """The state after the last module."""
+        from weft.run import forward
+
+        return forward(self, H)
+
+    def readout(self, H: Array) -> Any:
+        """The answers that stand in a state: one value, or a dict of named ones."""
+        self.layout.check(H)
+        found = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
+        return found[""] if list(found) == [""] else found
+
+    def __call__(self, **inputs: Any) -> Any:
+        """The program's answer, computed by attention alone."""
+        from weft.run import call
+
+        return call(self, inputs)
+
+    def trace(self, **inputs: Any) -> Trace:
+        """Every state and every head's query, key, value and output, by name."""
+        from weft.run.dense import trace
+
+        lifted, arithmetic = lift(self.inputs, inputs)
+        H = fill_prompt(self.layout, self.fills, lifted, arithmetic)
+        return trace(self, H, Floats.like(H))
+
+    # -- identity ---------------------------------------------------------------------------------
+    def describe(self) -> dict[str, Any]:
+        """A JSON-able description of all that makes this network what it is."""
+        return {
+            "layout": describe_layout(self.layout),
+            "modules": [module.describe() for module in self.modules],
+            "inputs": [spec.describe() for spec in self.inputs],
+            "fills": [fill.describe() for fill in self.fills],
+            "outputs": [output.describe() for output in self.outputs],
+        }
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A content hash, the same for equal networks in every process."""
+        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __hash__(self) -> int:
+        return int(self.fingerprint[:15], 16)
+
+    def __repr__(self) -> str:
+        return (
+            f"Network({self.target}: {self.depth} attention layers, {self.heads} heads, "
+            f"{self.tokens} tokens x {self.width} columns)"
+        )
+

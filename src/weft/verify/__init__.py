@@ -1,0 +1,1 @@
+"""Is the network equal to its program? Exact evaluation in a finite field says."""
