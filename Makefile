@@ -1,0 +1,91 @@
+# Everything sets itself up: `make demo` and `make test` need python3, pip and make, nothing else.
+# A stamp in .venv remembers each installation; it is redone only when pyproject.toml or
+# constraints.txt changes.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+PIP := $(PY) -m pip --disable-pip-version-check
+# Doubly quiet: errors are still shown.
+INSTALL := $(PIP) install -qq --constraint constraints.txt
+ARGS ?=
+
+# One thread per process: test workers already use the cores, and timings stay comparable.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sort \
+	  | awk -F ':.*## ' '{printf "  make %-14s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: $(VENV)/.core ## run the main example (installs the core only, no torch)
+	@$(VENV)/bin/weft demo $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev ## run the whole test suite; ARGS="-k name" narrows it
+	$(ONE_THREAD) $(PY) -m pytest -n 2 -m "not browser" $(ARGS)
+
+.PHONY: test-browser
+test-browser: $(VENV)/.browser ## run the tests that need a real Chromium
+	scripts/system-packages chromium
+	$(ONE_THREAD) $(PY) -m pytest -m browser $(ARGS)
+
+.PHONY: check
+check: $(VENV)/.dev ## lint, formatting, types, repository review
+	$(PY) -m ruff check .
+	$(PY) -m ruff format --check .
+	$(PY) -m mypy
+	$(PY) -m repo_review .
+
+.PHONY: format
+format: $(VENV)/.dev ## rewrite the code in the project's format
+	$(PY) -m ruff check --fix-only .
+	$(PY) -m ruff format .
+
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## compile and verify 10,000 random programs
+	$(ONE_THREAD) $(PY) -m tests.fuzz --count 10000 $(ARGS)
+
+.PHONY: bench
+bench: $(VENV)/.dev ## measure weft beside hand-written code
+	$(ONE_THREAD) $(PY) -m benchmarks $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.docs ## build the documentation into docs/_build/html
+	$(PY) -m sphinx --fail-on-warning --keep-going docs docs/_build/html $(ARGS)
+
+.PHONY: clean
+clean: ## remove the environment and everything built
+	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache
+
+# Dependency groups need pip 25.1 or newer, so the environment's own pip is brought up first.
+$(VENV)/.pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	  "weft needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
+	@echo "Creating $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install -qq --upgrade "pip>=25.1"
+	@touch $@
+
+$(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
+	@echo "Installing weft"
+	@$(INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.pip pyproject.toml constraints.txt
+	@echo "Installing weft, every extra and the development tools (minutes, the first time only)"
+	@$(INSTALL) --editable ".[all]" --group dev
+	@touch $(VENV)/.core $@
+
+$(VENV)/.browser: $(VENV)/.dev
+	@echo "Installing the browser driver"
+	@$(INSTALL) --group browser
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.dev
+	@echo "Installing the documentation tools"
+	@$(INSTALL) --group docs
+	@touch $@
