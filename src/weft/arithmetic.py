@@ -1,9 +1,9 @@
 """The one extension point of evaluation: in which numbers a program or a network is computed.
 
 Programs and networks are evaluated by the same code in floating point (numpy, torch, jax, anything
-with the array API), in exact rationals, in a finite field, and in fields of degrees. What differs is
-small enough for one Protocol: how exact constants enter, and how a pointwise function acts. Sums,
-products and transposes are the array's own `+`, `-`, `*`, `@`, `.mT` and slicing.
+with the array API), in exact rationals, in a finite field, and in fields of degrees. What differs
+is small enough for one Protocol: how exact constants enter, and how a pointwise function acts.
+Sums, products and transposes are the array's own `+`, `-`, `*`, `@`, `.mT` and slicing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from weft.constants import Array, Constant, Shift, fractions
+from weft.constants import Array, Constant, Ones, Shift, fractions
+from weft.errors import DTypeError
 
 Placed = tuple[int, int, Fraction, Constant]
 
@@ -49,20 +50,28 @@ def matrix(arithmetic: Arithmetic, constant: Constant) -> Array:
 def assemble(arithmetic: Arithmetic, rows: int, cols: int, pieces: Iterable[Placed]) -> Array:
     """The rows x cols matrix that is the sum of coefficient x constant placed at (row, col)."""
     pieces = list(pieces)
-    wide = all(c.denominator & (c.denominator - 1) == 0 for _, _, c, _ in pieces)
-    wide = wide and all(m.entries().dtype != object for _, _, _, m in pieces)
-    exactly = isinstance(arithmetic, Floats) or (wide and len(pieces) <= 1)
+    plain = len(pieces) <= 1 and all(_exact_in_floats(c, m) for _, _, c, m in pieces)
+    in_floats = isinstance(arithmetic, Floats) or plain
     out: np.ndarray[Any, Any] = np.zeros((rows, cols))
-    if not exactly:
+    if not in_floats:
         out = fractions(out)
     for row, col, coefficient, constant in pieces:
         where = (slice(row, row + constant.rows), slice(col, col + constant.cols))
         entries = constant.entries()
-        if exactly:
+        if in_floats:
             out[where] += float(coefficient) * entries.astype(np.float64)
         else:
             out[where] += coefficient * fractions(entries)
     return arithmetic.array(out)
+
+
+def _exact_in_floats(coefficient: Fraction, constant: Constant) -> bool:
+    """Whether coefficient x constant is the same in float64 as in exact numbers."""
+    if abs(coefficient) == 1:
+        return bool(constant.entries().dtype != object)
+    top, bottom = abs(coefficient.numerator), coefficient.denominator
+    short = top < 2**53 and bottom & (bottom - 1) == 0 and bottom < 2**1000
+    return short and isinstance(constant, (Shift, Ones))
 
 
 class Floats:
@@ -76,10 +85,19 @@ class Floats:
 
     @classmethod
     def like(cls, x: Array) -> Floats:
-        """The arithmetic that an array lives in: its library, dtype and device."""
-        from array_api_compat import array_namespace, device
+        """The arithmetic that an array lives in: its library, dtype and device.
 
-        return cls(array_namespace(x), x.dtype, device(x))
+        Integers are computed in floats: rounding a weight of 1/2 to an integer would lose it.
+        """
+        from array_api_compat import array_namespace, device, is_array_api_obj
+
+        if not is_array_api_obj(x):
+            raise DTypeError(f"expected an array, got {type(x).__name__}")
+        xp = array_namespace(x)
+        if x.dtype == object or not xp.isdtype(x.dtype, ("real floating", "integral")):
+            raise DTypeError(f"expected an array of real numbers, got dtype {x.dtype}")
+        dtype = x.dtype if xp.isdtype(x.dtype, "real floating") else xp.asarray(0.0).dtype
+        return cls(xp, dtype, device(x))
 
     def number(self, value: Fraction) -> float:
         return float(value)
@@ -93,7 +111,7 @@ class Floats:
                                dtype=self.dtype, device=self.device)  # fmt: skip
 
     def _strict(self) -> bool:
-        return self.xp.__name__.startswith("array_api_strict")
+        return bool(self.xp.__name__.startswith("array_api_strict"))
 
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
         return self.xp.concat(_batched(self.xp.broadcast_to, arrays), axis=axis)

@@ -2,8 +2,9 @@
 
 The weights of a compiled network are almost all zeros and identities. `Shift` (a piece of an
 identity), `Ones` and `Dense` describe a constant without writing it out, so that compiling and
-storing a network costs the same at d = 10 and at d = 1000. Every constant is exact: a product of two
-dense constants is a matrix of rationals, never a rounded one, because verification compares exactly.
+storing a network costs the same at d = 10 and at d = 1000. Every constant is exact: a product of
+two dense constants is a matrix of rationals, never a rounded one, because verification compares
+exactly.
 """
 
 from __future__ import annotations
@@ -29,9 +30,35 @@ def exact(number: Any) -> Fraction:
         raise DTypeError(f"expected a real number, got {type(number).__name__} {number!r}")
     if isinstance(number, (complex, np.complexfloating)):
         raise DTypeError(f"expected a real number, got the complex number {number!r}")
-    if not np.isfinite(number):
+    if isinstance(number, (float, np.floating)) and not np.isfinite(number):
         raise InputError(f"expected a finite number, got {number!r}")
     return Fraction(number.item() if isinstance(number, np.number) else number)
+
+
+def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
+    """A read-only copy of real numbers, exactly: float64 where that is exact, else Fractions."""
+    array = np.asarray(array)
+    if array.dtype == object:
+        out = fractions(array)
+    elif array.dtype.kind not in "fiub":
+        raise DTypeError(f"{what} must hold real numbers, got dtype {array.dtype}")
+    elif not np.isfinite(array).all():
+        raise InputError(f"{what} must be finite, got NaN or infinity")
+    else:
+        out = array.astype(np.float64)
+        if array.dtype.kind in "iu" and out.size and np.abs(out).max() > 2.0**53:
+            out = fractions(array.astype(object))
+    out.setflags(write=False)
+    return out
+
+
+def content(array: np.ndarray[Any, Any]) -> bytes:
+    """What an array from `real_array` holds, as bytes that are the same in every process."""
+    if array.dtype == object:
+        data = ",".join(map(str, array.ravel())).encode()
+    else:
+        data = np.ascontiguousarray(array + 0.0).tobytes()
+    return repr(array.shape).encode() + data
 
 
 class Constant:
@@ -131,25 +158,12 @@ class Dense(Constant):
     """Any other constant: float64 entries (each an exact dyadic rational) or Fractions."""
 
     def __init__(self, array: Any) -> None:
-        array = np.asarray(array)
-        if array.ndim != 2:
-            raise ShapeError(f"a constant must be a matrix, got an array of shape {array.shape}")
-        if array.dtype != object:
-            if not (np.issubdtype(array.dtype, np.number) or array.dtype == bool):
-                raise DTypeError(f"a constant must hold real numbers, got dtype {array.dtype}")
-            if np.issubdtype(array.dtype, np.complexfloating):
-                raise DTypeError(f"a constant must be real, got dtype {array.dtype}")
-            if not np.isfinite(array).all():
-                raise InputError("a constant must be finite, got NaN or infinity")
-            wide = array.astype(np.float64)
-            if array.dtype.kind in "iu" and not np.array_equal(wide.astype(array.dtype), array):
-                wide = np.vectorize(Fraction, otypes=[object])(array.astype(object))
-            array = wide
-        else:
-            array = np.vectorize(exact, otypes=[object])(array) if array.size else array
-        array.setflags(write=False)
-        self.array = array
-        self.rows, self.cols = array.shape
+        self.array = real_array("a constant", array)
+        if self.array.ndim != 2:
+            raise ShapeError(
+                f"a constant must be a matrix, got an array of shape {self.array.shape}"
+            )
+        self.rows, self.cols = self.array.shape
 
     @property
     def T(self) -> Dense:
@@ -160,11 +174,7 @@ class Dense(Constant):
 
     @cached_property
     def digest(self) -> str:
-        if self.array.dtype == object:
-            data = ",".join(map(str, self.array.ravel())).encode()
-        else:
-            data = np.ascontiguousarray(self.array + 0.0).tobytes()
-        return hashlib.sha256(repr(self.shape).encode() + data).hexdigest()
+        return hashlib.sha256(content(self.array)).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dense) and self.digest == other.digest

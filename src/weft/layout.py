@@ -1,9 +1,9 @@
 """Blocks and layouts: every column of the prompt has an owner with a name.
 
 A prompt `H` has `tokens` rows and `width` columns. A block starts at row 0 and owns a range of
-columns; below its own rows the prompt holds zeros. That one rule is what lets a head multiply blocks
-of different heights without masks. A layout is the ordered blocks; it packs named arrays into `H`
-and reads them back, with any leading batch axes.
+columns; below its own rows the prompt holds zeros. That one rule is what lets a head multiply
+blocks of different heights without masks. A layout is the ordered blocks; it packs named arrays
+into `H` and reads them back, with any leading batch axes.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from weft.arithmetic import Arithmetic, Floats
 from weft.constants import Array
-from weft.errors import BlockError, ShapeError
+from weft.errors import BlockError, DTypeError, ShapeError
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,8 @@ class Layout:
     def __post_init__(self) -> None:
         if not self.blocks:
             raise BlockError("a layout needs at least one block")
+        if not isinstance(self.tokens, int) or isinstance(self.tokens, bool):
+            raise ShapeError(f"tokens must be an int, got {self.tokens!r}")
         at, seen = 0, set[str]()
         for block in self.blocks:
             if block.name in seen:
@@ -145,13 +149,23 @@ class Layout:
                 f"pack needs one array per block; {'; '.join(said)}; "
                 f"the blocks are {', '.join(self.names)}"
             )
+        lead: tuple[int, ...] = ()
         for block in self.blocks:
+            if arithmetic is None:
+                _check_real(f"block {block.name!r}", arrays[block.name])
             shape = tuple(arrays[block.name].shape)
             if shape[-2:] != (block.rows, block.cols):
                 raise ShapeError(
                     f"block {block.name!r}: got an array of shape {shape}, "
                     f"expected (..., {block.rows}, {block.cols})"
                 )
+            try:
+                lead = np.broadcast_shapes(lead, shape[:-2])
+            except ValueError:
+                raise ShapeError(
+                    f"block {block.name!r} has batch axes {shape[:-2]}, the blocks before it have "
+                    f"{lead}; batch axes must broadcast"
+                ) from None
         if arithmetic is None:
             arithmetic = Floats.like(arrays[self.blocks[0].name])
         columns = []
@@ -170,6 +184,8 @@ class Layout:
 
     def check(self, H: Array) -> None:
         """Refuse a prompt of the wrong size."""
+        if not hasattr(H, "shape"):
+            raise DTypeError(f"a prompt must be an array, got {type(H).__name__}")
         if len(H.shape) < 2 or tuple(H.shape[-2:]) != (self.tokens, self.width):
             raise ShapeError(
                 f"got a prompt of shape {tuple(H.shape)}, expected (..., {self.tokens}, "
@@ -179,6 +195,14 @@ class Layout:
     def __repr__(self) -> str:
         inner = ", ".join(f"{b.name} {b.rows}x{b.cols}" for b in self.blocks)
         return f"Layout({self.tokens} tokens x {self.width}: {inner})"
+
+
+def _check_real(what: str, array: Any) -> None:
+    """Refuse what floating point cannot hold, by name."""
+    try:
+        Floats.like(array)
+    except DTypeError as error:
+        raise DTypeError(f"{what}: {error}") from None
 
 
 def describe(layout: Layout) -> dict[str, Any]:

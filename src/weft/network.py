@@ -1,8 +1,9 @@
 """Networks as plain immutable data: heads, layers, modules, and a layout to read them by.
 
-Nothing here computes. A network says what is multiplied with what; `weft.run` executes it (the dense
-executor is the definition), `weft.verify` checks it, `weft.files` stores it. Shapes are checked when
-a network is built, equal networks are equal, and `fingerprint` is the same in every process.
+Nothing here computes. A network says what is multiplied with what; `weft.run` executes it (the
+dense executor is the definition), `weft.verify` checks it, `weft.files` stores it. Shapes are
+checked when a network is built, equal networks are equal, and `fingerprint` is the same in every
+process.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.arithmetic import Floats
-from weft.constants import Array
+from weft.constants import Array, content, real_array
 from weft.errors import BlockError, InputError, ShapeError
 from weft.layout import Layout
 from weft.layout import describe as describe_layout
@@ -58,6 +59,9 @@ class AttentionLayer:
     heads: tuple[Head, ...]
     skip: bool = True
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "heads", tuple(self.heads))
+
     def check(self, layout: Layout, what: str) -> None:
         for k, head in enumerate(self.heads):
             head.check(layout, f"{what}, head {k}")
@@ -87,16 +91,14 @@ class PointwiseLayer:
         digest = hashlib.sha256(f"{self.activation}{self.skip}".encode())
         shape = np.shape(self.V)
         for name in "VWBC":
-            array = np.array(getattr(self, name), copy=True)
-            array = array if array.dtype == object else array.astype(np.float64)
+            array = real_array(f"pointwise layer: {name}", getattr(self, name))
             if array.ndim != 3 or array.shape != shape:
                 raise ShapeError(
                     f"pointwise layer: {name} has shape {array.shape}, expected (units, tokens, "
                     f"width) like V, which is {shape}"
                 )
-            array.setflags(write=False)
             object.__setattr__(self, name, array)
-            digest.update(str(shape).encode() + array.tobytes())
+            digest.update(content(array))
         object.__setattr__(self, "digest", digest.hexdigest())
 
     def __eq__(self, other: object) -> bool:
@@ -115,6 +117,11 @@ class PointwiseLayer:
     def describe(self) -> dict[str, Any]:
         return {"pointwise": self.digest, "activation": self.activation, "skip": self.skip}
 
+    def __repr__(self) -> str:
+        units, tokens, width = self.V.shape
+        around = ", skip" if self.skip else ""
+        return f"PointwiseLayer({units} {self.activation} units on {tokens} x {width}{around})"
+
 
 @dataclass(frozen=True)
 class Module:
@@ -130,6 +137,7 @@ class Module:
     carries: tuple[tuple[Place, ...], ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "body", tuple(self.body))
         if not isinstance(self.repeat, int) or isinstance(self.repeat, bool) or self.repeat < 0:
             raise InputError(f"repeat must be a non-negative int, got {self.repeat!r}")
 
@@ -168,6 +176,12 @@ def executed(part: Part) -> int:
     return int(isinstance(part, AttentionLayer))
 
 
+def _check_names(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise BlockError(f"{what} {name!r} is named twice; the {what}s are {', '.join(names)}")
+
+
 @dataclass(frozen=True)
 class Network:
     """A layout, modules, how inputs fill the prompt and where the answers are read."""
@@ -181,16 +195,14 @@ class Network:
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        for name in ("modules", "inputs", "fills", "outputs"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for i, module in enumerate(self.modules):
             module.check(self.layout, f"module {i}")
-        names = [spec.name for spec in self.inputs]
+        _check_names("input", [spec.name for spec in self.inputs])
         for fill in self.fills:
-            fill.place.check(self.layout, "fill")
-            used = [name for name, _ in fill.scale] + ([fill.source] if fill.source else [])
-            for name in used:
-                if name not in names:
-                    raise BlockError(f"block {fill.place.block!r} is filled from {name!r}, which is "
-                                     f"not an input ({', '.join(names)})")  # fmt: skip
+            fill.check(self.layout, self.inputs)
+        _check_names("output", [output.name for output in self.outputs])
         for output in self.outputs:
             output.place.check(self.layout, f"output {output.name!r}")
 
@@ -299,4 +311,3 @@ class Network:
             f"Network({self.target}: {self.depth} attention layers, {self.heads} heads, "
             f"{self.tokens} tokens x {self.width} columns)"
         )
-

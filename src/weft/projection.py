@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.arithmetic import Arithmetic, Floats, assemble
-from weft.constants import Array, Constant, exact, identity
+from weft.constants import Array, Constant, content, exact, identity, real_array
 from weft.errors import ShapeError
 from weft.layout import Layout
 
@@ -63,6 +63,9 @@ class Projection:
     """`H W + B` as a sum of pieces."""
 
     pieces: tuple[Piece, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pieces", tuple(self.pieces))
 
     def check(self, layout: Layout, what: str) -> None:
         """Refuse pieces that do not fit the layout."""
@@ -134,18 +137,18 @@ class DenseProjection:
     digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        W = _frozen(self.W)
+        W = real_array("W", self.W)
         object.__setattr__(self, "W", W)
         if W.ndim != 2 or W.shape[0] != W.shape[1]:
             raise ShapeError(f"W must be width x width, got shape {W.shape}")
         if self.B is not None:
-            object.__setattr__(self, "B", _frozen(self.B))
+            object.__setattr__(self, "B", real_array("B", self.B))
             if self.B.ndim != 2 or self.B.shape[1] != W.shape[0]:
                 raise ShapeError(f"B must be tokens x {W.shape[0]}, got shape {self.B.shape}")
         data = hashlib.sha256()
         for array in (W, self.B):
             if array is not None:
-                data.update(f"{array.shape}{array.dtype}".encode() + array.tobytes())
+                data.update(content(array))
             data.update(b"|")
         object.__setattr__(self, "digest", data.hexdigest())
 
@@ -183,14 +186,6 @@ class DenseProjection:
 
 
 AnyProjection = Projection | DenseProjection
-
-
-def _frozen(array: Any) -> Any:
-    array = np.array(array, copy=True)
-    if array.dtype != object:
-        array = array.astype(np.float64)
-    array.setflags(write=False)
-    return array
 
 
 def read(layout: Layout, block: str, at: int = 0, coefficient: Any = ONE) -> Piece:

@@ -1,7 +1,7 @@
 """Between named inputs and the prompt: what a network takes, where it goes, where answers stand.
 
-`Input` is what the user hands over, `Place` is a region of a block, `Fill` says how inputs make up a
-block (`√η Xᵀ` is the input X, transposed, scaled by η to the power 1/2), `Output` says where an
+`Input` is what the user hands over, `Place` is a region of a block, `Fill` says how inputs make up
+a block (`√η Xᵀ` is the input X, transposed, scaled by η to the power 1/2), `Output` says where an
 answer is read. All of it is data, so that a saved network needs no code to be run.
 """
 
@@ -70,7 +70,8 @@ class Place:
 
     def check(self, layout: Layout, what: str) -> None:
         block, (rows, cols) = layout[self.block], self.extent
-        if min(self.row, self.col) < 0 or self.row + rows > block.rows or self.col + cols > block.cols:
+        inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols
+        if not inside:
             raise ShapeError(
                 f"{what}: {rows} x {cols} from ({self.row}, {self.col}) does not fit into block "
                 f"{self.block!r} of {block.rows} x {block.cols}"
@@ -92,13 +93,18 @@ class Place:
         return _embed(part, block.rows, block.cols, self.row, self.col, arithmetic)
 
     def describe(self) -> dict[str, Any]:
-        return {"block": self.block, "rows": self.rows, "cols": self.cols, "row": self.row,
-                "col": self.col, "transpose": self.transpose, "diagonal": self.diagonal}  # fmt: skip
+        return {
+            "block": self.block,
+            "rows": self.rows,
+            "cols": self.cols,
+            "row": self.row,
+            "col": self.col,
+            "transpose": self.transpose,
+            "diagonal": self.diagonal,
+        }
 
 
-def _embed(
-    part: Array, rows: int, cols: int, row: int, col: int, arithmetic: Arithmetic
-) -> Array:
+def _embed(part: Array, rows: int, cols: int, row: int, col: int, arithmetic: Arithmetic) -> Array:
     """`part` at (row, col) of a rows x cols matrix of zeros."""
     height, width = part.shape[-2:]
     wide = _join([(height, col), part, (height, cols - col - width)], -1, arithmetic)
@@ -129,9 +135,34 @@ class Fill:
             raise BlockError(f"fill of block {self.place.block!r}: give a source or a constant")
         for name, power in self.scale:
             if power not in (1, HALF):
-                raise InputError(f"fill of block {self.place.block!r}: {name}^{power} is not 1 or ½")
+                raise InputError(
+                    f"fill of block {self.place.block!r}: {name}^{power} is not 1 or ½"
+                )
 
-    def value(self, inputs: Mapping[str, Array], roots: Mapping[str, Array], ar: Arithmetic) -> Array:
+    def check(self, layout: Layout, inputs: Sequence[Input]) -> None:
+        """Refuse a fill that does not fit its block or its inputs."""
+        what, specs = f"fill of block {self.place.block!r}", {spec.name: spec for spec in inputs}
+        self.place.check(layout, what)
+        for name in [name for name, _ in self.scale] + ([self.source] if self.source else []):
+            if name not in specs:
+                raise BlockError(f"{what}: {name!r} is not an input ({', '.join(specs)})")
+        source = self.constant or specs[str(self.source)]
+        got = (source.rows, source.cols)
+        expected = (1, 1) if self.place.diagonal else (self.place.rows, self.place.cols)
+        if got != expected:
+            raise ShapeError(f"{what}: the place is for {expected}, its source has shape {got}")
+        for name, power in self.scale:
+            if (specs[name].rows, specs[name].cols) != (1, 1):
+                raise ShapeError(f"{what}: it is scaled by {name!r}, which is not a scalar")
+            if power == HALF and specs[name].sign == "any":
+                raise InputError(
+                    f"{what}: it holds the square root of {name!r}, so that input must be declared "
+                    "nonnegative or positive"
+                )
+
+    def value(
+        self, inputs: Mapping[str, Array], roots: Mapping[str, Array], ar: Arithmetic
+    ) -> Array:
         value = written_out(ar, self.constant) if self.constant else inputs[str(self.source)]
         for name, power in self.scale:
             value = (inputs[name] if power == 1 else roots[name]) * value
@@ -218,7 +249,7 @@ def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
     for name, value in zip(names, values, strict=True):
         if is_array_api_obj(value) and not isinstance(value, np.generic):
             arrays.append(value)
-            if getattr(value, "dtype", None) == object:
+            if value.dtype == object:
                 raise DTypeError(f"input {name!r}: got dtype object, expected real numbers")
     if not arrays:
         return Floats()
@@ -243,18 +274,21 @@ def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
 
 def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
     xp = arithmetic.xp
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"input {spec.name!r} has masked entries; fill or drop them first")
     if isinstance(value, (list, tuple)):
         try:
-            value = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
+            listed = np.asarray(value)
+            if listed.dtype.kind not in "fiubO":
+                raise TypeError(listed.dtype)
+            value = listed.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
             raise DTypeError(f"input {spec.name!r}: the list does not hold real numbers") from None
     if isinstance(value, (complex, np.complexfloating, str, bytes)) or value is None:
-        raise DTypeError(
-            f"input {spec.name!r}: got {type(value).__name__}, expected real numbers"
-        )
+        raise DTypeError(f"input {spec.name!r}: got {type(value).__name__}, expected real numbers")
     try:
         array = xp.asarray(value, dtype=arithmetic.dtype, device=arithmetic.device)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
     shape, expected = tuple(array.shape), (spec.rows, spec.cols)
     if spec.kind == "scalar":

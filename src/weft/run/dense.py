@@ -1,7 +1,7 @@
 """The definition: every layer computed exactly as the paper writes it, with full matrices.
 
-`(H W3 + B3)(H W1 + B1)ᵀ(H W2 + B2)` for each head, heads summed, skips added, modules repeated. Slow
-on purpose and in any arithmetic; every faster executor is tested against this one.
+`(H W3 + B3)(H W1 + B1)ᵀ(H W2 + B2)` for each head, heads summed, skips added, modules repeated.
+Slow on purpose and in any arithmetic; every faster executor is tested against this one.
 """
 
 from __future__ import annotations
@@ -142,10 +142,19 @@ def _relu(x: Array, arithmetic: Arithmetic) -> Array:
     return np.where(x > 0, x, x * 0)
 
 
+def _ready(network: Network, H: Array, arithmetic: Arithmetic | None) -> tuple[Array, Arithmetic]:
+    """A checked prompt, in floating point unless another arithmetic is given."""
+    network.layout.check(H)
+    if arithmetic is not None:
+        return H, arithmetic
+    floats = Floats.like(H)
+    return (H if H.dtype == floats.dtype else floats.xp.astype(H, floats.dtype)), floats
+
+
 def forward(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Array:
     """The state after the last module, computed densely."""
-    network.layout.check(H)
-    executor = DenseExecutor(network.layout, arithmetic or Floats.like(H))
+    H, arithmetic = _ready(network, H, arithmetic)
+    executor = DenseExecutor(network.layout, arithmetic)
     for i, module in enumerate(network.modules):
         H = executor.run(module, H, f"module {i}", lambda *_: None)
     return H
@@ -153,8 +162,8 @@ def forward(network: Network, H: Array, arithmetic: Arithmetic | None = None) ->
 
 def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Trace:
     """A forward pass that keeps everything."""
-    network.layout.check(H)
-    executor = DenseExecutor(network.layout, arithmetic or Floats.like(H))
+    H, arithmetic = _ready(network, H, arithmetic)
+    executor = DenseExecutor(network.layout, arithmetic)
     steps: list[Step] = []
     states: dict[str, Array] = {"input": H}
 
