@@ -3,7 +3,9 @@
 In comments and names, letters with the paper's meaning are 1-based as printed; code is 0-based.
 """
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -276,3 +278,12 @@ def test_back_substitution_takes_m_modules_and_each_solves_its_own_variable(syst
     for step in backward:
         assert step.after[step.variable, 4] == x[step.variable] != step.before[step.variable, 4]
     assert (backward[0].before == trace["FE[2]"].after).all()  # BS_m starts from Q, not from Q_m
+
+
+def test_every_test_that_the_appendix_errata_name_exists():
+    here = Path(__file__).parent
+    errata = (here.parent / "docs" / "errata.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", errata.split("\n## Appendix\n")[1]))
+    written = "".join(path.read_text(encoding="utf-8") for path in here.glob("test_paper_app*.py"))
+    assert len(named) > 25
+    assert named <= set(re.findall(r"^def (test_\w+)", written, re.MULTILINE))
