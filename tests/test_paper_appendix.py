@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import weft
@@ -24,6 +24,7 @@ from weft.paper.division import (
 from weft.paper.properties import mask, mask_and_move
 
 KNOTS = geometric_knots(0.1, 10.0, 1.1)
+unhurried = settings(deadline=None, max_examples=60)
 rationals = st.builds(Fraction, st.integers(-200, 200), st.integers(1, 7))
 exact_knots = st.lists(
     st.builds(Fraction, st.integers(1, 60), st.integers(1, 6)), min_size=2, max_size=6, unique=True
@@ -76,6 +77,7 @@ def test_total_is_the_sum_of_all_entries_of_each_matrix_of_a_batch():
     assert c.total(A) == pytest.approx([A[0].sum(), A[1].sum()])
 
 
+@unhurried
 @given(st.integers(0, 2), st.integers(0, 2), st.integers(-2, 2), st.integers(-2, 2))
 def test_weighted_sums_mask_and_move_like_property_1(row, col, down, right):
     A, rows, cols = exact(draw(7, 5, 5)), (row, row + 2), (col, col + 1)
@@ -101,9 +103,13 @@ def test_every_network_component_is_a_weighted_sum_component(activation):
     layer = weft.PointwiseLayer(*draw(11, 4, 3, 2, 4), activation)
     X = draw(12, 2, 4)
     assert c.WeightedSum.of(layer)(X) == pytest.approx(c.apply(layer, X))
+    exactly = c.WeightedSum.of(layer)(exact(X))
+    assert (exactly == c.apply(layer, exact(X))).all()
+    assert all(isinstance(z, Fraction) for z in exactly.flat)
 
 
 # -- σ_f ------------------------------------------------------------------------------------------
+@unhurried
 @given(exact_knots, rationals)
 def test_the_piecewise_formula_is_the_sum_of_relus_exactly(knots, x):
     s = invsqr(knots)
@@ -113,6 +119,7 @@ def test_the_piecewise_formula_is_the_sum_of_relus_exactly(knots, x):
         assert s(-at) == s.piecewise(-at)
 
 
+@unhurried
 @given(exact_knots)
 def test_sigma_f_is_f_at_the_knots_flat_inside_and_zero_outside(knots):
     s = invsqr(knots)
@@ -123,6 +130,7 @@ def test_sigma_f_is_f_at_the_knots_flat_inside_and_zero_outside(knots):
     assert {s(y) for y in (last, last + 5, -last, -last - 5)} == {0}
 
 
+@unhurried
 @given(exact_knots, rationals)
 def test_each_hard_sigmoid_has_its_printed_three_pieces(knots, x):
     s, y = invsqr(knots), invsqr(knots).values
@@ -219,6 +227,7 @@ def test_components_say_what_does_not_fit():
         (lambda: c.multiply_skip(lambda A: A, A), "cannot stand on the left of A, which is 2 x 3"),
         (lambda: c.multiply_skip(lambda A: A, A, side="right"), "on the right of A"),
         (lambda: c.weighted_sum(A, np.ones((1, 1, 3, 2))), "do not fit a 2 x 3 input"),
+        (lambda: c.masking(np.ones(3)), r"a mask must be a matrix, got an array of shape \(3,\)"),
         (lambda: c.affine(A, np.ones((3, 2))), "must be matrices of one shape"),
         (lambda: invsqr(KNOTS).layer(2, 2, 2, 0), r"entry \(2, 0\) does not lie in a 2 x 2"),
     ]:

@@ -113,7 +113,10 @@ def masking(M: Array) -> PointwiseLayer:
     One unit with the identity for σ, input weights 1 and output weights M. It is a Hadamard
     product: the matrix product M X, which the print shows in Appendix A.4, does something else.
     """
-    V = np.asarray(M)[np.newaxis]
+    M = np.asarray(M)
+    if M.ndim != 2:
+        raise ShapeError(f"a mask must be a matrix, got an array of shape {M.shape}")
+    V = M[np.newaxis]
     return PointwiseLayer(V, np.ones(V.shape), np.zeros(V.shape), np.zeros(V.shape), "identity")
 
 
@@ -131,7 +134,7 @@ def weighted_sum(A: Array, W: Array, b: Array | float = 0) -> Array:
     """
     A, W = as_matrix(A, "A"), np.asarray(W)
     _weights_fit(W, 4, A, "(p, q, m, n)")
-    return total(_same_numbers(W, A) * A[..., np.newaxis, np.newaxis, :, :]) + b
+    return total(_same_numbers(W, A) * A[..., np.newaxis, np.newaxis, :, :]) + _same_numbers(b, A)
 
 
 def move(m: int, n: int, rows: Span, cols: Span, down: int = 0, right: int = 0) -> Array:
@@ -189,7 +192,7 @@ class WeightedSum:
     def __call__(self, X: Array) -> Array:
         X = as_matrix(X, "X")
         _weights_fit(np.asarray(self.W), 5, X, "(units, p, q, m, n)")
-        Z = np.zeros(np.shape(self.V)[1:])
+        Z = _same_numbers(np.zeros(np.shape(self.V)[1:]), X)
         for V, W, B, C in zip(self.V, self.W, self.B, self.C, strict=True):
             V, W, B, C = (_same_numbers(w, X) for w in (V, W, B, C))
             inner = weighted_sum(X, W, B)
