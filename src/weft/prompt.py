@@ -129,6 +129,7 @@ class Fill:
     source: str | None = None
     constant: Constant | None = None
     scale: tuple[tuple[str, Fraction], ...] = ()
+    coefficient: Fraction = Fraction(1)
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.constant is None):
@@ -166,7 +167,7 @@ class Fill:
         value = written_out(ar, self.constant) if self.constant else inputs[str(self.source)]
         for name, power in self.scale:
             value = (inputs[name] if power == 1 else roots[name]) * value
-        return value
+        return value if self.coefficient == 1 else value * ar.number(self.coefficient)
 
     def describe(self) -> dict[str, Any]:
         return {
@@ -174,6 +175,7 @@ class Fill:
             "source": self.source,
             "constant": self.constant.describe() if self.constant else None,
             "scale": [[name, str(power)] for name, power in self.scale],
+            "coefficient": str(self.coefficient),
         }
 
 

@@ -1,0 +1,128 @@
+"""The compiler. This page is the list of its stages.
+
+program -trace-> expressions -normalize-> forms -expand-> forms -schedule-> layers of heads
+        -allocate-> blocks -emit-> Network -verify-> Certificate
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from weft.compiler.allocate import Allocator
+from weft.compiler.emit import Emitter
+from weft.compiler.expand import Expander
+from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
+from weft.compiler.normalize import Normalizer, reachable
+from weft.compiler.origin import Origin
+from weft.compiler.schedule import Schedule, Scheduler
+from weft.errors import InputError
+from weft.language import Program
+from weft.network import Network
+
+TARGETS = ("elsa", "lsa")
+MODES = ("faithful", "speed", "depth")
+
+
+def compile(
+    program: Program,
+    *,
+    target: str = "elsa",
+    optimize: str = "faithful",
+    tokens: int | None = None,
+    verify: bool = True,
+    **sizes: Any,
+) -> Network:
+    """The network that runs a program at given sizes."""
+    _check(program, target, optimize)
+    with deep_recursion():
+        traced = program.trace(**sizes)
+        if traced.unused:
+            warnings.warn(
+                f"program {program.name!r} does not use its input(s) {', '.join(traced.unused)}; "
+                "the network takes and ignores them",
+                stacklevel=2,
+            )
+        forms = Forms()
+        normalizer = Normalizer(forms, optimize)
+        outputs = normalizer.program(traced)
+        expander = Expander(forms, hoist=optimize != "faithful")
+        outputs = {name: expander.form(form) for name, form in outputs.items()}
+        scheduler, schedule = search(forms, optimize, outputs, normalizer.loops)
+        allocation = Allocator(schedule, scheduler.leaves).run()
+        emitter = Emitter(schedule, allocation, target, tokens)
+        network = emitter.network(traced.inputs, dict(traced.kinds))
+    origin = Origin(program, dict(sizes), target, optimize, tuple(emitter.added))
+    return replace(network, origin=origin)
+
+
+def _check(program: Any, target: str, optimize: str) -> None:
+    if not isinstance(program, Program):
+        raise InputError(f"compile takes a program made by @weft.program, got {program!r}")
+    if target not in TARGETS:
+        raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}")
+    if optimize not in MODES:
+        raise InputError(f"optimize must be one of {', '.join(MODES)}, got {optimize!r}")
+
+
+def search(
+    forms: Forms, mode: str, outputs: dict[str, Form], loops: list[LoopItem]
+) -> tuple[Scheduler, Schedule]:
+    """Schedule under the best choice of which values are stored transposed.
+
+    Each try is one schedule; its depth decides, then the area of the prompt, then flops. Descent over
+    single flips from four starts finds the paper's own choice for ridge and is quick.
+    """
+    needed = reachable(list(outputs.values()))
+    counts: dict[Product, int] = {}
+    leaves: dict[Leaf, None] = {}
+    for form in needed:
+        for p, _, _ in form.products:
+            counts[p] = counts.get(p, 0) + 1
+        for leaf, _, _ in form.leaves:
+            if leaf.item is not None:
+                leaf = leaf.item.carried[leaf.index]
+            if leaf.definition is None and not leaf.is_scalar and leaf.family is None:
+                leaves.setdefault(leaf)
+    live = [item for item in loops if any(
+        leaf.item is item for form in needed for leaf, _, _ in form.leaves)]  # fmt: skip
+    shared = {p for p, n in counts.items() if n > 1}
+    free = list(leaves)
+    tried: dict[tuple[bool, ...], tuple[Scheduler, Schedule]] = {}
+
+    def attempt(choice: tuple[bool, ...]) -> tuple[Scheduler, Schedule]:
+        if choice not in tried:
+            scheduler = Scheduler(forms, mode, dict(zip(free, choice, strict=True)), shared)
+            tried[choice] = scheduler, scheduler.run(outputs, live)
+        return tried[choice]
+
+    best: tuple[bool, ...] | None = None
+    for matrices, vectors in itertools.product((False, True), repeat=2):
+        choice = tuple(vectors if 1 in (leaf.rows, leaf.cols) else matrices for leaf in free)
+        improving = True
+        while improving:
+            improving = False
+            for i in range(len(free)):
+                other = (*choice[:i], not choice[i], *choice[i + 1 :])
+                if attempt(other)[1].cost < attempt(choice)[1].cost:
+                    choice, improving = other, True
+        if best is None or attempt(choice)[1].cost < attempt(best)[1].cost:
+            best = choice
+    assert best is not None
+    return attempt(best)
+
+
+@contextmanager
+def deep_recursion(limit: int = 50_000) -> Iterator[None]:
+    """Programs written as long Python loops make deep forms."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, limit))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)

@@ -1,0 +1,203 @@
+"""Affine recurrences in logarithmic depth.
+
+If a step is `x ← A x + c` with A, c fixed during the loop, then T steps are `x ← Aᵀ x + z_T`, and
+`A^(a+b+c) = A^a A^b A^c`, `z_(a+b+c) = z_a + A^a z_b + A^a A^b z_c` are one attention layer each.
+With a, b, c the near-thirds of T two neighbouring exponents per level suffice, so the depth is
+⌈log₃ T⌉ plus what A and c themselves take. Several carried values become one by stacking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem
+from weft.constants import select
+
+Bind = Callable[..., Form]
+Parts = dict[int, Form]  # index of a carried value (-1: the constant part) -> left factor
+
+
+def collapse(item: LoopItem, forms: Forms, bind: Bind) -> list[Form] | None:
+    """The results of a loop as forms of logarithmic depth, or None if its step is not affine."""
+    if len({leaf.cols for leaf in item.carried}) == 1:
+        found = [affine(f, item, forms) for f in item.step]
+        if all(parts is not None for parts in found):
+            return _collapse(item, [p for p in found if p is not None], item.init, forms, bind)
+    if len({leaf.rows for leaf in item.carried}) == 1:  # row recurrences: the same, transposed
+        mirrored = [affine(forms.transpose(f), item, forms, row=True) for f in item.step]
+        if all(parts is not None for parts in mirrored):
+            init = [forms.transpose(f) for f in item.init]
+            out = _collapse(item, [p for p in mirrored if p is not None], init, forms, bind)
+            return [forms.transpose(f) for f in out]
+    return None
+
+
+def affine(f: Form, item: LoopItem, forms: Forms, row: bool = False) -> Parts | None:
+    """`f = Σ_j A_j x_j + c` as {j: A_j, -1: c}, x_j the carried values; None if it is not so."""
+    parts: dict[int, list[tuple[object, Form]]] = {}
+
+    def put(index: int, c: object, form: Form) -> None:
+        parts.setdefault(index, []).append((c, form))
+
+    for (v, t), c in f.terms.items():
+        if item not in v.loops:
+            put(-1, c, forms.form(f.rows, f.cols, [(ONE, v, t)]))
+        elif isinstance(v, Leaf):
+            if v.item is not item or v.role != "carried" or (t != row and v.family is None):
+                return None
+            put(v.index, c, forms.identity(v.cols if row else v.rows))
+        else:
+            chain = [forms.transpose(g) for g in reversed(v.chain)] if t else list(v.chain)
+            if any(item in s.loops for s in v.scalars):
+                return None
+            moving = [i for i, g in enumerate(chain) if item in g.loops]
+            if moving != [len(chain) - 1]:
+                return None
+            inner = affine(chain[-1], item, forms, row)
+            if inner is None:
+                return None
+            for j, a in inner.items():
+                put(j, c, forms.product(v.scalars, [*chain[:-1], a]))
+    if f.constants:
+        put(-1, ONE, forms.form(f.rows, f.cols, consts=[(c, k) for k, c in f.constants.items()]))
+    return {j: forms.combine(terms) for j, terms in parts.items()}  # type: ignore[arg-type]
+
+
+def gather(item: LoopItem, forms: Forms, bind: Bind) -> tuple[Form, ...]:
+    """An affine step with its matrices taken out of the loop, where that saves flops.
+
+    `x + M x + c` with M and c computed once costs one small product per step; left as it is, the
+    step costs its products each time. The flop counts decide.
+    """
+    found = [affine(f, item, forms) for f in item.step]
+    if len({leaf.cols for leaf in item.carried}) != 1 or any(parts is None for parts in found):
+        return item.step
+    step, once, each = [], 0.0, 0.0
+    for i, parts in enumerate(found):
+        assert parts is not None
+        terms = [(ONE, bind(parts[-1], f"c({item.carried[i].name})"))] if -1 in parts else []
+        once += flops(parts[-1]) if -1 in parts else 0.0
+        for j, a in parts.items():
+            if j < 0:
+                continue
+            x = forms.leaf(item.carried[j])
+            if i == j:
+                a = forms.combine([(ONE, a), (-ONE, forms.identity(a.rows))])
+                terms.append((ONE, x))
+            if a.is_zero:
+                continue
+            name = f"M({item.carried[i].name}{item.carried[j].name if i != j else ''})"
+            terms.append((ONE, forms.matmul(bind(a, name), x)))
+            once += flops(a)
+            each += 0.0 if a.is_constant else 2.0 * a.rows * a.cols * x.cols
+        step.append(forms.combine(terms) if terms else item.step[i])
+    before = sum(flops(f, item) for f in item.step)
+    return tuple(step) if once / item.times + each <= before else item.step
+
+
+def flops(f: Form, item: LoopItem | None = None) -> float:
+    """Multiplications that a form takes, read from left to right or right to left as is cheaper."""
+    total = 0.0
+    for p, _, _ in f.products:
+        chain = p.chain
+        inner = sum(flops(g, item) for g in chain)
+        ahead = sum(2.0 * chain[0].rows * g.rows * g.cols for g in chain[1:])
+        back = sum(2.0 * chain[-1].cols * g.rows * g.cols for g in chain[:-1]) if chain else 0.0
+        fixed = item is not None and item not in p.loops
+        total += (inner + min(ahead, back)) / (item.times if fixed and item else 1)
+    return total
+
+
+def _collapse(
+    item: LoopItem, found: Sequence[Parts], init: Sequence[Form], forms: Forms, bind: Bind
+) -> list[Form]:
+    rows = [f.rows for f in init]
+    total, starts = sum(rows), [sum(rows[:i]) for i in range(len(rows))]
+    cols = init[0].cols
+
+    def embed(i: int) -> Form:
+        return forms.constant(select(total, starts[i], starts[i] + rows[i]))
+
+    def stacked(parts: Sequence[Form]) -> Form:
+        if len(parts) == 1:
+            return parts[0]
+        placed = [(ONE, forms.matmul(embed(i), f)) for i, f in enumerate(parts)]
+        return forms.combine(placed)
+
+    zero = forms.form(total, cols)
+    constant = stacked([p.get(-1, forms.form(f.rows, cols)) for p, f in zip(found, init, strict=True)])
+    pieces = [
+        (ONE, forms.product((), [embed(i), a, forms.transpose(embed(j))]) if len(rows) > 1 else a)
+        for i, parts in enumerate(found)
+        for j, a in parts.items()
+        if j >= 0
+    ]
+    matrix = forms.combine(pieces) if pieces else forms.form(total, total)
+    start = stacked(list(init))
+    name = item.carried[0].name
+    A = bind(matrix, f"A({name})")
+    c = bind(constant, f"c({name})")
+    powers: dict[int, Form] = {1: A}
+    sums: dict[int, Form] = {0: zero, 1: c}
+    states: dict[int, Form] = {0: start}
+
+    def power(e: int) -> Form:
+        if e not in powers:
+            chain = [power(part) for part in thirds(e) if part]
+            powers[e] = bind(forms.product((), chain), f"A({name})^{e}")
+        return powers[e]
+
+    def advance(e: int, last: Callable[[int], Form], split: Sequence[int], held: bool, tag: str) -> Form:
+        """z_a + A^a z_b + A^a A^b last(c), where the final part may start from any state."""
+        parts = [p for p in split if p]
+        terms, chain = [], []
+        for i, p in enumerate(parts):
+            tail = last(p) if i == len(parts) - 1 else shift(p)
+            terms.append((ONE, forms.product((), [*chain, tail]) if chain else tail))
+            chain.append(power(p))
+        out = forms.combine(terms)
+        return bind(out, f"{tag}({name})[{e}]") if held else out
+
+    def shift(e: int) -> Form:
+        if e not in sums:
+            sums[e] = advance(e, shift, thirds(e), True, "z")
+        return sums[e]
+
+    def state(e: int, held: bool = True) -> Form:
+        if start.is_zero:
+            return shift(e) if held else advance(e, shift, top(e), False, "z")
+        if e not in states or not held:
+            if e == 1:
+                first = forms.combine([(ONE, forms.matmul(A, start)), (ONE, c)])
+                out = bind(first, f"x({name})[1]") if held else first
+            else:
+                out = advance(e, state, thirds(e) if held else top(e), held, "x")
+            if not held:
+                return out
+            states[e] = out
+        return states[e]
+
+    final = state(item.times, held=False) if item.times > 1 else state(1, held=False)
+    if len(rows) == 1:
+        return [final]
+    final = bind(final, f"x({name})[{item.times}]")
+    return [forms.matmul(forms.transpose(embed(i)), final) for i in range(len(rows))]
+
+
+def thirds(e: int) -> tuple[int, int, int]:
+    """Near-thirds of an exponent, largest first."""
+    a, c = -(-e // 3), e // 3
+    return a, e - a - c, c
+
+
+def top(e: int) -> tuple[int, ...]:
+    """The last split: two parts where both fit one level below, so that a read-out fits beside."""
+    level = 1
+    while level < e:
+        level *= 3
+    below = max(level // 3, 1)
+    if e <= 2 * below:
+        return -(-e // 2), e // 2
+    return thirds(e)
+
+

@@ -1,0 +1,303 @@
+"""Layers of specs to a Network: pieces, heads, modules.
+
+Heads that share two of their three parts are merged, all linear updates of a layer become one head,
+and for LSA every constant becomes a block of the prompt. Projections are written as what they are:
+which block, which constant, which coefficient, which columns.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from weft.compiler.allocate import Allocation, Slot
+from weft.compiler.forms import ONE, Form
+from weft.compiler.schedule import HeadSpec, Item, Key, LayerSpec, LinearSpec, LoopSpec, Read, Schedule
+from weft.constants import Constant, Ones, Shift, identity, select
+from weft.errors import CompileError
+from weft.layout import Layout
+from weft.network import AttentionLayer, Head, Module, Network
+from weft.projection import Piece, Projection
+from weft.prompt import Fill, Input, Output, Place
+
+Written = tuple[Key, Item]
+
+
+@dataclass
+class Merged:
+    """A head after merging: what it reads and, for each destination, the value it puts there."""
+
+    query: Read
+    key: Read
+    values: tuple[Written, ...]
+
+
+def collect(items: Read) -> Read:
+    """A read with equal summands added up, in a fixed order."""
+    total: dict[Item, Fraction] = {}
+    for item in items:
+        unit = Item(ONE, item.key, item.constant, item.spread)
+        total[unit] = total.get(unit, Fraction(0)) + item.coefficient
+    return tuple(unit.scaled(c) for unit, c in total.items() if c)
+
+
+def merge(heads: list[HeadSpec]) -> list[Merged]:
+    """Merge heads that share two of query, key and values."""
+    merged = []
+    for head in heads:
+        query, key, value = collect(head.query), collect(head.key), collect(head.value)
+        if not (query and key and value):
+            continue
+        c = query[0].coefficient * key[0].coefficient
+        query = tuple(i.scaled(1 / query[0].coefficient) for i in query)
+        key = tuple(i.scaled(1 / key[0].coefficient) for i in key)
+        merged.append(Merged(query, key, tuple((head.dest, i.scaled(c)) for i in value)))
+    changed = True
+    while changed:
+        changed = False
+        for i, a in enumerate(merged):
+            for j in range(len(merged) - 1, i, -1):
+                b = merged[j]
+                same = (set(a.query) == set(b.query), set(a.key) == set(b.key),
+                        set(a.values) == set(b.values))  # fmt: skip
+                if sum(same) < 2:
+                    continue
+                if not same[2]:
+                    a.values = (*a.values, *b.values)
+                elif not same[0]:
+                    a.query = collect((*a.query, *b.query))
+                elif not same[1]:
+                    a.key = collect((*a.key, *b.key))
+                else:
+                    a.values = tuple((d, item.scaled(Fraction(2))) for d, item in a.values)
+                del merged[j]
+                changed = True
+    return merged
+
+
+@dataclass
+class Emitter:
+    """Writes the network of one schedule and allocation."""
+
+    schedule: Schedule
+    allocation: Allocation
+    target: str
+    tokens: int | None = None
+    fills: list[Fill] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+    def network(self, inputs: tuple[Input, ...], kinds: dict[str, str]) -> Network:
+        slots = self.allocation.slots
+        if self.target == "lsa":
+            self._constants(slots)
+        shapes = {slot.name: (slot.rows, slot.cols) for slot in slots}
+        if not shapes:
+            raise CompileError("the program has nothing to compute")
+        widest = max([self._inner(layer) for layer in self._layers(self.schedule.parts)], default=0)
+        width = sum(cols for _, cols in shapes.values())
+        if widest > width:
+            shapes["pad"] = (1, widest - width)
+        needed = max(rows for rows, _ in shapes.values())
+        if self.tokens is not None and self.tokens < needed:
+            tall = max(shapes, key=lambda name: shapes[name][0])
+            raise CompileError(
+                f"tokens={self.tokens} is too few: block {tall!r} has {needed} rows"
+            )
+        self.layout = Layout.of(shapes, self.tokens)
+        modules = self._modules(self.schedule.parts)
+        outputs = tuple(
+            Output(name, self._place(key), kinds[name])  # type: ignore[arg-type]
+            for name, key in self.schedule.outputs.items()
+        )
+        self._fill()
+        return Network(self.layout, tuple(modules), inputs, tuple(self.fills), outputs)
+
+    # -- constants of LSA -------------------------------------------------------------------------
+    def _constants(self, slots: list[Slot]) -> None:
+        """Blocks for the constants that ELSA would keep in its biases."""
+        wanted: dict[object, tuple[Constant, list[str]]] = {}
+        size = 0
+        for layer in self._layers(self.schedule.parts):
+            for merged in self._heads(layer, final=False):
+                reads = [*merged.query, *merged.key, *(item for _, item in merged.values)]
+                for item in reads:
+                    k = item.constant
+                    if item.key is not None or k is None:
+                        continue
+                    if isinstance(k, Shift):
+                        size = max(size, k.row + k.size)
+                    elif isinstance(k, Ones):
+                        wanted["ones", k.rows] = (Ones(k.rows, 1), [])
+                    else:
+                        wanted[k] = (k, [])
+        self._fixed: dict[object, Slot] = {}
+        if size:
+            self._fixed["identity"] = self._fixed_slot(slots, identity(size), "I")
+        for name, (k, _) in wanted.items():
+            self._fixed[name] = self._fixed_slot(slots, k, "1" if isinstance(k, Ones) else "F")
+
+    def _fixed_slot(self, slots: list[Slot], k: Constant, name: str) -> Slot:
+        used = {slot.name for slot in slots}
+        base, n = name, 2
+        while name in used:
+            name, n = f"{base}{n}", n + 1
+        slot = Slot(k.cols, k.rows, [], name)
+        slots.append(slot)
+        self.fills.append(Fill(Place(name, k.rows, k.cols), constant=k))
+        why = {"I": "an identity, to copy, transpose and multiply two matrices"}
+        text = why.get(base, "ones" if isinstance(k, Ones) else "a constant of the program")
+        self.added.append(f"{name} ({k.rows} x {k.cols}): {text}")
+        return slot
+
+    # -- heads ------------------------------------------------------------------------------------
+    def _layers(self, parts: list[LayerSpec | LoopSpec]) -> list[LayerSpec]:
+        out = []
+        for part in parts:
+            out += self._layers(part.body) if isinstance(part, LoopSpec) else [part]
+        return out
+
+    def _heads(self, layer: LayerSpec, final: bool = True) -> list[Merged]:
+        heads = merge(layer.heads)
+        linear: dict[Key, Read] = {}
+        first: dict[int, Key] = {}  # the values that share a block over time share its updates
+        for spec in layer.linear:
+            dest = first.setdefault(id(self.allocation.where[spec.dest]), spec.dest)
+            linear[dest] = collect((*linear.get(dest, ()), *spec.read))
+        linear = {key: read for key, read in linear.items() if read}
+        if linear:
+            heads.append(self._linear(linear))
+        return heads
+
+    def _linear(self, updates: dict[Key, Read]) -> Merged:
+        """All linear updates as one head, (I, I, H W) or (H W, I, I), whichever is narrower."""
+        rows = max(self.allocation.where[key].rows for key in updates)
+        cols = sum(self.allocation.where[key].cols for key in updates)
+        if cols <= rows:
+            query: list[Item] = []
+            values: list[Written] = []
+            at = 0
+            for dest, read in updates.items():
+                width = self.allocation.where[dest].cols
+                move = select(cols, at, at + width)
+                for item in read:
+                    query.append(_moved(item, move.T, self._cols(item)))
+                values.append((dest, Item(ONE, None, move)))
+                at += width
+            return Merged(tuple(query), (Item(ONE, None, identity(cols)),), tuple(values))
+        eye = (Item(ONE, None, identity(rows)),)
+        written = tuple((dest, item) for dest, read in updates.items() for item in read)
+        return Merged(eye, eye, written)
+
+    def _cols(self, item: Item) -> int:
+        if item.constant is not None:
+            return item.constant.cols
+        if item.spread > 1:
+            return item.spread
+        assert item.key is not None
+        return item.key.shape[1]
+
+    def _inner(self, layer: LayerSpec) -> int:
+        return max((self._cols(i) for m in self._heads(layer) for i in (*m.query, *m.key)), default=0)
+
+    def _piece(self, item: Item, at: int) -> Piece:
+        if item.key is None:
+            k = item.constant
+            assert k is not None
+            if self.target != "lsa":
+                return Piece(k, at, item.coefficient)
+            if isinstance(k, Shift):
+                slot = self._fixed["identity"]
+                turned = Shift(slot.cols, k.cols, k.row, k.col, k.size)
+                return Piece(turned, at, item.coefficient, slot.name)
+            if isinstance(k, Ones):
+                return Piece(Ones(1, k.cols), at, item.coefficient, self._fixed["ones", k.rows].name)
+            return Piece(identity(k.cols), at, item.coefficient, self._fixed[k].name)
+        slot = self.allocation.where[item.key]
+        matrix: Constant = identity(slot.cols)
+        scalar = item.key.value.rows == item.key.value.cols == 1
+        if scalar and slot.spread > 1:
+            matrix = select(slot.cols, 0, max(item.spread, 1))
+        if item.constant is not None:
+            from weft.constants import product
+
+            c, matrix = product(matrix, item.constant)
+            return Piece(matrix, at, item.coefficient * c, slot.name)
+        return Piece(matrix, at, item.coefficient, slot.name)
+
+    def _layer(self, layer: LayerSpec) -> list[AttentionLayer]:
+        heads = []
+        for merged in self._heads(layer):
+            query = tuple(self._piece(item, 0) for item in merged.query)
+            key = tuple(self._piece(item, 0) for item in merged.key)
+            value = tuple(
+                self._piece(item, self.layout[self.allocation.where[dest].name].start)
+                for dest, item in merged.values
+            )
+            heads.append(Head(Projection(query), Projection(key), Projection(value)))
+        return [AttentionLayer(tuple(heads))]
+
+    def _modules(self, parts: list[LayerSpec | LoopSpec]) -> list[Module]:
+        modules: list[Module] = []
+        run: list[AttentionLayer] = []
+        for part in parts:
+            if isinstance(part, LayerSpec):
+                run += self._layer(part)
+                continue
+            if run:
+                modules.append(Module(tuple(run)))
+                run = []
+            inner: list[AttentionLayer | Module] = []
+            for module in self._modules(part.body):
+                inner += [module] if module.repeat != 1 or module.carries else list(module.body)  # type: ignore[list-item]
+            carries = tuple(tuple(self._place(k) for k in keys) for keys in part.carried)
+            modules.append(Module(tuple(inner), part.item.times, carries=carries))
+        if run:
+            modules.append(Module(tuple(run)))
+        return modules
+
+    # -- the prompt -------------------------------------------------------------------------------
+    def _place(self, key: Key) -> Place:
+        slot = self.allocation.where[key]
+        value = key.value
+        scalar = value.rows == value.cols == 1
+        diagonal = slot.spread if scalar and slot.spread > 1 else 0
+        return Place(slot.name, value.rows, value.cols, transpose=key.flipped and not scalar,
+                     diagonal=diagonal)  # fmt: skip
+
+    def _fill(self) -> None:
+        fills = []
+        for slot in self.allocation.slots:
+            for key in slot.keys:
+                if getattr(key.value, "role", "") == "input":
+                    fills.append(Fill(self._place(key), source=key.value.name))  # type: ignore[union-attr]
+        for key, form in self.schedule.inits:
+            fills += self._start(key, form)
+        self.fills = fills + self.fills
+
+    def _start(self, key: Key, form: Form) -> list[Fill]:
+        place = self._place(key)
+        out = []
+        for leaf, t, c in form.leaves:
+            shape = (leaf.rows, leaf.cols)
+            turned = place.transpose != t
+            at = Place(place.block, *shape, transpose=turned, diagonal=place.diagonal)
+            out.append(Fill(at, source=leaf.name, coefficient=c))
+        for k, c in form.constants.items():
+            out.append(Fill(place, constant=k, coefficient=c))
+        return out
+
+
+def _moved(item: Item, move: Constant, cols: int) -> Item:
+    """An item whose columns go where `move` (cols x total) puts them."""
+    from weft.constants import product
+
+    matrix = item.constant
+    if item.key is None:
+        assert matrix is not None
+        c, both = product(matrix, move)
+        return Item(item.coefficient * c, None, both)
+    c, both = (ONE, move) if matrix is None else product(matrix, move)
+    return Item(item.coefficient * c, item.key, both, item.spread)
+
+
+__all__ = ["Emitter", "LinearSpec", "merge"]

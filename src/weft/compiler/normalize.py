@@ -1,0 +1,181 @@
+"""Expressions to forms: the program as matrix polynomials, with its loops found and placed.
+
+Symmetry is found here too. A loop's carried matrix is assumed symmetric if its start is, and the
+assumption is kept only if one step preserves it (induction); a wrong guess could not pass
+verification anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from weft import expressions as ex
+from weft.compiler.collapse import collapse, gather
+from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, join
+from weft.errors import ProgramError
+from weft.expressions import Expr
+from weft.language import Traced
+
+MANY = 8  # a sum of more products than this becomes a stored value of its own
+
+
+class Normalizer:
+    """Turns one traced program into forms. `mode` is the optimize mode."""
+
+    def __init__(self, forms: Forms, mode: str) -> None:
+        self.forms, self.mode = forms, mode
+        self.inputs: dict[str, Leaf] = {}
+        self.loops: list[LoopItem] = []
+        self._serial = 0
+        self._applied: dict[Any, Leaf] = {}
+
+    def program(self, traced: Traced) -> dict[str, Form]:
+        """The forms of a program's answers."""
+        known: dict[int, Any] = {}
+        self.fill(ex.ordered(traced.outputs.values()), known)
+        return {name: known[id(x)] for name, x in traced.outputs.items()}
+
+    def fill(self, order: Sequence[Expr], known: dict[int, Any]) -> None:
+        for x in order:
+            if id(x) not in known:
+                known[id(x)] = self.one(x, known)
+
+    def one(self, x: Expr, known: dict[int, Any]) -> Form:
+        forms = self.forms
+        if isinstance(x, ex.InputExpr):
+            if x.name not in self.inputs:
+                self.inputs[x.name] = Leaf(x.name, x.rows, x.cols, role="input")
+            return forms.leaf(self.inputs[x.name])
+        if isinstance(x, ex.ConstantExpr):
+            return forms.constant(x.constant)
+        if isinstance(x, ex.Sum):
+            out = forms.combine([(c, known[id(y)]) for c, y in x.terms])
+            return self.bind(out) if len(out.products) > MANY else out
+        if isinstance(x, ex.Product):
+            return forms.matmul(known[id(x.a)], known[id(x.b)])
+        if isinstance(x, ex.Scaled):
+            return forms.scale(known[id(x.s)], known[id(x.x)])
+        if isinstance(x, ex.Transposed):
+            return forms.transpose(known[id(x.x)])
+        if isinstance(x, ex.Applied):
+            return self.apply(x.function, known[id(x.x)])
+        if isinstance(x, ex.LoopResult):
+            if id(x.loop) not in known:
+                known[id(x.loop)] = self.loop(x.loop, known)
+            result: Form = known[id(x.loop)][x.index]
+            return result
+        raise ProgramError(f"cannot compile {x!r}")
+
+    def bind(self, form: Form, name: str = "") -> Form:
+        """A stored value that holds the form; products do not reach through it."""
+        if form.is_constant or (form.sole and isinstance(form.sole[0], Leaf) and form.sole[2] == 1):
+            return form
+        leaf = Leaf(
+            name,
+            form.rows,
+            form.cols,
+            role="bound",
+            loops=form.loops,
+            family=form.family,
+            definition=form,
+        )
+        return self.forms.leaf(leaf)
+
+    def apply(self, function: Any, form: Form) -> Form:
+        key = (function, form)
+        if key not in self._applied:
+            # A function of every entry keeps symmetry, but not a polynomial family.
+            self._applied[key] = leaf = Leaf(
+                f"{function.name}({form!r})"[:24],
+                form.rows,
+                form.cols,
+                role="applied",
+                loops=form.loops,
+                definition=form,
+                function=function,
+            )
+            leaf.family = None if form.family is None else ("leaf", leaf)
+            if leaf.is_scalar:
+                leaf.family = ANY
+        return self.forms.leaf(self._applied[key])
+
+    # -- loops ------------------------------------------------------------------------------------
+    def loop(self, loop: ex.Loop, known: dict[int, Any]) -> list[Form]:
+        init = [known[id(x)] for x in loop.init]
+        families = [f.family if f.rows > 1 else ANY for f in init]
+        for _ in range(3):
+            mark = len(self.loops)
+            item = self.body(loop, init, families, known)
+            after = [f.family if f.rows > 1 else ANY for f in item.step]
+            kept = [None if a is None else join([b, a], None, strict=True) if b is not None else None
+                    for b, a in zip(families, after, strict=True)]  # fmt: skip
+            if kept == families:
+                break
+            families = kept
+            del self.loops[mark:]
+        else:
+            families = [ANY if f.rows == f.cols == 1 else None for f in init]
+            del self.loops[mark:]
+            item = self.body(loop, init, families, known)
+        if self.mode == "depth":
+            short = collapse(item, self.forms, self.bind)
+            if short is not None:
+                return short
+        if self.mode == "speed":
+            item.step = gather(item, self.forms, self.bind)
+        self.loops.append(item)
+        item.results = tuple(
+            Leaf(leaf.name, leaf.rows, leaf.cols, role="result", loops=item.loops,
+                 family=leaf.family, item=item, index=i)
+            for i, leaf in enumerate(item.carried)
+        )  # fmt: skip
+        return [self.forms.leaf(leaf) for leaf in item.results]
+
+    def body(
+        self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]
+    ) -> LoopItem:
+        """One step of a loop, traced into forms under assumed families of the carried values."""
+        self._serial += 1
+        item = LoopItem(loop.times, self._serial)
+        item.init = tuple(init)
+        item.carried = tuple(
+            Leaf(s.name, s.rows, s.cols, role="carried", loops=frozenset([item]), family=family,
+                 item=item, index=i)
+            for i, (s, family) in enumerate(zip(loop.carried, families, strict=True))
+        )  # fmt: skip
+        inside = ex._Layered(known)
+        if self.mode == "faithful":
+            for x in ex.outer(loop):  # what was computed before the loop stays before the loop
+                if x.serial < loop.carried[0].serial and known[id(x)].products:
+                    inside[id(x)] = self.bind(known[id(x)])
+        for symbol, leaf in zip(loop.carried, item.carried, strict=True):
+            inside[id(symbol)] = self.forms.leaf(leaf)
+        self.fill(ex.ordered(loop.step, stop=set(map(id, loop.carried))), inside)
+        item.step = tuple(inside[id(x)] for x in loop.step)
+        around: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*init, *item.step)))
+        item.loops = around - {item}
+        return item
+
+
+def reachable(outputs: Sequence[Form]) -> list[Form]:
+    """Every form that the outputs need, through products, bound values and loops."""
+    seen: dict[int, Form] = {}
+    stack = list(outputs)
+    while stack:
+        form = stack.pop()
+        if id(form) in seen:
+            continue
+        seen[id(form)] = form
+        for value, _ in form.terms:
+            if isinstance(value, Leaf):
+                if value.definition is not None:
+                    stack.append(value.definition)
+                if value.item is not None:
+                    stack += [value.item.init[value.index], value.item.step[value.index]]
+            else:
+                stack += [*value.scalars, *value.chain]
+    return list(seen.values())
+
+
+__all__ = ["ONE", "Normalizer", "reachable"]

@@ -1,0 +1,361 @@
+"""The language: ordinary Python functions over matrices, marked with `@weft.program`.
+
+    @weft.program
+    def ridge(X: Matrix["n", "d"], y: Vector["n"], *, steps: int) -> Vector["d"]: ...
+
+Arguments annotated `Matrix`, `Vector` or `Scalar` are the data; keyword-only arguments are static
+and known at compile time. Called with arrays a program computes, given to `weft.compile` it becomes
+a network, and evaluated in a finite field it is the reference that the network is checked against.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft import expressions as ex
+from weft.constants import Array, identity
+from weft.errors import BlockError, InputError, ProgramError, ShapeError
+from weft.expressions import Expr, evaluate, refuse
+from weft.prompt import Input, Kind, lift, lower
+
+Size = str | int
+
+
+@dataclass(frozen=True)
+class Type:
+    """What an annotation says: the kind of a value and its named or literal sizes."""
+
+    kind: Kind
+    sizes: tuple[Size, ...] = ()
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.sizes))
+        return self.kind.capitalize() + (f"[{inner}]" if inner else "")
+
+
+def _typed(kind: Kind, axes: int, sizes: Any) -> Type:
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    good = all(
+        (isinstance(s, str) and s.isidentifier())
+        or (isinstance(s, int) and not isinstance(s, bool) and s >= 1)
+        for s in sizes
+    )
+    if len(sizes) != axes or not good:
+        raise ProgramError(
+            f"{kind.capitalize()} takes {axes} sizes, each a name like 'n' or a positive int; "
+            f"got {sizes!r}"
+        )
+    return Type(kind, sizes)
+
+
+class Matrix:
+    """Annotation of a matrix argument: `Matrix["n", "d"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("matrix", 2, sizes)
+
+
+class Vector:
+    """Annotation of a vector argument, a column: `Vector["n"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("vector", 1, sizes)
+
+
+class Scalar:
+    """Annotation of a scalar argument."""
+
+
+def _as_type(annotation: Any) -> Type | None:
+    if annotation is Scalar:
+        return Type("scalar")
+    return annotation if isinstance(annotation, Type) else None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program recorded at concrete sizes: its inputs and the expressions of its answers."""
+
+    inputs: tuple[Input, ...]
+    outputs: dict[str, Expr]
+    kinds: dict[str, Kind]
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        used = {x.name for x in ex.ordered(self.outputs.values()) if isinstance(x, ex.InputExpr)}
+        return tuple(spec.name for spec in self.inputs if spec.name not in used)
+
+    def evaluate(self, inputs: Mapping[str, Array], arithmetic: Any) -> dict[str, Array]:
+        """Answers (..., rows, cols) from lifted inputs, in any arithmetic."""
+        values = evaluate(list(self.outputs.values()), inputs, arithmetic)
+        return dict(zip(self.outputs, values, strict=True))
+
+
+class Program:
+    """A matrix algorithm. Call it with arrays, or give it to `weft.compile`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__wrapped__ = function
+        try:
+            signature = inspect.signature(function, eval_str=True)
+        except NameError as error:
+            raise ProgramError(f"program {self.name!r}: cannot read its annotations: {error}") from None
+        self.signature = signature
+        self.arguments: dict[str, Type] = {}
+        self.statics: dict[str, Any] = {}
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.statics[name] = parameter.default
+                continue
+            kind = _as_type(parameter.annotation)
+            if kind is None or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                raise ProgramError(
+                    f"program {self.name!r}: argument {name!r} needs an annotation Matrix[...], "
+                    "Vector[...] or Scalar; put arguments that are known at compile time after a *"
+                )
+            self.arguments[name] = kind
+        self.returns = _as_type(signature.return_annotation)
+        self._traces: dict[Any, Traced] = {}
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        named = [s for kind in self.arguments.values() for s in kind.sizes if isinstance(s, str)]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def source(self) -> str:
+        """The text of the program, where Python can find it."""
+        try:
+            return inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return ""
+
+    def trace(self, **sizes: Any) -> Traced:
+        """Record the program at concrete sizes and static arguments."""
+        values = self._complete(sizes)
+        key = tuple(sorted(values.items(), key=lambda kv: kv[0]))
+        try:
+            if key in self._traces:
+                return self._traces[key]
+        except TypeError:
+            return self._trace(values)
+        self._traces[key] = self._trace(values)
+        return self._traces[key]
+
+    def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        known = (*self.size_names, *self.statics)
+        unknown = [name for name in sizes if name not in known]
+        values = {name: d for name, d in self.statics.items() if d is not inspect.Parameter.empty}
+        values.update(sizes)
+        missing = [name for name in known if name not in values]
+        if unknown or missing:
+            said = [f"missing: {', '.join(missing)}"] if missing else []
+            said += [f"unknown: {', '.join(unknown)}"] if unknown else []
+            raise BlockError(
+                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; "
+                + "; ".join(said)
+            )
+        for name in self.size_names:
+            size = values[name]
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+                raise ShapeError(f"size {name} must be a positive int, got {size!r}")
+            values[name] = int(size)
+        for name, value in values.items():
+            if self.signature.parameters.get(name) is not None:
+                wants = self.signature.parameters[name].annotation
+                if wants is int and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
+                    raise InputError(f"{name} must be an int, got {value!r}")
+        return values
+
+    def _trace(self, values: Mapping[str, Any]) -> Traced:
+        specs, symbols = [], {}
+        for name, kind in self.arguments.items():
+            sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
+            rows, cols = (*sizes, 1, 1)[:2]
+            specs.append(Input(name, rows, cols, kind.kind))
+            units = (kind.kind == "scalar", kind.kind != "matrix")
+            symbols[name] = ex.InputExpr(name, rows, cols, units)
+        statics = {name: values[name] for name in self.statics}
+        result = self.function(**symbols, **statics)
+        if result is None:
+            raise ProgramError(f"program {self.name!r} returns nothing; return a value or a dict of them")
+        if isinstance(result, dict):
+            if not result or not all(isinstance(k, str) and k for k in result):
+                raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
+            named = {name: ex.lift(x) for name, x in result.items()}
+        elif isinstance(result, (tuple, list)):
+            raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
+                               "return one value, or a dict that names several")  # fmt: skip
+        else:
+            named = {"": ex.lift(result)}
+        kinds = {name: x.kind for name, x in named.items()}
+        if self.returns is not None and "" in named:
+            self._check_return(named[""], values)
+            kinds[""] = self.returns.kind
+        return Traced(tuple(specs), named, kinds)
+
+    def _check_return(self, x: Expr, values: Mapping[str, Any]) -> None:
+        assert self.returns is not None
+        sizes = [values.get(s, "?") if isinstance(s, str) else s for s in self.returns.sizes]
+        rows, cols = (*sizes, 1, 1)[:2]
+        if (rows != "?" and rows != x.rows) or (cols != "?" and cols != x.cols):
+            raise ShapeError(
+                f"program {self.name!r} is annotated to return {self.returns!r} "
+                f"({rows} x {cols}), but returns {x!r}"
+            )
+
+    def sizes_of(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes that given arrays imply."""
+        sizes: dict[str, int] = {}
+        for name, kind in self.arguments.items():
+            if name not in inputs or not kind.sizes:
+                continue
+            shape = tuple(np.shape(inputs[name]))
+            if kind.kind == "vector" and len(shape) >= 2 and shape[-1] == 1:
+                known = sizes.get(str(kind.sizes[0]), kind.sizes[0])
+                if known == shape[-2] or (isinstance(known, str) and shape[-2] > 1):
+                    shape = shape[:-1]
+            found = shape[-len(kind.sizes) :]
+            for wanted, size in zip(kind.sizes, found, strict=False):
+                if isinstance(wanted, str):
+                    if sizes.setdefault(wanted, size) != size:
+                        raise ShapeError(
+                            f"input {name!r}: size {wanted} is {size}, an earlier input has "
+                            f"{wanted} = {sizes[wanted]}"
+                        )
+        return sizes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = list(self.arguments)
+        if len(args) > len(names):
+            raise BlockError(f"program {self.name!r} takes {len(names)} arrays, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise BlockError(f"program {self.name!r} got {name!r} twice")
+            given[name] = value
+        statics = {name: given.pop(name) for name in list(given) if name in self.statics}
+        sizes = self.sizes_of(given)
+        specs = [Input(name) for name in names]
+        if set(given) != set(names):
+            lift(specs, given, f"program {self.name!r}")
+        traced = self.trace(**sizes, **statics)
+        lifted, arithmetic = lift(traced.inputs, given, f"program {self.name!r}")
+        found = traced.evaluate(lifted, arithmetic)
+        lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in lifted.values()), ())
+        answers = {}
+        for name, value in found.items():
+            if tuple(value.shape[:-2]) != lead:
+                value = arithmetic.xp.broadcast_to(value, (*lead, *value.shape[-2:]))
+            answers[name] = lower(value, traced.kinds[name])
+        return answers[""] if list(answers) == [""] else answers
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
+        return f"<program {self.name}({inner})>"
+
+
+def program(function: Callable[..., Any]) -> Program:
+    """Mark a function of matrices as a program."""
+    return Program(function)
+
+
+def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
+    """Apply a step `times` times. Several carried values: pass and return tuples.
+
+    The step is traced once; the network repeats one tied module.
+    """
+    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
+        raise refuse(f"iterate needs a number of times known at compile time, got {times!r}", InputError)
+    if times < 0:
+        raise refuse(f"iterate cannot run {times} times", InputError)
+    several = isinstance(init, (tuple, list))
+    start = tuple(ex.lift(x) for x in (init if several else (init,)))
+    if not start:
+        raise refuse("iterate needs at least one carried value", InputError)
+    names = _parameter_names(step, len(start))
+    carried = tuple(ex.Carried(name, x) for name, x in zip(names, start, strict=True))
+    result = step(*carried)
+    if result is None:
+        raise refuse("the step of iterate returns nothing", ProgramError)
+    stepped = tuple(ex.lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,)))
+    if len(stepped) != len(start):
+        raise refuse(
+            f"the step of iterate returns {len(stepped)} values, it carries {len(start)}", ProgramError
+        )
+    for symbol, before, after in zip(carried, start, stepped, strict=True):
+        if before.shape != after.shape:
+            raise refuse(
+                f"the step of iterate changes the shape of {symbol.name}: "
+                f"{before.rows} x {before.cols} before, {after!r} after",
+                ShapeError,
+            )
+    if times == 0:
+        return start if several else start[0]
+    loop = ex.Loop(carried, start, stepped, int(times))
+    results = tuple(ex.LoopResult(loop, i) for i in range(len(start)))
+    return results if several else results[0]
+
+
+def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
+    try:
+        names = list(inspect.signature(step).parameters)
+    except (TypeError, ValueError):
+        names = []
+    return names if len(names) == count else [f"state{i}" for i in range(count)]
+
+
+def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, tuple[bool, bool]]:
+    if len(sizes) == 1 and isinstance(sizes[0], tuple):
+        sizes = sizes[0]
+    if len(sizes) not in (1, 2) or any(
+        isinstance(s, bool) or not isinstance(s, (int, np.integer)) or s < 1 for s in sizes
+    ):
+        raise refuse(f"weft.{what} takes one or two positive sizes, got {sizes!r}", ShapeError)
+    rows, cols = int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else 1
+    return rows, cols, (False, len(sizes) == 1)
+
+
+def zeros(*sizes: Any) -> Expr:
+    """A vector (one size) or matrix (two sizes) of zeros."""
+    return ex.constant_zero(*_shape(sizes, "zeros"))
+
+
+def ones(*sizes: Any) -> Expr:
+    """A vector (one size) or matrix (two sizes) of ones."""
+    return ex.constant_ones(*_shape(sizes, "ones"))
+
+
+def eye(size: int) -> Expr:
+    """The identity matrix."""
+    rows, _, _ = _shape((size,), "eye")
+    return ex.ConstantExpr(identity(rows))
+
+
+def constant(array: Any) -> Expr:
+    """A constant number, vector or matrix."""
+    return ex.lift(array)
+
+
+def hstack(blocks: Any) -> Expr:
+    """Blocks side by side."""
+    return ex.stack([list(blocks)])
+
+
+def vstack(blocks: Any) -> Expr:
+    """Blocks on top of each other."""
+    return ex.stack([[x] for x in blocks])
+
+
+def block(rows: Any) -> Expr:
+    """A block matrix from a list of rows of blocks."""
+    return ex.stack([list(row) for row in rows])
