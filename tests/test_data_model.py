@@ -816,6 +816,19 @@ def test_refused_inputs_leave_the_given_arrays_alone():
     assert np.array_equal(w, before[1])
 
 
+def test_torch_gradients_pass_through_a_network():
+    torch = pytest.importorskip("torch")
+    case = {"X": normal(4, 2), "y": normal(4), "u": normal(2), "w0": normal(2), "lam": 0.3}
+    tensors = {k: torch.tensor(v, requires_grad=True) for k, v in case.items()}
+    eta = torch.tensor(0.05, requires_grad=True)  # float32: the matrices decide the dtype
+    answer = paper.ridge_lsa(4, 2, 3)(**tensors, eta=eta)
+    assert answer.dtype == torch.float64
+    answer.backward()
+    expected = paper.ridge_lsa(4, 2, 3)(**case | {"u": np.eye(2)}, eta=float(eta))
+    np.testing.assert_allclose(tensors["u"].grad, expected, rtol=1e-6)  # uᵀw is linear in u
+    assert eta.grad is not None
+
+
 def test_every_error_belongs_to_the_family_and_to_a_builtin():
     family = {
         weft.ShapeError: ValueError,

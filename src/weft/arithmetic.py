@@ -99,6 +99,17 @@ class Floats:
         dtype = x.dtype if xp.isdtype(x.dtype, "real floating") else xp.asarray(0.0).dtype
         return cls(xp, dtype, device(x))
 
+    def convert(self, value: Any) -> Array:
+        """A value as an array of this library, dtype and device; gradients pass through."""
+        from array_api_compat import array_namespace, device, is_array_api_obj, to_device
+
+        foreign = not is_array_api_obj(value) or isinstance(value, np.generic)
+        if foreign or array_namespace(value) != self.xp:
+            return self.xp.asarray(value, dtype=self.dtype, device=self.device)
+        value = self.xp.astype(value, self.dtype, copy=False)
+        there = self.device is None or device(value) == self.device
+        return value if there else to_device(value, self.device)
+
     def number(self, value: Fraction) -> float:
         return float(value)
 

@@ -7,7 +7,6 @@ answer is read. All of it is data, so that a saved network needs no code to be r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -289,7 +288,7 @@ def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
     if isinstance(value, (complex, np.complexfloating, str, bytes)) or value is None:
         raise DTypeError(f"input {spec.name!r}: got {type(value).__name__}, expected real numbers")
     try:
-        array = xp.asarray(value, dtype=arithmetic.dtype, device=arithmetic.device)
+        array = arithmetic.convert(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
     shape, expected = tuple(array.shape), (spec.rows, spec.cols)
@@ -306,11 +305,11 @@ def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
     if is_concrete(array):
         if not bool(xp.all(xp.isfinite(array))):
             raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
-        low = float(xp.min(array)) if math.prod(array.shape) else 1.0
-        if (spec.sign == "nonnegative" and low < 0) or (spec.sign == "positive" and low <= 0):
+        wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
+        if spec.sign != "any" and bool(xp.any(wrong)):
             raise InputError(
-                f"input {spec.name!r}: got {low:g}, expected a {spec.sign} value, because this "
-                "network's prompt holds its square root"
+                f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
+                "because this network's prompt holds its square root"
             )
     return array
 
