@@ -824,7 +824,7 @@ def test_torch_gradients_pass_through_a_network():
     answer = paper.ridge_lsa(4, 2, 3)(**tensors, eta=eta)
     assert answer.dtype == torch.float64
     answer.backward()
-    expected = paper.ridge_lsa(4, 2, 3)(**case | {"u": np.eye(2)}, eta=float(eta))
+    expected = paper.ridge_lsa(4, 2, 3)(**case | {"u": np.eye(2)}, eta=eta.item())
     np.testing.assert_allclose(tensors["u"].grad, expected, rtol=1e-6)  # uᵀw is linear in u
     assert eta.grad is not None
 
