@@ -22,6 +22,7 @@ from weft.constants import Array, content, real_array
 from weft.errors import BlockError, InputError, ShapeError
 from weft.layout import Layout
 from weft.layout import describe as describe_layout
+from weft.pointwise import Function
 from weft.projection import AnyProjection
 from weft.prompt import Fill, Input, Output, Place, fill_prompt, lift, lower
 
@@ -107,6 +108,10 @@ class PointwiseLayer:
     def __hash__(self) -> int:
         return hash(self.digest)
 
+    def touched(self, layout: Layout) -> tuple[str, ...]:
+        """The blocks that this layer may change."""
+        return layout.names
+
     def check(self, layout: Layout, what: str) -> None:
         if self.V.shape[1:] != (layout.tokens, layout.width):
             raise ShapeError(
@@ -124,6 +129,57 @@ class PointwiseLayer:
 
 
 @dataclass(frozen=True)
+class BlockPointwiseLayer:
+    """A pointwise layer held as what it is: a function at each of some places, identity elsewhere.
+
+    `dense(layout)` writes it as the paper's network component; the identity takes two ReLU units.
+    """
+
+    applied: tuple[tuple[Place, Function], ...]
+    skip: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "applied", tuple(self.applied))
+        if self.skip:
+            raise InputError("a block pointwise layer keeps other blocks by itself: skip must be False")
+
+    def check(self, layout: Layout, what: str) -> None:
+        for place, _ in self.applied:
+            place.check(layout, what)
+
+    def touched(self, layout: Layout) -> tuple[str, ...]:
+        return tuple(place.block for place, _ in self.applied)
+
+    @property
+    def units(self) -> int:
+        """Hidden units of one entry, for the widest function."""
+        return max((function.net.units for _, function in self.applied), default=0)
+
+    def dense(self, layout: Layout) -> PointwiseLayer:
+        """`V`, `W`, `B`, `C` of shape (units, tokens, width)."""
+        shape = (max(self.units, 2), layout.tokens, layout.width)
+        V, W, B, C = (np.zeros(shape) for _ in range(4))
+        V[0], W[0], V[1], W[1] = 1.0, 1.0, -1.0, -1.0
+        for place, function in self.applied:
+            rows, cols = place.extent
+            left = layout[place.block].start + place.col
+            at = (slice(place.row, place.row + rows), slice(left, left + cols))
+            net = function.net
+            for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
+                array[(slice(None), *at)] = 0.0
+                for k, number in enumerate(numbers):
+                    array[(k, *at)] = number
+            C[(0, *at)] = net.constant
+        return PointwiseLayer(V, W, B, C)
+
+    def describe(self) -> dict[str, Any]:
+        return {"functions": [[p.describe(), f.describe()] for p, f in self.applied]}
+
+
+Layer = AttentionLayer | PointwiseLayer | BlockPointwiseLayer
+
+
+@dataclass(frozen=True)
 class Module:
     """Layers in sequence, optionally with one skip around them, repeated with tied weights.
 
@@ -131,7 +187,7 @@ class Module:
     where it stands. Verification uses it to check one step instead of all of them.
     """
 
-    body: tuple[AttentionLayer | PointwiseLayer | Module, ...]
+    body: tuple[Layer | Module, ...]
     repeat: int = 1
     skip: bool = False
     carries: tuple[tuple[Place, ...], ...] = ()
@@ -157,10 +213,10 @@ class Module:
         }
 
 
-Part = AttentionLayer | PointwiseLayer | Module
+Part = Layer | Module
 
 
-def layers_of(part: Part) -> Iterator[AttentionLayer | PointwiseLayer]:
+def layers_of(part: Part) -> Iterator[Layer]:
     """The layers of a part as stored: those of a repeated module once."""
     if isinstance(part, Module):
         for inner in part.body:
@@ -226,7 +282,7 @@ class Network:
         return sum(len(layer.heads) for layer in self.layers if isinstance(layer, AttentionLayer))
 
     @property
-    def layers(self) -> tuple[AttentionLayer | PointwiseLayer, ...]:
+    def layers(self) -> tuple[Layer, ...]:
         """The layers as stored, those of a tied module once."""
         return tuple(layer for module in self.modules for layer in layers_of(module))
 
@@ -238,8 +294,10 @@ class Network:
             if isinstance(layer, AttentionLayer):
                 parts = [p for head in layer.heads for p in head.projections]
                 total += sum(p.stored_numbers() for p in parts)
-            else:
+            elif isinstance(layer, PointwiseLayer):
                 total += 4 * int(layer.V.size)
+            else:
+                total += sum(3 * f.net.units + 1 for _, f in layer.applied)
         return total
 
     @property
@@ -285,6 +343,37 @@ class Network:
         lifted, arithmetic = lift(self.inputs, inputs)
         H = fill_prompt(self.layout, self.fills, lifted, arithmetic)
         return trace(self, H, Floats.like(H))
+
+    # -- proof ------------------------------------------------------------------------------------
+    def verify(self, trials: int = 2, seed: int | None = None) -> Certificate:
+        """Check this network against the program it was compiled from, exactly."""
+        from weft.verify.check import verify
+
+        if self.origin is None:
+            raise InputError(
+                "this network was not compiled from a program; use weft.verify(program, network)"
+            )
+        return verify(self.origin.program, self, trials=trials, seed=seed)
+
+    @cached_property
+    def _degree(self) -> tuple[int, bool]:
+        from weft.verify.degree import degree
+
+        if self.origin is None:
+            raise InputError("the degree is known of compiled networks only")
+        return degree(self.origin.traced)
+
+    @property
+    def degree(self) -> int:
+        """The degree of the answers as polynomials in the inputs."""
+        return self._degree[0]
+
+    @property
+    def depth_lower_bound(self) -> int:
+        """⌈log₃ degree⌉: no exact network of attention layers is shallower."""
+        from weft.verify.degree import lower_bound
+
+        return lower_bound(self.degree)
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:

@@ -27,6 +27,8 @@ from weft.network import Network
 
 TARGETS = ("elsa", "lsa")
 MODES = ("faithful", "speed", "depth")
+PATIENCE = 5.0  # seconds that compile spends on verification without being asked
+FIELD_SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 
 
 def compile(
@@ -57,8 +59,37 @@ def compile(
         allocation = Allocator(schedule, scheduler.leaves).run()
         emitter = Emitter(schedule, allocation, target, tokens)
         network = emitter.network(traced.inputs, dict(traced.kinds))
-    origin = Origin(program, dict(sizes), target, optimize, tuple(emitter.added))
-    return replace(network, origin=origin)
+    origin = Origin(program, dict(sizes), target, optimize, tokens, tuple(emitter.added))
+    network = replace(network, origin=origin)
+    return certified(network) if verify else network
+
+
+def certified(network: Network) -> Network:
+    """The network with its certificate, or with a warning that checking it would take long."""
+    from weft.run.plan import plan
+
+    assert network.origin is not None
+    seconds = plan(network).flops * FIELD_SECONDS_PER_FLOP
+    if seconds > PATIENCE:
+        warnings.warn(
+            f"verifying this network would take about {seconds:.0f} s; it is not verified yet: "
+            "call net.verify(), or compile with verify=False to silence this",
+            stacklevel=3,
+        )
+        return network
+    return replace(network, certificate=network.verify())
+
+
+def rebuild(origin: Origin) -> Network:
+    """The network of an origin, compiled again."""
+    return compile(
+        origin.program,
+        target=origin.target,
+        optimize=origin.optimize,
+        tokens=origin.tokens,
+        verify=False,
+        **origin.sizes,
+    )
 
 
 def _check(program: Any, target: str, optimize: str) -> None:

@@ -101,7 +101,7 @@ class Allocator:
     def run(self) -> Allocation:
         slots: list[Slot] = []
         where: dict[Key, Slot] = {}
-        kept = set(self.schedule.outputs.values())
+        kept = {key for key, _ in self.schedule.outputs.values()}
         loops_over = {k for part in _loops(self.schedule.parts) for ks in part.carried for k in ks}
         for key, spread in self.leaves.items():
             rows, cols = (spread, spread) if key.value.rows == key.value.cols == 1 else key.shape
@@ -169,6 +169,8 @@ def label(key: Key) -> str:
     """A name for a stored value, as it stands in the prompt."""
     value = key.value
     text = value.name if isinstance(value, Leaf) and value.name else repr(value)
+    if isinstance(value, Leaf) and not value.name:
+        text = repr(value.definition)
     if not isinstance(value, Leaf) and key.flipped:
         return f"({text})ᵀ"
     return f"{text}ᵀ" if key.flipped else text

@@ -70,6 +70,8 @@ def gather(item: LoopItem, forms: Forms, bind: Bind) -> tuple[Form, ...]:
     step costs its products each time. The flop counts decide.
     """
     found = [affine(f, item, forms) for f in item.step]
+    if not any(a.products for parts in found if parts for a in parts.values()):
+        return item.step
     if len({leaf.cols for leaf in item.carried}) != 1 or any(parts is None for parts in found):
         return item.step
     step, once, each = [], 0.0, 0.0

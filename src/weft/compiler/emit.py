@@ -106,8 +106,8 @@ class Emitter:
         self.layout = Layout.of(shapes, self.tokens)
         modules = self._modules(self.schedule.parts)
         outputs = tuple(
-            Output(name, self._place(key), kinds[name])  # type: ignore[arg-type]
-            for name, key in self.schedule.outputs.items()
+            Output(name, self._place(key, turned), kinds[name])  # type: ignore[arg-type]
+            for name, (key, turned) in self.schedule.outputs.items()
         )
         self._fill()
         return Network(self.layout, tuple(modules), inputs, tuple(self.fills), outputs)
@@ -256,13 +256,15 @@ class Emitter:
         return modules
 
     # -- the prompt -------------------------------------------------------------------------------
-    def _place(self, key: Key) -> Place:
+    def _place(self, key: Key, turned: bool = False) -> Place:
+        """Where a value, or its transpose, stands."""
         slot = self.allocation.where[key]
-        value = key.value
-        scalar = value.rows == value.cols == 1
-        diagonal = slot.spread if scalar and slot.spread > 1 else 0
-        return Place(slot.name, value.rows, value.cols, transpose=key.flipped and not scalar,
-                     diagonal=diagonal)  # fmt: skip
+        rows, cols = key.value.rows, key.value.cols
+        if rows == cols == 1:
+            return Place(slot.name, 1, 1, diagonal=slot.spread if slot.spread > 1 else 0)
+        if turned:
+            rows, cols = cols, rows
+        return Place(slot.name, rows, cols, transpose=key.flipped != turned)
 
     def _fill(self) -> None:
         fills = []

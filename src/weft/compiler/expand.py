@@ -96,7 +96,7 @@ class Expander:
             self._seen.add(id(leaf))
             if leaf.definition is not None:
                 leaf.definition = self.form(leaf.definition)
-            if leaf.item is not None:
+            if leaf.item is not None and leaf.item.step:
                 item, i = leaf.item, leaf.index
                 item.init = (*item.init[:i], self.form(item.init[i]), *item.init[i + 1 :])
                 item.step = (*item.step[:i], self.form(item.step[i]), *item.step[i + 1 :])

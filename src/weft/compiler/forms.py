@@ -160,6 +160,7 @@ class Forms:
     def __init__(self) -> None:
         self._forms: dict[Any, Form] = {}
         self._products: dict[Any, Product] = {}
+        self._parts: dict[tuple[Form, ...], Form] = {}
 
     # -- forms ------------------------------------------------------------------------------------
     def form(
@@ -293,6 +294,14 @@ class Forms:
             return self.combine([(coefficient, left[0])])
         p, t = self._intern(tuple(sorted(left, key=id)), tuple(kept))
         return self.form(rows, cols, [(coefficient, p, t)])
+
+    def part(self, chain: tuple[Form, ...]) -> Form:
+        """The product of a piece of a chain; asked for often, so remembered."""
+        if len(chain) == 1:
+            return chain[0]
+        if chain not in self._parts:
+            self._parts[chain] = self.product((), chain)
+        return self._parts[chain]
 
     def _open_scalar(self, s: Form) -> tuple[Fraction, list[Form]]:
         """A scalar as (coefficient, scalars): products of scalars are taken apart."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from weft import expressions as ex
 from weft.compiler.collapse import collapse, gather
+from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, join
 from weft.errors import ProgramError
 from weft.expressions import Expr
@@ -120,7 +121,7 @@ class Normalizer:
             item = self.body(loop, init, families, known)
         if self.mode == "depth":
             short = collapse(item, self.forms, self.bind)
-            if short is not None:
+            if short is not None and self._shallower(short, item):
                 return short
         if self.mode == "speed":
             item.step = gather(item, self.forms, self.bind)
@@ -131,6 +132,14 @@ class Normalizer:
             for i, leaf in enumerate(item.carried)
         )  # fmt: skip
         return [self.forms.leaf(leaf) for leaf in item.results]
+
+    def _shallower(self, short: Sequence[Form], item: LoopItem) -> bool:
+        """Whether a collapsed loop is less deep than the loop itself."""
+        estimate = Expander(self.forms, hoist=True)
+        loop = innermost(item.loops)
+        collapsed = max(estimate.level(estimate.form(f), loop) for f in short)
+        step = max(estimate.level(estimate.form(f), item) for f in item.step)
+        return collapsed < item.times * max(step, 1)
 
     def body(
         self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from weft.language import Program, Traced
@@ -16,8 +16,8 @@ class Origin:
     sizes: dict[str, Any]
     target: str = "elsa"
     optimize: str = "faithful"
+    tokens: int | None = None
     added: tuple[str, ...] = ()
-    notes: tuple[str, ...] = field(default=())
 
     @property
     def traced(self) -> Traced:

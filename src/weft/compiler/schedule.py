@@ -98,7 +98,7 @@ class Schedule:
     """Everything the allocator needs."""
 
     parts: list[LayerSpec | LoopSpec]
-    outputs: dict[str, Key]
+    outputs: dict[str, tuple[Key, bool]]  # where each answer stands, and whether transposed
     inits: list[tuple[Key, Form]]  # carried values that the prompt itself can hold at the start
     cost: tuple[int, int, float]
 
@@ -132,6 +132,7 @@ class Region:
         self.segments = [Segment(self, 0)]
         self.loops: list[Region] = []
         self.position = 0  # the parent's segment that runs just before this loop
+        self.ready = False  # all inner loops are in place, so the last segment is known
 
     @property
     def current(self) -> Segment:
@@ -169,6 +170,7 @@ class Scheduler:
                 inner = self.regions[item]
                 inner.position = region.current.index
                 self._region(inner, loops)
+                inner.ready = True
                 for leaf in item.carried:
                     self.use(Key(leaf, self.flipped.get(leaf, False)))
                 self._drain()
@@ -276,14 +278,14 @@ class Scheduler:
             near = {1, 2, third, third + 1, len(chain) - third, len(chain) - 1, len(chain) - 2}
             cuts = [i for i in cuts if i in near]  # type: ignore[assignment]
         for i in cuts:
-            a, b = self._part(chain[:i]), self._part(chain[i:])
+            a, b = self.forms.part(chain[:i]), self.forms.part(chain[i:])
             size = 2.0 * a.rows * a.cols * b.cols
             for first, second in ((flip, flip), (not flip, flip), (flip, not flip)):
                 # read(first part) and read(last part): 'flip' is the outer role, 'not flip' is C
                 left, right = (first, second) if not flip else (second, first)
                 yield self._total([(a, left), (b, right)], size, seg), ((a, b), (left, right))
         for i, j in itertools.combinations(cuts, 2):
-            a, b, c = self._part(chain[:i]), self._part(chain[i:j]), self._part(chain[j:])
+            a, b, c = self.forms.part(chain[:i]), self.forms.part(chain[i:j]), self.forms.part(chain[j:])
             ab = a.rows * a.cols * b.cols + a.rows * b.cols * c.cols
             bc = b.rows * b.cols * c.cols + a.rows * a.cols * c.cols
             reads = [(a, flip), (b, not flip), (c, flip)]
@@ -298,9 +300,6 @@ class Scheduler:
             a, b, c = self.read_cost(f, flip, seg)
             level, copies, flops = max(level, a), copies + b, flops + c
         return level + 1, copies, flops
-
-    def _part(self, chain: tuple[Form, ...]) -> Form:
-        return chain[0] if len(chain) == 1 else self.forms.product((), chain)
 
     def _placements(self, p: Product) -> list[tuple[Form, ...]]:
         """The chain with its scalars put in: where they are smallest, and the other places."""
@@ -426,8 +425,9 @@ class Scheduler:
 
     def _drain(self) -> None:
         """Give every carried value in use its start and its step."""
-        while self.pending:
-            key = self.pending.pop(0)
+        while ready := [k for k in self.pending if self.regions[k.value.item].ready]:  # type: ignore[union-attr]
+            key = ready[0]
+            self.pending.remove(key)
             leaf: Leaf = key.value  # type: ignore[assignment]
             item = leaf.item
             assert item is not None
@@ -615,7 +615,7 @@ class Scheduler:
             self.stored[made] = (seg, level + 1)
         return made, self._level_from(made, seg)
 
-    def _output(self, name: str, form: Form) -> Key:
+    def _output(self, name: str, form: Form) -> tuple[Key, bool]:
         seg = self.root.current
         sole = form.sole
         if sole and isinstance(sole[0], Leaf) and sole[2] == 1:
@@ -623,19 +623,19 @@ class Scheduler:
             _, flip = min((self.leaf_cost(sole[0], flip, seg), flip) for flip in flips)
             item, _ = self._read_leaf(sole[0], flip, ONE, seg, 0)
             assert item.key is not None
-            return item.key
+            return item.key, sole[1]
         leaf = Leaf(name or "answer", form.rows, form.cols, role="output", loops=frozenset(),
                     definition=form)  # fmt: skip
         if form.is_constant:
             key = Key(leaf, False)
             self.leaves[key] = 1
             self.inits.append((key, form))
-            return key
+            return key, False
         costs = [self._sink_cost(form, flip, seg) for flip in (False, True)]
         key = Key(leaf, costs[1] < costs[0])
         level = self._sink(key, form, seg, last=True)
         self.stored[key] = (seg, level)
-        return key
+        return key, False
 
     # -- the result -------------------------------------------------------------------------------
     def _parts(self, region: Region) -> list[LayerSpec | LoopSpec]:

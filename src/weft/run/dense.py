@@ -12,11 +12,20 @@ from typing import Any
 
 import numpy as np
 
-from weft.arithmetic import Arithmetic, Floats
+from weft.arithmetic import Arithmetic, Floats, Rationals
 from weft.constants import Array
 from weft.errors import BlockError
 from weft.layout import Layout
-from weft.network import AttentionLayer, Head, Module, Network, Part, PointwiseLayer
+from weft.network import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    Module,
+    Network,
+    Part,
+    PointwiseLayer,
+)
 
 
 @dataclass(frozen=True)
@@ -34,7 +43,7 @@ class Step:
     """One executed layer: its name, the state before and after, and its heads."""
 
     name: str
-    layer: AttentionLayer | PointwiseLayer
+    layer: Layer
     before: Array
     output: Array
     after: Array
@@ -96,13 +105,15 @@ class DenseExecutor:
         q, k, v = (self.project(p, H) for p in head.projections)
         return HeadTrace(q, k, v, q @ k.mT @ v)
 
-    def layer(self, layer: AttentionLayer | PointwiseLayer, H: Array, name: str = "") -> Step:
+    def layer(self, layer: Layer, H: Array, name: str = "") -> Step:
         heads: tuple[HeadTrace, ...] = ()
         if isinstance(layer, AttentionLayer):
             heads = tuple(self.head(head, H) for head in layer.heads)
             output = sum((h.output for h in heads[1:]), heads[0].output) if heads else H - H
-        else:
+        elif isinstance(layer, PointwiseLayer):
             output = pointwise(layer, H, self.arithmetic)
+        else:
+            output = applied(layer, H, self.layout, self.arithmetic)
         return Step(name, layer, H, output, H + output if layer.skip else output, heads)
 
     def run(self, part: Part, H: Array, name: str, record: Any) -> Array:
@@ -134,6 +145,26 @@ def pointwise(layer: PointwiseLayer, H: Array, arithmetic: Arithmetic) -> Array:
         term = V * inner + C
         total = term if total is None else total + term
     return H - H if total is None else total
+
+
+def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Arithmetic) -> Array:
+    """A function at each place, the identity elsewhere.
+
+    Floats and rationals go through the component `Σ V ⊙ σ(W ⊙ H + B) + C`; any other arithmetic has
+    no order and hence no ReLU, and is asked for its own stand-in of each function.
+    """
+    if isinstance(arithmetic, (Floats, Rationals)):
+        return pointwise(layer.dense(layout), H, arithmetic)
+    for place, function in layer.applied:
+        rows, cols = place.extent
+        left = layout[place.block].start + place.col
+        right, bottom = left + cols, place.row + rows
+        part = arithmetic.pointwise(function, H[..., place.row : bottom, left:right])
+        middle = [H[..., : place.row, left:right], part, H[..., bottom:, left:right]]
+        column = arithmetic.concat([x for x in middle if x.shape[-2]], -2)
+        parts = [H[..., :left], column, H[..., right:]]
+        H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
+    return H
 
 
 def _relu(x: Array, arithmetic: Arithmetic) -> Array:

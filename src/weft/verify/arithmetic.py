@@ -1,0 +1,46 @@
+"""The finite field as numbers that a program or a network is computed in.
+
+Everything polynomial is exact here. A pointwise function acts as its own stand-in on the field (an
+inverse, or a keyed random function), the same on both sides of a comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from weft.arithmetic import _batched
+from weft.errors import VerificationError
+from weft.verify.field import FieldArray, P, residue
+
+
+class FieldArithmetic:
+    """Residues modulo 2**31 - 1; `key` chooses the random stand-ins of pointwise functions."""
+
+    def __init__(self, key: int = 0) -> None:
+        self.key = key
+
+    def number(self, value: Fraction) -> int:
+        return int(residue(value))
+
+    def zeros(self, shape: Sequence[int]) -> FieldArray:
+        return FieldArray.zeros(tuple(shape))
+
+    def array(self, entries: np.ndarray[Any, Any]) -> FieldArray:
+        return FieldArray.of(entries)
+
+    def concat(self, arrays: Sequence[FieldArray], axis: int) -> FieldArray:
+        values = _batched(np.broadcast_to, [array.values for array in arrays])
+        return FieldArray(np.concatenate(values, axis=axis))
+
+    def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
+        return FieldArray.of(function.field(x, self.key))
+
+    def root(self, x: FieldArray) -> FieldArray:
+        raise VerificationError(
+            f"a square root modulo {P} need not exist; draw the root and square it instead, "
+            "and hand the root over (`roots=`)"
+        )

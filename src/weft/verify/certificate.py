@@ -1,0 +1,50 @@
+"""What verification leaves behind: how equality was established, and how sure that is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Equality of a program and a network, checked exactly modulo a prime at random points.
+
+    If they differed, all checks would still have passed with at most `probability`.
+    """
+
+    program: str
+    network: str  # fingerprint
+    method: str  # 'direct', or 'induction' (one step of each tied loop on a random state)
+    prime: int
+    seed: int
+    trials: int
+    degree: int
+    probability: float
+    float_difference: float | None = None
+    functions: tuple[str, ...] = field(default=())
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        data: dict[str, Any] = json.loads(text)
+        return cls(**{**data, "functions": tuple(data.get("functions", ()))})
+
+    def __str__(self) -> str:
+        how = {
+            "direct": "the whole network on random inputs",
+            "induction": "one step of each tied loop on a random state, and all else directly",
+        }[self.method]
+        lines = [
+            f"verified: {self.program} = network {self.network[:12]}",
+            f"  exact, modulo {self.prime}: {how}",
+            f"  {self.trials} trials, seed {self.seed}, degree at most {self.degree}: "
+            f"a wrong network passes with probability at most {self.probability:.1e}",
+        ]
+        if self.float_difference is not None:
+            lines.append(f"  float64, random inputs: largest relative difference {self.float_difference:.1e}")
+        lines += [f"  {text}" for text in self.functions]
+        return "\n".join(lines)

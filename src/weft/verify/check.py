@@ -1,0 +1,343 @@
+"""The check itself: program and network at the same random points of a finite field.
+
+A tied loop is checked by induction: the network enters it with the program's start, one repetition on
+a uniformly random state equals one step and leaves everything else as it was, and what follows agrees
+for a random state too. That proves all repetitions at the cost of one. It can only fail to prove: if
+a step equals the program's only on states that really occur (a matrix known to be symmetric, say),
+the whole loop is run instead, and that decides.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from weft import expressions as ex
+from weft.constants import Array
+from weft.errors import ProgramError, VerificationError
+from weft.language import Program, Traced
+from weft.network import Module, Network, Part
+from weft.prompt import Place, fill_prompt, rooted
+from weft.run.plan import plan
+from weft.verify.arithmetic import FieldArithmetic
+from weft.verify.certificate import Certificate
+from weft.verify.degree import Bounded, Heights, state_heights
+from weft.verify.field import FieldArray, P
+
+
+class Mismatch(Exception):
+    """Program and network part; says where."""
+
+
+@dataclass
+class Point:
+    """Random inputs, and the roots of those whose square root the prompt holds."""
+
+    inputs: dict[str, Any]
+    roots: dict[str, Any]
+
+
+def draw(network: Network, rng: np.random.Generator) -> Point:
+    inputs, roots = {}, {}
+    for spec in network.inputs:
+        value = FieldArray.random((spec.rows, spec.cols), rng)
+        if spec.name in rooted(network.fills):
+            roots[spec.name], value = value, value * value
+        inputs[spec.name] = value
+    return Point(inputs, roots)
+
+
+def verify(
+    program: Program, network: Network, *, trials: int = 2, seed: int | None = None, **sizes: Any
+) -> Certificate:
+    """Check a network against a program; a Certificate, or VerificationError."""
+    traced = trace_for(program, network, sizes)
+    if trials < 1:
+        raise ProgramError(f"verification needs at least one trial, got {trials}")
+    seed = secrets.randbelow(2**32) if seed is None else seed
+    rng = np.random.default_rng(seed)
+    pairs = matched_loops(traced, network)
+    method = "direct" if pairs is None else "induction"
+    for trial in range(trials):
+        arithmetic = FieldArithmetic(seed + trial)
+        if pairs is not None:
+            try:
+                by_induction(traced, network, pairs, draw(network, rng), arithmetic, rng)
+                continue
+            except Mismatch:
+                method, pairs = "direct", None
+        try:
+            directly(traced, network, draw(network, rng), arithmetic)
+        except Mismatch as found:
+            where = first_layer(network, rng, arithmetic)
+            raise VerificationError(f"network and program {program.name!r} differ: {found}{where}") from None
+    height = checked_height(traced, network, pairs)
+    return Certificate(
+        program=program.name,
+        network=network.fingerprint,
+        method=method,
+        prime=P,
+        seed=seed,
+        trials=trials,
+        degree=height,
+        probability=float(min(1.0, height / P) ** trials),
+        float_difference=float_difference(traced, network),
+        functions=tuple(function_notes(traced)),
+    )
+
+
+def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
+    """The program at the network's own sizes."""
+    if network.origin is not None and network.origin.program is program and not sizes:
+        return network.origin.traced
+    found = dict(sizes)
+    for spec in network.inputs:
+        kind = program.arguments.get(spec.name)
+        if kind is None:
+            continue
+        for size, value in zip(kind.sizes, (spec.rows, spec.cols), strict=False):
+            if isinstance(size, str):
+                found.setdefault(size, value)
+    traced = program.trace(**found)
+    mine = {spec.name: (spec.rows, spec.cols) for spec in network.inputs}
+    theirs = {spec.name: (spec.rows, spec.cols) for spec in traced.inputs}
+    if mine != theirs:
+        raise VerificationError(f"program {program.name!r} takes {theirs}, the network takes {mine}")
+    if list(traced.outputs) != [output.name for output in network.outputs]:
+        raise VerificationError(
+            f"program {program.name!r} answers {list(traced.outputs)}, "
+            f"the network {[output.name for output in network.outputs]}"
+        )
+    return traced
+
+
+def matched_loops(traced: Traced, network: Network) -> list[tuple[ex.Loop, int]] | None:
+    """The program's outermost loops, each with the module that repeats it; None if they differ."""
+    loops: dict[int, ex.Loop] = {}
+    for x in ex.ordered(traced.outputs.values()):
+        if isinstance(x, ex.LoopResult):
+            loops.setdefault(id(x.loop), x.loop)
+    order = sorted(loops.values(), key=lambda loop: loop.carried[0].serial)
+    modules = [(i, m) for i, m in enumerate(network.modules) if m.carries]
+    if not order or len(order) != len(modules):
+        return None
+    for loop, (_, module) in zip(order, modules, strict=True):
+        if module.repeat != loop.times or len(module.carries) != len(loop.carried):
+            return None
+        for symbol, places in zip(loop.carried, module.carries, strict=True):
+            if any((p.rows, p.cols) != symbol.shape for p in places):
+                return None
+    return [(loop, i) for loop, (i, _) in zip(order, modules, strict=True)]
+
+
+def run_parts(network: Network, parts: Sequence[Part], H: Array, arithmetic: FieldArithmetic) -> Array:
+    """The state after some parts of a network, from any state."""
+    modules = tuple(p if isinstance(p, Module) else Module((p,)) for p in parts)
+    return plan(Network(network.layout, modules)).forward(H, arithmetic)
+
+
+def directly(traced: Traced, network: Network, point: Point, arithmetic: FieldArithmetic) -> None:
+    """Compare the answers of program and network."""
+    expected = traced.evaluate(point.inputs, arithmetic)
+    H = fill_prompt(network.layout, network.fills, point.inputs, arithmetic, point.roots)
+    H = run_parts(network, network.modules, H, arithmetic)
+    compare(network, H, expected)
+
+
+def compare(network: Network, H: Array, expected: Mapping[str, Any]) -> None:
+    for output in network.outputs:
+        got = output.place.read(network.layout, H)
+        same = got == expected[output.name]
+        if not same.all():
+            row, col = (int(i) for i in np.argwhere(~same)[0])
+            name = f"output {output.name!r}" if output.name else "the answer"
+            raise Mismatch(f"{name}, entry ({row}, {col})")
+
+
+def by_induction(
+    traced: Traced,
+    network: Network,
+    pairs: Sequence[tuple[ex.Loop, int]],
+    point: Point,
+    arithmetic: FieldArithmetic,
+    rng: np.random.Generator,
+) -> None:
+    """Compare piece by piece, replacing the state of each loop by a random one."""
+    layout, roots = network.layout, list(traced.outputs.values())
+    order = ex.ordered(roots)
+    known: dict[int, Any] = {
+        id(x): point.inputs[x.name] for x in order if isinstance(x, ex.InputExpr)
+    }
+    H = fill_prompt(layout, network.fills, point.inputs, arithmetic, point.roots)
+    at = 0
+    for loop, index in pairs:
+        module = network.modules[index]
+        H = run_parts(network, network.modules[at:index], H, arithmetic)
+        before = [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known]
+        ex.fill(before, known, arithmetic)
+        start = [known[id(x)] for x in loop.init]
+        _expect(network, H, module, start, f"the start of module {index}")
+        state = [FieldArray.random(x.shape, rng) for x in loop.carried]
+        after = loop.run(state, known, arithmetic, 1)
+        entered = overwrite(network, H, module, state, arithmetic)
+        left = run_parts(network, (Module(module.body, 1, module.skip),), entered, arithmetic)
+        _expect(network, left, module, after, f"one step of module {index}")
+        settled = overwrite(network, left, module, state, arithmetic)
+        if not (settled == entered).all():
+            raise Mismatch(f"one step of module {index} changes more than it carries")
+        final = [FieldArray.random(x.shape, rng) for x in loop.carried]
+        known[id(loop)] = final
+        H = overwrite(network, H, module, final, arithmetic)
+        at = index + 1
+    H = run_parts(network, network.modules[at:], H, arithmetic)
+    ex.fill([x for x in order if id(x) not in known], known, arithmetic)
+    compare(network, H, {name: known[id(x)] for name, x in traced.outputs.items()})
+
+
+def _expect(network: Network, H: Array, module: Module, values: Sequence[Any], where: str) -> None:
+    for places, value in zip(module.carries, values, strict=True):
+        for place in places:
+            if not (place.read(network.layout, H) == value).all():
+                raise Mismatch(f"{where}: block {place.block!r}")
+
+
+def overwrite(
+    network: Network, H: Array, module: Module, values: Sequence[Any], arithmetic: FieldArithmetic
+) -> Array:
+    """A state with other carried values in it."""
+    out = H.values.copy()
+    for places, value in zip(module.carries, values, strict=True):
+        for place in places:
+            block = network.layout[place.block]
+            rows, cols = place.extent
+            where = (slice(place.row, place.row + rows),
+                     slice(block.start + place.col, block.start + place.col + cols))  # fmt: skip
+            own = Place(place.block, place.rows, place.cols, place.row, place.col, place.transpose,
+                        place.diagonal)  # fmt: skip
+            whole = own.write(network.layout, value, arithmetic).values
+            out[where] = whole[place.row : place.row + rows, place.col : place.col + cols]
+    return FieldArray(out)
+
+
+def first_layer(network: Network, rng: np.random.Generator, arithmetic: FieldArithmetic) -> str:
+    """The first layer at which a network parts from a fresh compilation of its own program."""
+    if network.origin is None:
+        return ""
+    from weft.compiler import rebuild
+
+    reference = rebuild(network.origin)
+    if reference.layout != network.layout or len(reference.modules) != len(network.modules):
+        return ""
+    point = draw(network, rng)
+    H = fill_prompt(network.layout, network.fills, point.inputs, arithmetic, point.roots)
+    mine = list(_unrolled(network.modules))
+    theirs = list(_unrolled(reference.modules))
+    for (name, part), (_, other) in zip(mine, theirs, strict=False):
+        if part == other:
+            H = run_parts(network, (part,), H, arithmetic)
+            continue
+        a = run_parts(network, (part,), H, arithmetic)
+        b = run_parts(network, (other,), H, arithmetic)
+        if not (a == b).all():
+            _, col = (int(i) for i in np.argwhere(~(a == b))[0])
+            return f"; first at {name}, which writes block {network.layout.at(col).name!r}"
+        H = a
+    return ""
+
+
+def _unrolled(parts: Sequence[Part], name: str = "module") -> Any:
+    """(name, layer) for every executed layer; a repeated module is entered once per step."""
+    for i, part in enumerate(parts):
+        if not isinstance(part, Module):
+            yield f"{name}, layer {i}", part
+            continue
+        if part.skip:
+            yield f"{name} {i}", Module(part.body, 1, True)
+            continue
+        for t in range(min(part.repeat, 3)):
+            here = f"{name} {i}" + (f", step {t}" if part.repeat != 1 else "")
+            yield from _unrolled(part.body, here)
+
+
+def checked_height(
+    traced: Traced, network: Network, pairs: Sequence[tuple[ex.Loop, int]] | None
+) -> int:
+    """A bound on the degree of every polynomial that was compared."""
+    heights = Heights()
+    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
+    start = {block.name: (-1, 0) for block in network.layout}
+    for fill in network.fills:
+        own = (0, 0) if fill.source is None else (1, 0)
+        own = (own[0] + len(fill.scale), 0)
+        start[fill.place.block] = max(start[fill.place.block], own)
+    factor = 2 if rooted(network.fills) else 1
+    worst, at, state = 0, 0, start
+    known: dict[int, Any] = {}
+    order = ex.ordered(traced.outputs.values())
+    for x in order:
+        if isinstance(x, ex.InputExpr):
+            known[id(x)] = inputs[x.name]
+    for loop, index in pairs or ():
+        module = network.modules[index]
+        state = state_heights(network, network.modules[at:index], state)
+        free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
+        ex.fill([x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known], known, heights)
+        worst = max([worst, *(_total(known[id(x)].height) for x in loop.init)])
+        worst = max([worst, *(_total(x.height) for x in loop.run(free, known, heights, 1))])
+        for places in module.carries:
+            for place in places:
+                worst = max(worst, _total(state[place.block]))
+                state[place.block] = (1, 0)
+        after = state_heights(network, [Module(module.body, 1, module.skip)], state)
+        worst = max([worst, *(_total(h) for h in after.values())])
+        known[id(loop)] = free
+        at = index + 1
+    state = state_heights(network, network.modules[at:], state)
+    ex.fill([x for x in order if id(x) not in known], known, heights)
+    worst = max([worst, *(_total(known[id(x)].height) for x in traced.outputs.values())])
+    worst = max([worst, *(_total(state[o.place.block]) for o in network.outputs)])
+    return factor * worst
+
+
+def _total(height: tuple[int, int]) -> int:
+    return max(height[0], 0) + height[1]
+
+
+def float_difference(traced: Traced, network: Network) -> float | None:
+    """The largest relative difference in float64 on one random input; None if it overflows."""
+    from weft.arithmetic import Floats
+
+    rng = np.random.default_rng(0)
+    inputs = {}
+    for spec in network.inputs:
+        value = rng.uniform(-1, 1, size=(spec.rows, spec.cols)) / max(spec.rows, spec.cols)
+        inputs[spec.name] = np.abs(value) if spec.sign != "any" else value
+    arithmetic = Floats()
+    with np.errstate(all="ignore"):
+        expected = traced.evaluate(inputs, arithmetic)
+        found = plan(network).answers(inputs, arithmetic)
+    worst = 0.0
+    for name, value in expected.items():
+        scale = float(np.max(np.abs(value), initial=0.0))
+        gap = float(np.max(np.abs(value - found[name]), initial=0.0))
+        if not np.isfinite(scale) or not np.isfinite(gap):
+            return None
+        worst = max(worst, gap / scale if scale else gap)
+    return worst
+
+
+def function_notes(traced: Traced) -> list[str]:
+    """What the certificate says about pointwise functions, whose wiring alone is checked exactly."""
+    notes = []
+    for x in ex.ordered(traced.outputs.values()):
+        inner = ex.ordered(x.loop.step, stop=set(map(id, x.loop.carried))) if isinstance(x, ex.LoopResult) else [x]
+        for y in inner:
+            if isinstance(y, ex.Applied):
+                note = y.function.note()
+                if note and note not in notes:
+                    notes.append(note)
+    return notes

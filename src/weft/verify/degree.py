@@ -1,0 +1,279 @@
+"""Degrees: how deep a network must be, and how likely a wrong one could pass.
+
+An attention layer at most triples the degree of the state, so a program of degree D needs at least
+⌈log₃ D⌉ of them. `Heights` bounds degrees from above without any arrays (rational functions as pairs
+of numerator and denominator). `Leading` carries each value's leading form over the finite field: a
+nonzero top part proves that the degree is exact. Where tops cancel, the degree is read off values
+along a ray instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from weft.constants import Array
+from weft.language import Traced
+from weft.network import AttentionLayer, Module, Network, Part
+from weft.projection import AnyProjection, Projection
+from weft.verify.arithmetic import FieldArithmetic
+from weft.verify.field import FieldArray, P, inverse, residue
+
+Height = tuple[int, int]
+ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
+RAY_LIMIT = 600
+
+
+def plus(a: Height, b: Height) -> Height:
+    if a[0] < 0 or b[0] < 0:
+        return b if a[0] < 0 else a
+    if a[1] == b[1] == 0:
+        return max(a[0], b[0]), 0
+    return max(a[0] + b[1], b[0] + a[1]), a[1] + b[1]
+
+
+def multiplied(a: Height, b: Height) -> Height:
+    return ZERO if a[0] < 0 or b[0] < 0 else (a[0] + b[0], a[1] + b[1])
+
+
+class Bounded:
+    """A matrix of which only the shape and a bound on the height of its entries is known."""
+
+    def __init__(self, shape: Sequence[int], height: Height) -> None:
+        self.shape, self.height = tuple(shape), height
+
+    @property
+    def mT(self) -> Bounded:
+        return Bounded((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.height)
+
+    def __add__(self, other: Bounded) -> Bounded:
+        return Bounded(self.shape, plus(self.height, other.height))
+
+    __sub__ = __add__
+
+    def __mul__(self, other: Any) -> Bounded:
+        if isinstance(other, Bounded):
+            return Bounded(other.shape, multiplied(self.height, other.height))
+        return self
+
+    def __matmul__(self, other: Bounded) -> Bounded:
+        shape = (*self.shape[:-1], other.shape[-1])
+        height = multiplied(self.height, other.height)
+        if height[1]:  # a sum of fractions
+            height = (height[0] + (self.shape[-1] - 1) * height[1], height[1] * self.shape[-1])
+        return Bounded(shape, height)
+
+
+class Heights:
+    """The arithmetic of bounds."""
+
+    def number(self, value: Fraction) -> int:
+        return 1
+
+    def zeros(self, shape: Sequence[int]) -> Bounded:
+        return Bounded(shape, ZERO)
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Bounded:
+        return Bounded(entries.shape, (0, 0) if np.any(entries != 0) else ZERO)
+
+    def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
+        raise NotImplementedError
+
+    def pointwise(self, function: Any, x: Bounded) -> Bounded:
+        if getattr(function, "is_reciprocal", False):
+            return Bounded(x.shape, (x.height[1], max(x.height[0], 0)))
+        return Bounded(x.shape, (1, 0))  # a keyed random function: a fresh variable
+
+    def root(self, x: Bounded) -> Bounded:
+        return Bounded(x.shape, (1, 0))
+
+
+def state_heights(network: Network, parts: Sequence[Part], start: Mapping[str, Height]) -> dict[str, Height]:
+    """A bound for every block after some parts of a network."""
+    state = dict(start)
+    for part in parts:
+        _advance(network, part, state)
+    return state
+
+
+def _advance(network: Network, part: Part, state: dict[str, Height]) -> None:
+    if isinstance(part, Module):
+        for _ in range(part.repeat):
+            before = dict(state)
+            for inner in part.body:
+                _advance(network, inner, state)
+            if part.skip:
+                for name in state:
+                    state[name] = plus(state[name], before[name])
+        return
+    out = {name: ZERO for name in state}
+    if isinstance(part, AttentionLayer):
+        for head in part.heads:
+            q, k = (_height(p, state) for p in (head.query, head.key))
+            scores = multiplied(q, k)
+            for name, height in _written(network, head.value, state).items():
+                out[name] = plus(out[name], multiplied(scores, height))
+    else:
+        for name in part.touched(network.layout):
+            out[name] = (1, 0)
+    for name, height in out.items():
+        state[name] = plus(state[name], height) if part.skip else height
+
+
+def _height(projection: AnyProjection, state: Mapping[str, Height]) -> Height:
+    if not isinstance(projection, Projection):
+        total = (0, 0)
+        for height in state.values():
+            total = plus(total, height)
+        return total
+    total = ZERO
+    for piece in projection.pieces:
+        total = plus(total, (0, 0) if piece.block is None else state[piece.block])
+    return total
+
+
+def _written(
+    network: Network, projection: AnyProjection, state: Mapping[str, Height]
+) -> dict[str, Height]:
+    if not isinstance(projection, Projection):
+        height = _height(projection, state)
+        return {block.name: height for block in network.layout}
+    out: dict[str, Height] = {}
+    for piece in projection.pieces:
+        height = (0, 0) if piece.block is None else state[piece.block]
+        for block in network.layout:
+            if block.start < piece.stop and piece.at < block.stop:
+                out[block.name] = plus(out.get(block.name, ZERO), height)
+    return out
+
+
+# -- exact degrees ----------------------------------------------------------------------------------
+class Cancelled(Exception):
+    """Top parts cancelled, so the leading form is not known."""
+
+
+class Top:
+    """A matrix by its leading form: the degree, and the part of that degree (None: zero)."""
+
+    def __init__(self, degree: int, part: FieldArray) -> None:
+        self.degree, self.part = degree, part
+        self.shape = part.shape
+
+    @property
+    def mT(self) -> Top:
+        return Top(self.degree, self.part.mT)
+
+    def _nonzero(self) -> Top:
+        if not self.part.values.any():
+            raise Cancelled
+        return self
+
+    @property
+    def is_zero(self) -> bool:
+        return self.degree < 0
+
+    def __add__(self, other: Top) -> Top:
+        if self.is_zero or (other.degree > self.degree and not other.is_zero):
+            return other
+        if other.is_zero or self.degree > other.degree:
+            return self
+        return Top(self.degree, self.part + other.part)._nonzero()
+
+    def __sub__(self, other: Top) -> Top:
+        return self + Top(other.degree, -other.part)
+
+    def __mul__(self, other: Any) -> Top:
+        if not isinstance(other, Top):
+            return self if self.is_zero else Top(self.degree, self.part * other)
+        if self.is_zero or other.is_zero:
+            return Top(-1, FieldArray.zeros(np.broadcast_shapes(self.shape, other.shape)))
+        return Top(self.degree + other.degree, self.part * other.part)._nonzero()
+
+    def __matmul__(self, other: Top) -> Top:
+        if self.is_zero or other.is_zero:
+            return Top(-1, FieldArray.zeros((*self.shape[:-1], other.shape[-1])))
+        return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
+
+
+class Leading:
+    """The arithmetic of leading forms."""
+
+    def __init__(self) -> None:
+        self.field = FieldArithmetic()
+
+    def number(self, value: Fraction) -> int:
+        return self.field.number(value)
+
+    def zeros(self, shape: Sequence[int]) -> Top:
+        return Top(-1, FieldArray.zeros(tuple(shape)))
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Top:
+        part = self.field.array(entries)
+        return Top(0 if part.values.any() else -1, part)
+
+    def concat(self, arrays: Sequence[Top], axis: int) -> Top:
+        raise Cancelled
+
+    def pointwise(self, function: Any, x: Top) -> Top:
+        raise Cancelled
+
+    def root(self, x: Top) -> Top:
+        raise Cancelled
+
+
+def bound(traced: Traced) -> int:
+    """An upper bound on the degree of a program's answers."""
+    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
+    return max(x.height[0] + x.height[1] for x in traced.evaluate(inputs, Heights()).values())
+
+
+def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
+    """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
+    rng = np.random.default_rng(seed)
+    inputs = {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
+    try:
+        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+        found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
+        return max(0, *found), True
+    except Cancelled:
+        return _along_ray(traced, inputs)
+
+
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray]) -> tuple[int, bool]:
+    """The degree of t -> program(t x), from values at t = 0, 1, 2, ... by Newton interpolation."""
+    limit = bound(traced)
+    if limit > RAY_LIMIT:
+        return limit, False
+    steps = FieldArray(np.arange(limit + 1, dtype=np.int64)[:, None, None])
+    lifted = {name: x * steps for name, x in inputs.items()}
+    best = 0
+    for value in traced.evaluate(lifted, FieldArithmetic()).values():
+        if value.ndim < 3:
+            continue  # constant
+        best = max(best, _interpolated(value.values))
+    return best, True
+
+
+def _interpolated(values: np.ndarray[Any, Any]) -> int:
+    """The degree of the polynomial with these values at 0, 1, 2, ... (divided differences mod P)."""
+    table = values.reshape(len(values), -1).copy()
+    found = 0
+    for order in range(len(table)):
+        if table[0].any():
+            found = order
+        scale = int(inverse(residue(order + 1)))
+        table = (table[1:] - table[:-1]) % P * scale % P
+        if not len(table) or not table.any():
+            break
+    return found
+
+
+def lower_bound(degree: int) -> int:
+    """⌈log₃ degree⌉: no attention network of this degree has fewer layers."""
+    layers = 0
+    while 3**layers < degree:
+        layers += 1
+    return layers
