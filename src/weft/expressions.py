@@ -92,13 +92,13 @@ class Expr:
         return add(self, other, Fraction(1), "+")
 
     def __radd__(self, other: Any) -> Expr:
-        return add(lift(other, self), self, Fraction(1), "+")
+        return add(lift(other), self, Fraction(1), "+")
 
     def __sub__(self, other: Any) -> Expr:
         return add(self, other, Fraction(-1), "-")
 
     def __rsub__(self, other: Any) -> Expr:
-        return add(lift(other, self), self, Fraction(-1), "-")
+        return add(lift(other), self, Fraction(-1), "-")
 
     def __neg__(self) -> Expr:
         return Sum([(Fraction(-1), self)])
@@ -110,13 +110,13 @@ class Expr:
         return times(self, other)
 
     def __rmul__(self, other: Any) -> Expr:
-        return times(lift(other, self), self)
+        return times(lift(other), self)
 
     def __truediv__(self, other: Any) -> Expr:
         if isinstance(other, Expr):
             raise refuse(
-                f"cannot divide {self!r} by the variable {other!r}: attention computes polynomials; "
-                "multiply by weft.reciprocal(x, domain=(lo, hi)) instead"
+                f"cannot divide {self!r} by the variable {other!r}: attention computes "
+                "polynomials; multiply by weft.reciprocal(x, domain=(lo, hi)) instead"
             )
         if _is_number(other):
             if exact(other) == 0:
@@ -157,7 +157,9 @@ class Expr:
         )
 
     def __lt__(self, other: Any) -> Any:
-        raise refuse(f"cannot compare {self!r} while a program is traced; use weft.relu of a difference")
+        raise refuse(
+            f"cannot compare {self!r} while a program is traced; use weft.relu of a difference"
+        )
 
     __gt__ = __le__ = __ge__ = __lt__
 
@@ -170,7 +172,7 @@ class Expr:
     def __float__(self) -> float:
         raise refuse(f"{self!r} has no value while a program is traced; keep it symbolic")
 
-    __int__ = __float__  # type: ignore[assignment]
+    __int__ = __float__
     __array__ = None
 
     def __repr__(self) -> str:
@@ -209,6 +211,7 @@ class Sum(Expr):
     """A linear combination with exact coefficients."""
 
     def __init__(self, terms: Iterable[tuple[Fraction, Expr]]) -> None:
+        self.terms: tuple[tuple[Fraction, Expr], ...]
         flat: list[tuple[Fraction, Expr]] = []
         for coefficient, x in terms:
             if isinstance(x, Sum) and len(x.terms) == 1:
@@ -217,7 +220,10 @@ class Sum(Expr):
         self.terms = tuple(flat)
         first = self.terms[0][1]
         self.rows, self.cols = first.shape
-        self.units = (all(x.units[0] for _, x in self.terms), all(x.units[1] for _, x in self.terms))
+        self.units = (
+            all(x.units[0] for _, x in self.terms),
+            all(x.units[1] for _, x in self.terms),
+        )
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -334,7 +340,11 @@ class Loop:
     """`times` applications of a step to the carried values."""
 
     def __init__(
-        self, carried: tuple[Carried, ...], init: tuple[Expr, ...], step: tuple[Expr, ...], times: int
+        self,
+        carried: tuple[Carried, ...],
+        init: tuple[Expr, ...],
+        step: tuple[Expr, ...],
+        times: int,
     ) -> None:
         self.carried, self.init, self.step, self.times = carried, init, step, times
 
@@ -374,12 +384,12 @@ class LoopResult(Expr):
         return f"{self.loop.carried[self.index].name}[{self.loop.times}]"
 
 
-# -- building ---------------------------------------------------------------------------------------
+# -- building --------------------------------------------------------------------------------------
 def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, Fraction, np.number)) and not isinstance(x, bool)
 
 
-def lift(x: Any, like: Expr | None = None) -> Expr:
+def lift(x: Any) -> Expr:
     """An expression for a Python number, an array or an expression."""
     if isinstance(x, Expr):
         return x
@@ -399,13 +409,14 @@ def lift(x: Any, like: Expr | None = None) -> Expr:
             return ConstantExpr(simplest(array))
         raise refuse(f"a constant must have at most two axes, got shape {array.shape}", ShapeError)
     raise refuse(
-        f"cannot use a {type(x).__name__} in a program; expected a number, an array or a matrix value",
+        f"cannot use a {type(x).__name__} in a program; expected a number, an array or a "
+        "matrix value",
         DTypeError,
     )
 
 
 def add(a: Expr, b: Any, sign: Fraction, symbol: str) -> Expr:
-    b = lift(b, a)
+    b = lift(b)
     if a.shape != b.shape:
         raise refuse(
             f"cannot compute a {symbol} b: a = {a!r} and b = {b!r} differ in size"
@@ -419,7 +430,7 @@ def add(a: Expr, b: Any, sign: Fraction, symbol: str) -> Expr:
 
 
 def times(a: Expr, b: Any) -> Expr:
-    b = lift(b, a)
+    b = lift(b)
     for s, x in ((a, b), (b, a)):
         value = constant_number(s)
         if value is not None:
@@ -456,7 +467,8 @@ def multiply(a: Expr, b: Any) -> Expr:
         elif a.cols == b.cols:
             hint = "; did you mean a @ b.T?"
         raise refuse(
-            f"cannot compute a @ b: a = {a!r} has {a.cols} columns, b = {b!r} has {b.rows} rows{hint}",
+            f"cannot compute a @ b: a = {a!r} has {a.cols} columns, b = {b!r} has {b.rows} rows"
+            + hint,
             ShapeError,
         )
     return Product(a, b)
@@ -468,7 +480,9 @@ def take(x: Expr, key: Any) -> Expr:
     if len(keys) > 2:
         raise refuse(f"{x!r} has two axes, got the index {key!r}", ShapeError)
     if len(keys) == 1 and isinstance(keys[0], int) and not x.units[1]:
-        raise refuse(f"{x!r}[{keys[0]}] is ambiguous; write x[i:i+1, :] for a row, x[i, j] for an entry")
+        raise refuse(
+            f"{x!r}[{keys[0]}] is ambiguous; write x[i:i+1, :] for a row, x[i, j] for an entry"
+        )
     units = list(x.units)
     for axis, k in enumerate(keys):
         size = x.shape[axis]
@@ -542,7 +556,7 @@ def constant_array(array: Any) -> Dense:
     return Dense(array)
 
 
-# -- walking ----------------------------------------------------------------------------------------
+# -- walking ---------------------------------------------------------------------------------------
 class _Layered(dict[int, Any]):
     """Values of a loop body over those that stand outside it."""
 

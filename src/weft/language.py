@@ -108,7 +108,9 @@ class Program:
         try:
             signature = inspect.signature(function, eval_str=True)
         except NameError as error:
-            raise ProgramError(f"program {self.name!r}: cannot read its annotations: {error}") from None
+            raise ProgramError(
+                f"program {self.name!r}: cannot read its annotations: {error}"
+            ) from None
         self.signature = signature
         self.arguments: dict[str, Type] = {}
         self.statics: dict[str, Any] = {}
@@ -172,7 +174,9 @@ class Program:
         for name, value in values.items():
             if self.signature.parameters.get(name) is not None:
                 wants = self.signature.parameters[name].annotation
-                if wants is int and (isinstance(value, bool) or not isinstance(value, (int, np.integer))):
+                if wants is int and (
+                    isinstance(value, bool) or not isinstance(value, (int, np.integer))
+                ):
                     raise InputError(f"{name} must be an int, got {value!r}")
         return values
 
@@ -187,10 +191,14 @@ class Program:
         statics = {name: values[name] for name in self.statics}
         result = self.function(**symbols, **statics)
         if result is None:
-            raise ProgramError(f"program {self.name!r} returns nothing; return a value or a dict of them")
+            raise ProgramError(
+                f"program {self.name!r} returns nothing; return a value or a dict of them"
+            )
         if isinstance(result, dict):
             if not result or not all(isinstance(k, str) and k for k in result):
-                raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
+                raise ProgramError(
+                    f"program {self.name!r} must return a value or a dict with names"
+                )
             named = {name: ex.lift(x) for name, x in result.items()}
         elif isinstance(result, (tuple, list)):
             raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
@@ -275,7 +283,9 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     The step is traced once; the network repeats one tied module.
     """
     if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
-        raise refuse(f"iterate needs a number of times known at compile time, got {times!r}", InputError)
+        raise refuse(
+            f"iterate needs a number of times known at compile time, got {times!r}", InputError
+        )
     if times < 0:
         raise refuse(f"iterate cannot run {times} times", InputError)
     several = isinstance(init, (tuple, list))
@@ -287,10 +297,13 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     result = step(*carried)
     if result is None:
         raise refuse("the step of iterate returns nothing", ProgramError)
-    stepped = tuple(ex.lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,)))
+    stepped = tuple(
+        ex.lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,))
+    )
     if len(stepped) != len(start):
         raise refuse(
-            f"the step of iterate returns {len(stepped)} values, it carries {len(start)}", ProgramError
+            f"the step of iterate returns {len(stepped)} values, it carries {len(start)}",
+            ProgramError,
         )
     for symbol, before, after in zip(carried, start, stepped, strict=True):
         if before.shape != after.shape:

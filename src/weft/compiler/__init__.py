@@ -11,18 +11,19 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.compiler.allocate import Allocator
+from weft.compiler.allocate import Allocation, Allocator
 from weft.compiler.emit import Emitter
 from weft.compiler.expand import Expander
+from weft.compiler.given import given_form
 from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.normalize import Normalizer, reachable
 from weft.compiler.origin import Origin
 from weft.compiler.schedule import Schedule, Scheduler
 from weft.errors import InputError
-from weft.language import Program
+from weft.language import Program, Traced
 from weft.network import Network
 
 TARGETS = ("elsa", "lsa")
@@ -31,36 +32,70 @@ PATIENCE = 5.0  # seconds that compile spends on verification without being aske
 FIELD_SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 
 
+@dataclass
+class Stages:
+    """What every stage produced."""
+
+    traced: Traced
+    normalized: dict[str, Form]
+    expanded: dict[str, Form]
+    loops: list[LoopItem]
+    schedule: Schedule
+    allocation: Allocation
+    network: Network
+    added: tuple[str, ...]
+
+
+def stages(
+    program: Program, target: str, optimize: str, tokens: int | None, layout: Any, sizes: dict[str, Any]
+) -> Stages:
+    """Run the stages in order."""
+    with deep_recursion():
+        traced = program.trace(**sizes)
+        forms = Forms()
+        given = None if layout is None else given_form(layout, traced, forms)
+        normalizer = Normalizer(forms, optimize, given)
+        normalized = normalizer.program(traced)
+        expander = Expander(forms, hoist=optimize != "faithful")
+        expanded = {name: expander.form(form) for name, form in normalized.items()}
+        scheduler, schedule = search(forms, optimize, expanded, normalizer.loops)
+        allocation = Allocator(schedule, scheduler.leaves, given).run()
+        emitter = Emitter(schedule, allocation, target, tokens, given)
+        network = emitter.network(traced.inputs, dict(traced.kinds))
+    return Stages(
+        traced, normalized, expanded, normalizer.loops, schedule, allocation, network,
+        tuple(emitter.added),
+    )  # fmt: skip
+
+
 def compile(
     program: Program,
     *,
     target: str = "elsa",
     optimize: str = "faithful",
     tokens: int | None = None,
+    layout: Any = None,
     verify: bool = True,
     **sizes: Any,
 ) -> Network:
-    """The network that runs a program at given sizes."""
+    """The network that runs a program at given sizes.
+
+    `target` is 'elsa' (heads with biases) or 'lsa' (constants live in the prompt). `optimize` is
+    'faithful' (loops stay as written), 'speed' (what a loop does not change leaves it) or 'depth'
+    (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt. `layout` fixes the
+    input form: a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'), or a Network whose
+    input form is to be used. The network is verified unless `verify=False`.
+    """
     _check(program, target, optimize)
-    with deep_recursion():
-        traced = program.trace(**sizes)
-        if traced.unused:
-            warnings.warn(
-                f"program {program.name!r} does not use its input(s) {', '.join(traced.unused)}; "
-                "the network takes and ignores them",
-                stacklevel=2,
-            )
-        forms = Forms()
-        normalizer = Normalizer(forms, optimize)
-        outputs = normalizer.program(traced)
-        expander = Expander(forms, hoist=optimize != "faithful")
-        outputs = {name: expander.form(form) for name, form in outputs.items()}
-        scheduler, schedule = search(forms, optimize, outputs, normalizer.loops)
-        allocation = Allocator(schedule, scheduler.leaves).run()
-        emitter = Emitter(schedule, allocation, target, tokens)
-        network = emitter.network(traced.inputs, dict(traced.kinds))
-    origin = Origin(program, dict(sizes), target, optimize, tokens, tuple(emitter.added))
-    network = replace(network, origin=origin)
+    done = stages(program, target, optimize, tokens, layout, sizes)
+    if done.traced.unused:
+        warnings.warn(
+            f"program {program.name!r} does not use its input(s) {', '.join(done.traced.unused)}; "
+            "the network takes and ignores them",
+            stacklevel=2,
+        )
+    origin = Origin(program, dict(sizes), target, optimize, tokens, layout, done.added)
+    network = replace(done.network, origin=origin)
     return certified(network) if verify else network
 
 
@@ -87,6 +122,7 @@ def rebuild(origin: Origin) -> Network:
         target=origin.target,
         optimize=origin.optimize,
         tokens=origin.tokens,
+        layout=origin.layout,
         verify=False,
         **origin.sizes,
     )
@@ -106,8 +142,8 @@ def search(
 ) -> tuple[Scheduler, Schedule]:
     """Schedule under the best choice of which values are stored transposed.
 
-    Each try is one schedule; its depth decides, then the area of the prompt, then flops. Descent over
-    single flips from four starts finds the paper's own choice for ridge and is quick.
+    Each try is one schedule; its depth decides, then the area of the prompt, then flops. Descent
+    over single flips from four starts finds the paper's own choice for ridge and is quick.
     """
     needed = reachable(list(outputs.values()))
     counts: dict[Product, int] = {}
@@ -118,7 +154,7 @@ def search(
         for leaf, _, _ in form.leaves:
             if leaf.item is not None:
                 leaf = leaf.item.carried[leaf.index]
-            if leaf.definition is None and not leaf.is_scalar and leaf.family is None:
+            if leaf.role in ("input", "carried") and not leaf.is_scalar and leaf.family is None:
                 leaves.setdefault(leaf)
     live = [item for item in loops if any(
         leaf.item is item for form in needed for leaf, _, _ in form.leaves)]  # fmt: skip

@@ -1,18 +1,18 @@
 """Stored values to blocks: who owns which columns, and for how long.
 
-Inputs and carried values own their block for good. Every other value lives from the layer that writes
-it to the last layer that reads it, a loop counting as a whole for what lives around it; a block that
-falls free is given to the next value of the same width. The skip adds to what stands in a column, so
-the layer that writes the new value also subtracts the old one. At the end of a loop's body every
-scratch block is subtracted away, so that each repetition finds zeros.
+Inputs and carried values own their block for good. Every other value lives from the layer that
+writes it to the last layer that reads it, a loop counting as a whole for what lives around it; a
+block that falls free is given to the next value of the same width. The skip adds to what stands in
+a column, so the layer that writes the new value also subtracts the old one. At the end of a loop's
+body every scratch block is subtracted away, so that each repetition finds zeros.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from weft.compiler.schedule import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
 from weft.compiler.forms import ONE, Form, Leaf
+from weft.compiler.schedule import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
 
 Part = LayerSpec | LoopSpec
 
@@ -119,7 +119,8 @@ class Allocator:
                     free.append((where[old], old))
             rows, cols = key.shape
             found = next(
-                ((s, k) for s, k in free if s.cols == cols and self.lives[k].span == life.span), None
+                ((s, k) for s, k in free if s.cols == cols and self.lives[k].span == life.span),
+                None,
             )
             if key in kept:
                 found = None  # clearing a block for the answer would cost a head

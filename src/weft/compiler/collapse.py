@@ -9,6 +9,7 @@ With a, b, c the near-thirds of T two neighbouring exponents per level suffice, 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 
 from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem
 from weft.constants import select
@@ -127,7 +128,9 @@ def _collapse(
         return forms.combine(placed)
 
     zero = forms.form(total, cols)
-    constant = stacked([p.get(-1, forms.form(f.rows, cols)) for p, f in zip(found, init, strict=True)])
+    constant = stacked(
+        [p.get(-1, forms.form(f.rows, cols)) for p, f in zip(found, init, strict=True)]
+    )
     pieces = [
         (ONE, forms.product((), [embed(i), a, forms.transpose(embed(j))]) if len(rows) > 1 else a)
         for i, parts in enumerate(found)
@@ -149,10 +152,13 @@ def _collapse(
             powers[e] = bind(forms.product((), chain), f"A({name})^{e}")
         return powers[e]
 
-    def advance(e: int, last: Callable[[int], Form], split: Sequence[int], held: bool, tag: str) -> Form:
+    def advance(
+        e: int, last: Callable[[int], Form], split: Sequence[int], held: bool, tag: str
+    ) -> Form:
         """z_a + A^a z_b + A^a A^b last(c), where the final part may start from any state."""
         parts = [p for p in split if p]
-        terms, chain = [], []
+        terms: list[tuple[Fraction, Form]] = []
+        chain: list[Form] = []
         for i, p in enumerate(parts):
             tail = last(p) if i == len(parts) - 1 else shift(p)
             terms.append((ONE, forms.product((), [*chain, tail]) if chain else tail))
@@ -201,5 +207,3 @@ def top(e: int) -> tuple[int, ...]:
     if e <= 2 * below:
         return -(-e // 2), e // 2
     return thirds(e)
-
-

@@ -12,11 +12,20 @@ from fractions import Fraction
 
 from weft.compiler.allocate import Allocation, Slot
 from weft.compiler.forms import ONE, Form
-from weft.compiler.schedule import HeadSpec, Item, Key, LayerSpec, LinearSpec, LoopSpec, Read, Schedule
+from weft.compiler.schedule import (
+    HeadSpec,
+    Item,
+    Key,
+    LayerSpec,
+    LinearSpec,
+    LoopSpec,
+    Read,
+    Schedule,
+)
 from weft.constants import Constant, Ones, Shift, identity, select
 from weft.errors import CompileError
 from weft.layout import Layout
-from weft.network import AttentionLayer, Head, Module, Network
+from weft.network import AttentionLayer, Head, Module, Network, Part
 from weft.projection import Piece, Projection
 from weft.prompt import Fill, Input, Output, Place
 
@@ -100,9 +109,7 @@ class Emitter:
         needed = max(rows for rows, _ in shapes.values())
         if self.tokens is not None and self.tokens < needed:
             tall = max(shapes, key=lambda name: shapes[name][0])
-            raise CompileError(
-                f"tokens={self.tokens} is too few: block {tall!r} has {needed} rows"
-            )
+            raise CompileError(f"tokens={self.tokens} is too few: block {tall!r} has {needed} rows")
         self.layout = Layout.of(shapes, self.tokens)
         modules = self._modules(self.schedule.parts)
         outputs = tuple(
@@ -180,7 +187,7 @@ class Emitter:
                 width = self.allocation.where[dest].cols
                 move = select(cols, at, at + width)
                 for item in read:
-                    query.append(_moved(item, move.T, self._cols(item)))
+                    query.append(_moved(item, move.T))
                 values.append((dest, Item(ONE, None, move)))
                 at += width
             return Merged(tuple(query), (Item(ONE, None, identity(cols)),), tuple(values))
@@ -197,7 +204,9 @@ class Emitter:
         return item.key.shape[1]
 
     def _inner(self, layer: LayerSpec) -> int:
-        return max((self._cols(i) for m in self._heads(layer) for i in (*m.query, *m.key)), default=0)
+        return max(
+            (self._cols(i) for m in self._heads(layer) for i in (*m.query, *m.key)), default=0
+        )
 
     def _piece(self, item: Item, at: int) -> Piece:
         if item.key is None:
@@ -210,7 +219,9 @@ class Emitter:
                 turned = Shift(slot.cols, k.cols, k.row, k.col, k.size)
                 return Piece(turned, at, item.coefficient, slot.name)
             if isinstance(k, Ones):
-                return Piece(Ones(1, k.cols), at, item.coefficient, self._fixed["ones", k.rows].name)
+                return Piece(
+                    Ones(1, k.cols), at, item.coefficient, self._fixed["ones", k.rows].name
+                )
             return Piece(identity(k.cols), at, item.coefficient, self._fixed[k].name)
         slot = self.allocation.where[item.key]
         matrix: Constant = identity(slot.cols)
@@ -246,9 +257,9 @@ class Emitter:
             if run:
                 modules.append(Module(tuple(run)))
                 run = []
-            inner: list[AttentionLayer | Module] = []
+            inner: list[Part] = []
             for module in self._modules(part.body):
-                inner += [module] if module.repeat != 1 or module.carries else list(module.body)  # type: ignore[list-item]
+                inner += [module] if module.repeat != 1 or module.carries else list(module.body)
             carries = tuple(tuple(self._place(k) for k in keys) for keys in part.carried)
             modules.append(Module(tuple(inner), part.item.times, carries=carries))
         if run:
@@ -289,7 +300,7 @@ class Emitter:
         return out
 
 
-def _moved(item: Item, move: Constant, cols: int) -> Item:
+def _moved(item: Item, move: Constant) -> Item:
     """An item whose columns go where `move` (cols x total) puts them."""
     from weft.constants import product
 

@@ -1,7 +1,7 @@
 """Expand a product over a sum where that saves a layer.
 
-`Xᵀ (X w − y)` is two layers as written and one when expanded, because `Xᵀ X w` is a single head. The
-decision needs depths only, so it is taken once, before orientations are searched.
+`Xᵀ (X w − y)` is two layers as written and one when expanded, because `Xᵀ X w` is a single head.
+The decision needs depths only, so it is taken once, before orientations are searched.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def innermost(loops: frozenset[LoopItem]) -> LoopItem | None:
 
 @lru_cache(maxsize=65536)
 def tree_depth(levels: tuple[tuple[int, bool], ...]) -> int:
-    """Layers until a chain is one value: its factors' levels, and whether each is loop-invariant."""
+    """Layers until a chain is one value, from each factor's (level, is loop-invariant)."""
     if all(fixed for _, fixed in levels):
         return 0
     if len(levels) == 1:
@@ -112,7 +112,9 @@ class Expander:
             loop = innermost(best.loops)
             level = self.level(best, loop)
             options = [g for g in self._expansions(best) if len(g.products) <= LIMIT]
-            better = min(options, key=lambda g: (self.level(g, loop), len(g.products)), default=None)
+            better = min(
+                options, key=lambda g: (self.level(g, loop), len(g.products)), default=None
+            )
             if better is None or self.level(better, loop) >= level:
                 break
             best = better
@@ -148,7 +150,8 @@ class Expander:
             options = [(ONE, f)]
             if i in where:
                 options = [
-                    (c, self.forms.form(f.rows, f.cols, [(ONE, v, t)])) for (v, t), c in f.terms.items()
+                    (c, self.forms.form(f.rows, f.cols, [(ONE, v, t)]))
+                    for (v, t), c in f.terms.items()
                 ] + [(c, self.forms.constant(k)) for k, c in f.constants.items()]
             parts = [(a * c, [*chain, g]) for a, chain in parts for c, g in options]
         return self.forms.combine([(a, self.forms.product(p.scalars, chain)) for a, chain in parts])

@@ -80,7 +80,7 @@ class Product:
         self.scalars, self.chain = scalars, chain
         self.rows = chain[0].rows if chain else 1
         self.cols = chain[-1].cols if chain else 1
-        self.loops = frozenset().union(*(f.loops for f in (*scalars, *chain)))
+        self.loops: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*scalars, *chain)))
         self.family: Any = None
         self.twin: Product | None = None  # its transpose, where that is another product
 
@@ -104,8 +104,9 @@ class Form:
         spread: int = 0,
     ) -> None:
         self.rows, self.cols, self.terms, self.constants = rows, cols, terms, constants
+        self.serial = 0  # the order of creation: what a sort may depend on
         self.spread = spread  # a scalar standing as s I_q: the q
-        self.loops = frozenset().union(*(v.loops for v, _ in terms))
+        self.loops: frozenset[LoopItem] = frozenset().union(*(v.loops for v, _ in terms))
         self.family: Any = None
         self.twin: Form = self
 
@@ -173,8 +174,8 @@ class Forms:
     ) -> Form:
         collected: dict[tuple[Value, bool], Fraction] = {}
         for c, v, t in terms:
-            key = (v, bool(t) and v.family is None)
-            collected[key] = collected.get(key, Fraction(0)) + c
+            term = (v, bool(t) and v.family is None)
+            collected[term] = collected.get(term, Fraction(0)) + c
         fixed: dict[Constant, Fraction] = {}
         for c, k in consts:
             if not (isinstance(k, Shift) and k.size == 0):
@@ -191,6 +192,7 @@ class Forms:
         if key not in self._forms:
             form = Form(rows, cols, collected, fixed, spread)
             form.family = self._form_family(form)
+            form.serial = len(self._forms)
             self._forms[key] = form
         return self._forms[key]
 
@@ -257,11 +259,10 @@ class Forms:
         for f in chain:
             sole = f.sole
             if sole and isinstance(sole[0], Product) and not f.spread:
-                p, t, c = sole
+                inner, t, c = sole[0], sole[1], sole[2]
                 coefficient *= c
-                left += p.scalars
-                inner_chain = [self.transpose(g) for g in reversed(p.chain)] if t else list(p.chain)
-                flat += inner_chain
+                left += inner.scalars
+                flat += [self.transpose(g) for g in reversed(inner.chain)] if t else inner.chain
             else:
                 if sole and not f.spread:
                     coefficient *= sole[2]
@@ -292,7 +293,7 @@ class Forms:
             return self.combine([(coefficient, self.identity(rows))])
         if not kept and len(left) == 1:
             return self.combine([(coefficient, left[0])])
-        p, t = self._intern(tuple(sorted(left, key=id)), tuple(kept))
+        p, t = self._intern(tuple(sorted(left, key=lambda f: f.serial)), tuple(kept))
         return self.form(rows, cols, [(coefficient, p, t)])
 
     def part(self, chain: tuple[Form, ...]) -> Form:
@@ -361,7 +362,9 @@ class Forms:
         if q == 1:
             return s
         terms = [(c, v, t) for (v, t), c in s.terms.items()]
-        consts = [(c * constants.exact(k.entries()[0, 0]), identity(q)) for k, c in s.constants.items()]
+        consts = [
+            (c * constants.exact(k.entries()[0, 0]), identity(q)) for k, c in s.constants.items()
+        ]
         return self.form(q, q, terms, consts, spread=q)
 
 
@@ -382,8 +385,9 @@ def _constant_family(k: Constant) -> Any:
 def join(families: Sequence[Any], own: Any, strict: bool = False) -> Any:
     """The family of a sum or product, given those of its parts.
 
-    All parts of one family (or multiples of the identity): that family. Otherwise a sum of symmetric
-    parts is a root of its own; a product (`strict`) is one only if it reads the same backwards.
+    All parts of one family (or multiples of the identity): that family. Otherwise a sum of
+    symmetric parts is a root of its own; a product (`strict`) is one only if it reads the same
+    backwards.
     """
     roots = {f for f in families if f is not ANY}
     if None not in roots and len(roots) <= 1:

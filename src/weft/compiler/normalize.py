@@ -14,6 +14,7 @@ from weft import expressions as ex
 from weft.compiler.collapse import collapse, gather
 from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, join
+from weft.compiler.given import Given
 from weft.errors import ProgramError
 from weft.expressions import Expr
 from weft.language import Traced
@@ -24,8 +25,8 @@ MANY = 8  # a sum of more products than this becomes a stored value of its own
 class Normalizer:
     """Turns one traced program into forms. `mode` is the optimize mode."""
 
-    def __init__(self, forms: Forms, mode: str) -> None:
-        self.forms, self.mode = forms, mode
+    def __init__(self, forms: Forms, mode: str, given: Given | None = None) -> None:
+        self.forms, self.mode, self.given = forms, mode, given
         self.inputs: dict[str, Leaf] = {}
         self.loops: list[LoopItem] = []
         self._serial = 0
@@ -45,6 +46,8 @@ class Normalizer:
     def one(self, x: Expr, known: dict[int, Any]) -> Form:
         forms = self.forms
         if isinstance(x, ex.InputExpr):
+            if self.given is not None:
+                return self.given.input(x.name)
             if x.name not in self.inputs:
                 self.inputs[x.name] = Leaf(x.name, x.rows, x.cols, role="input")
             return forms.leaf(self.inputs[x.name])
@@ -109,8 +112,10 @@ class Normalizer:
             mark = len(self.loops)
             item = self.body(loop, init, families, known)
             after = [f.family if f.rows > 1 else ANY for f in item.step]
-            kept = [None if a is None else join([b, a], None, strict=True) if b is not None else None
-                    for b, a in zip(families, after, strict=True)]  # fmt: skip
+            kept = [
+                None if a is None or b is None else join([b, a], None, strict=True)
+                for b, a in zip(families, after, strict=True)
+            ]
             if kept == families:
                 break
             families = kept

@@ -1,11 +1,11 @@
 """Forms to layers: which heads compute what, in which layer, from values stored which way round.
 
-A head computes `L Cᵀ R`: L and R are read as stored, C is read transposed. A chain of factors becomes
-a tree of two- and three-way products by dynamic programming over (chain, orientation), least depth
-first, then fewest extra copies, then fewest flops. Reading an affine form is free; what must be
-stored is a sum of products, in the orientations that its readers ask for. Values that a loop does not
-change are stored outside it (except in faithful mode); what a loop carries is updated in its last
-layer, so that every head of a step still sees the old values.
+A head computes `L Cᵀ R`: L and R are read as stored, C is read transposed. A chain of factors
+becomes a tree of two- and three-way products by dynamic programming over (chain, orientation),
+least depth first, then fewest extra copies, then fewest flops. Reading an affine form is free; what
+must be stored is a sum of products, in the orientations that its readers ask for. Values that a
+loop does not change are stored outside it (except in faithful mode); what a loop carries is updated
+in its last layer, so that every head of a step still sees the old values.
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ class Region:
 class Scheduler:
     """Schedules one program under a choice of how leaves are stored (`flipped`)."""
 
-    def __init__(self, forms: Forms, mode: str, flipped: dict[Leaf, bool], shared: set[Product]) -> None:
+    def __init__(
+        self, forms: Forms, mode: str, flipped: dict[Leaf, bool], shared: set[Product]
+    ) -> None:
         self.forms, self.hoist = forms, mode != "faithful"
         self.flipped, self.shared = flipped, shared
         self.root = Region(None, None, 0)
@@ -197,7 +199,7 @@ class Scheduler:
                     if f.spread > 1:
                         level, copies = level + 1, copies + f.spread
             found = seg.memo[memo_key] = (level, copies, flops)
-        return found  # type: ignore[no-any-return]
+        return found
 
     def leaf_cost(self, leaf: Leaf, flip: bool, seg: Segment, spread: int = 0) -> Cost:
         if leaf.definition is not None:
@@ -285,7 +287,11 @@ class Scheduler:
                 left, right = (first, second) if not flip else (second, first)
                 yield self._total([(a, left), (b, right)], size, seg), ((a, b), (left, right))
         for i, j in itertools.combinations(cuts, 2):
-            a, b, c = self.forms.part(chain[:i]), self.forms.part(chain[i:j]), self.forms.part(chain[j:])
+            a, b, c = (
+                self.forms.part(chain[:i]),
+                self.forms.part(chain[i:j]),
+                self.forms.part(chain[j:]),
+            )
             ab = a.rows * a.cols * b.cols + a.rows * b.cols * c.cols
             bc = b.rows * b.cols * c.cols + a.rows * a.cols * c.cols
             reads = [(a, flip), (b, not flip), (c, flip)]
@@ -317,10 +323,10 @@ class Scheduler:
                 spots = spots[:1] if smallest > 1 else spots
             options.append(spots)
         out = []
-        for spots in itertools.islice(itertools.product(*options), 64):
+        for choice in itertools.islice(itertools.product(*options), 64):
             chain: list[Form] = []
             for i in range(len(sizes)):
-                for s, spot in zip(p.scalars, spots, strict=True):
+                for s, spot in zip(p.scalars, choice, strict=True):
                     if spot == i:
                         chain += self._spread(s, sizes[i])
                 if i < len(p.chain):
@@ -438,7 +444,9 @@ class Scheduler:
                 self.inits.append((key, init))
             elif not init.is_zero:
                 self._sink(key, init, before, last=True)
-            change = self.forms.combine([(ONE, item.step[leaf.index]), (-ONE, self.forms.leaf(leaf))])
+            change = self.forms.combine(
+                [(ONE, item.step[leaf.index]), (-ONE, self.forms.leaf(leaf))]
+            )
             self._sink(key, change, region.current, last=True)
 
     def _sink(self, key: Key, form: Form, seg: Segment, last: bool) -> int:
@@ -601,8 +609,8 @@ class Scheduler:
         """`s I_q` from a computed scalar: one head per diagonal entry."""
         if q > 64:
             raise CompileError(
-                f"a computed scalar times a matrix needs {q} heads here; multiply it into a vector, "
-                "or give it as an input"
+                f"a computed scalar times a matrix needs {q} heads here; multiply it into a "
+                "vector, or give it as an input"
             )
         leaf = Leaf(f"{key.value!r}·I", q, q, role="lifted", family="any", loops=key.value.loops)
         made = seg.memo.setdefault(("lift", key, q), Key(leaf, False))
@@ -646,7 +654,10 @@ class Scheduler:
                 if inner.position == segment.index:
                     assert inner.item is not None
                     body = self._parts(inner)
-                    keys = [tuple(k for k in self.leaves if k.value is leaf) for leaf in inner.item.carried]
+                    keys = [
+                        tuple(k for k in self.leaves if k.value is leaf)
+                        for leaf in inner.item.carried
+                    ]
                     if any(keys):
                         out.append(LoopSpec(inner.item, body, keys))
         return out
@@ -657,7 +668,9 @@ class Scheduler:
         def depth(region: Region) -> int:
             own = sum(max([*s.layers, *(level for level, _ in s.final)], default=0)
                       for s in region.segments)  # fmt: skip
-            return own + sum(inner.item.times * depth(inner) for inner in region.loops if inner.item)
+            return own + sum(
+                inner.item.times * depth(inner) for inner in region.loops if inner.item
+            )
 
         sizes = []
         for key, spread in self.leaves.items():

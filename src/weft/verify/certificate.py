@@ -41,10 +41,12 @@ class Certificate:
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
             f"  exact, modulo {self.prime}: {how}",
-            f"  {self.trials} trials, seed {self.seed}, degree at most {self.degree}: "
-            f"a wrong network passes with probability at most {self.probability:.1e}",
+            f"  {self.trials} trials, seed {self.seed}, degree at most {self.degree}",
+            f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]
         if self.float_difference is not None:
-            lines.append(f"  float64, random inputs: largest relative difference {self.float_difference:.1e}")
+            lines.append(
+                f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"
+            )
         lines += [f"  {text}" for text in self.functions]
         return "\n".join(lines)

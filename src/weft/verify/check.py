@@ -1,10 +1,10 @@
 """The check itself: program and network at the same random points of a finite field.
 
-A tied loop is checked by induction: the network enters it with the program's start, one repetition on
-a uniformly random state equals one step and leaves everything else as it was, and what follows agrees
-for a random state too. That proves all repetitions at the cost of one. It can only fail to prove: if
-a step equals the program's only on states that really occur (a matrix known to be symmetric, say),
-the whole loop is run instead, and that decides.
+A tied loop is checked by induction: the network enters it with the program's start, one repetition
+on a uniformly random state equals one step and leaves everything else as it was, and what follows
+agrees for a random state too. That proves all repetitions at the cost of one. It can only fail to
+prove: if a step equals the program's only on states that really occur (a matrix known to be
+symmetric, say), the whole loop is run instead, and that decides.
 """
 
 from __future__ import annotations
@@ -74,7 +74,9 @@ def verify(
             directly(traced, network, draw(network, rng), arithmetic)
         except Mismatch as found:
             where = first_layer(network, rng, arithmetic)
-            raise VerificationError(f"network and program {program.name!r} differ: {found}{where}") from None
+            raise VerificationError(
+                f"network and program {program.name!r} differ: {found}{where}"
+            ) from None
     height = checked_height(traced, network, pairs)
     return Certificate(
         program=program.name,
@@ -106,7 +108,9 @@ def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> T
     mine = {spec.name: (spec.rows, spec.cols) for spec in network.inputs}
     theirs = {spec.name: (spec.rows, spec.cols) for spec in traced.inputs}
     if mine != theirs:
-        raise VerificationError(f"program {program.name!r} takes {theirs}, the network takes {mine}")
+        raise VerificationError(
+            f"program {program.name!r} takes {theirs}, the network takes {mine}"
+        )
     if list(traced.outputs) != [output.name for output in network.outputs]:
         raise VerificationError(
             f"program {program.name!r} answers {list(traced.outputs)}, "
@@ -134,7 +138,9 @@ def matched_loops(traced: Traced, network: Network) -> list[tuple[ex.Loop, int]]
     return [(loop, i) for loop, (i, _) in zip(order, modules, strict=True)]
 
 
-def run_parts(network: Network, parts: Sequence[Part], H: Array, arithmetic: FieldArithmetic) -> Array:
+def run_parts(
+    network: Network, parts: Sequence[Part], H: Array, arithmetic: FieldArithmetic
+) -> Array:
     """The state after some parts of a network, from any state."""
     modules = tuple(p if isinstance(p, Module) else Module((p,)) for p in parts)
     return plan(Network(network.layout, modules)).forward(H, arithmetic)
@@ -285,7 +291,11 @@ def checked_height(
         module = network.modules[index]
         state = state_heights(network, network.modules[at:index], state)
         free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
-        ex.fill([x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known], known, heights)
+        ex.fill(
+            [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known],
+            known,
+            heights,
+        )
         worst = max([worst, *(_total(known[id(x)].height) for x in loop.init)])
         worst = max([worst, *(_total(x.height) for x in loop.run(free, known, heights, 1))])
         for places in module.carries:
@@ -331,10 +341,14 @@ def float_difference(traced: Traced, network: Network) -> float | None:
 
 
 def function_notes(traced: Traced) -> list[str]:
-    """What the certificate says about pointwise functions, whose wiring alone is checked exactly."""
+    """What the certificate says about pointwise functions: only their wiring is checked exactly."""
     notes = []
     for x in ex.ordered(traced.outputs.values()):
-        inner = ex.ordered(x.loop.step, stop=set(map(id, x.loop.carried))) if isinstance(x, ex.LoopResult) else [x]
+        inner = (
+            ex.ordered(x.loop.step, stop=set(map(id, x.loop.carried)))
+            if isinstance(x, ex.LoopResult)
+            else [x]
+        )
         for y in inner:
             if isinstance(y, ex.Applied):
                 note = y.function.note()

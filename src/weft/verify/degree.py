@@ -1,10 +1,10 @@
 """Degrees: how deep a network must be, and how likely a wrong one could pass.
 
 An attention layer at most triples the degree of the state, so a program of degree D needs at least
-⌈log₃ D⌉ of them. `Heights` bounds degrees from above without any arrays (rational functions as pairs
-of numerator and denominator). `Leading` carries each value's leading form over the finite field: a
-nonzero top part proves that the degree is exact. Where tops cancel, the degree is read off values
-along a ray instead.
+⌈log₃ D⌉ of them. `Heights` bounds degrees from above without any arrays (rational functions as
+pairs of numerator and denominator). `Leading` carries each value's leading form over the finite
+field: a nonzero top part proves that the degree is exact. Where tops cancel, the degree is read off
+values along a ray instead.
 """
 
 from __future__ import annotations
@@ -91,7 +91,9 @@ class Heights:
         return Bounded(x.shape, (1, 0))
 
 
-def state_heights(network: Network, parts: Sequence[Part], start: Mapping[str, Height]) -> dict[str, Height]:
+def state_heights(
+    network: Network, parts: Sequence[Part], start: Mapping[str, Height]
+) -> dict[str, Height]:
     """A bound for every block after some parts of a network."""
     state = dict(start)
     for part in parts:
@@ -109,7 +111,7 @@ def _advance(network: Network, part: Part, state: dict[str, Height]) -> None:
                 for name in state:
                     state[name] = plus(state[name], before[name])
         return
-    out = {name: ZERO for name in state}
+    out = dict.fromkeys(state, ZERO)
     if isinstance(part, AttentionLayer):
         for head in part.heads:
             q, k = (_height(p, state) for p in (head.query, head.key))
@@ -150,7 +152,7 @@ def _written(
     return out
 
 
-# -- exact degrees ----------------------------------------------------------------------------------
+# -- exact degrees ---------------------------------------------------------------------------------
 class Cancelled(Exception):
     """Top parts cancelled, so the leading form is not known."""
 
@@ -227,7 +229,8 @@ class Leading:
 def bound(traced: Traced) -> int:
     """An upper bound on the degree of a program's answers."""
     inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
-    return max(x.height[0] + x.height[1] for x in traced.evaluate(inputs, Heights()).values())
+    heights: list[Height] = [x.height for x in traced.evaluate(inputs, Heights()).values()]
+    return max(top + bottom for top, bottom in heights)
 
 
 def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
@@ -258,7 +261,7 @@ def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray]) -> tuple[int, b
 
 
 def _interpolated(values: np.ndarray[Any, Any]) -> int:
-    """The degree of the polynomial with these values at 0, 1, 2, ... (divided differences mod P)."""
+    """The degree of the polynomial with these values at 0, 1, 2, ...: divided differences mod P."""
     table = values.reshape(len(values), -1).copy()
     found = 0
     for order in range(len(table)):
