@@ -5,7 +5,28 @@ of them would only make tests slower and timings unstable. The libraries read th
 they are first imported, so they are set here, before any test module imports numpy.
 """
 
+import importlib
 import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
+
+
+@pytest.fixture(params=LIBRARIES)
+def xp(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Each installed array library in turn, in double precision."""
+    pytest.importorskip(request.param.partition(".")[0])
+    module = importlib.import_module(request.param)
+    if request.param != "jax.numpy":
+        yield module
+        return
+    import jax
+
+    with jax.enable_x64(True):
+        yield module

@@ -7,17 +7,16 @@ from typing import Any
 
 from weft.constants import Array
 from weft.network import Network
-from weft.prompt import fill_prompt, lift
-from weft.run import dense
+from weft.run.plan import Plan, plan
+
+__all__ = ["Plan", "call", "forward", "plan"]
 
 
 def forward(network: Network, H: Array) -> Array:
     """The state after the last module, from a full prompt."""
-    return dense.forward(network, H)
+    return plan(network).forward(H)
 
 
 def call(network: Network, inputs: Mapping[str, Any]) -> Any:
     """Named inputs in, named answers out."""
-    lifted, arithmetic = lift(network.inputs, inputs)
-    H = fill_prompt(network.layout, network.fills, lifted, arithmetic)
-    return network.readout(forward(network, H))
+    return plan(network).call(inputs)

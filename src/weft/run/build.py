@@ -1,0 +1,288 @@
+"""From a network to a graph: the network is run once on terms instead of numbers.
+
+The state is kept per span, a range of columns that the network always treats as one value. A layer
+reads all its heads from the old state and adds their outputs; each span is then settled into one
+term, so that a copy stays a reference, a clear leaves nothing, and an update is one sum. A repeated
+module is followed with every span assumed unchanged by it; spans that turn out to change become
+values the loop carries, until the assumption holds. So scratch that is zero before and after a step
+is never carried, and constants stay constants inside loops.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from weft.network import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Module,
+    Network,
+    PointwiseLayer,
+)
+from weft.projection import AnyProjection
+from weft.run.graph import Graph, Node
+from weft.run.spans import Pieces, spans
+from weft.run.terms import (
+    Box,
+    Matrix,
+    Term,
+    around,
+    assemble,
+    bounding,
+    clip,
+    clip_cols,
+    collect,
+    on_diagonal,
+    same_diagonal,
+    scalar_product,
+    standing,
+    times,
+    transposed,
+    triple,
+    weighted,
+    written,
+)
+
+State = tuple[Matrix, ...]
+"""One matrix per span, in the prompt's own rows and columns."""
+
+
+class Form(NamedTuple):
+    """How a loop carries a span: as the matrix inside a box, or as the scalar of a diagonal."""
+
+    box: Box
+    diagonal: bool
+
+
+class Builder:
+    """Follows a network on terms. `spans` are column ranges (start, stop) in order."""
+
+    def __init__(self, network: Network) -> None:
+        self.network, self.layout = network, network.layout
+        self.graph = Graph()
+        self._pieces = Pieces(network.layout)
+        self.spans = spans(network, self._pieces)
+        self._starts = [start for start, _ in self.spans]
+
+    # -- states -----------------------------------------------------------------------------------
+    def state(self, terms: Iterable[Term]) -> State:
+        """A settled state from terms anywhere in the prompt."""
+        return tuple(map(self.settle, range(len(self.spans)), self.spread(terms)))
+
+    def spread(self, terms: Iterable[Term]) -> list[list[Term]]:
+        """Terms cut up along the spans."""
+        out: list[list[Term]] = [[] for _ in self.spans]
+        for term in terms:
+            i = bisect_right(self._starts, term.col) - 1
+            while i < len(self.spans) and self.spans[i][0] < term.col + term.cols:
+                part = clip_cols(self.graph, term, *self.spans[i])
+                if part is not None:
+                    out[i].append(part)
+                i += 1
+        return out
+
+    def within(self, state: State, box: Box) -> list[Term]:
+        """The terms of a state inside a box."""
+        found = []
+        i = bisect_right(self._starts, box.left) - 1
+        while i < len(self.spans) and self.spans[i][0] < box.right:
+            parts = (clip(self.graph, term, box) for term in state[i])
+            found += [part for part in parts if part is not None]
+            i += 1
+        return found
+
+    def value(self, state: State, box: Box) -> Node:
+        """The node that holds what stands inside a box."""
+        return assemble(self.graph, self.within(state, box), box)
+
+    def settle(self, span: int, terms: Iterable[Term]) -> Matrix:
+        """The same matrix as at most one term, with at most one scalar."""
+        graph, matrix = self.graph, collect(terms)
+        if not matrix:
+            return ()
+        first = matrix[0]
+        if same_diagonal(matrix):
+            if len(matrix) == 1 and len(first.scalars) < 2 and _short(first):
+                return matrix
+            scalar = self._name(span, on_diagonal(graph, matrix))
+            place = standing(scalar, first.row, first.col)
+            return (place._replace(core=first.core),)
+        if len(matrix) == 1:
+            if not _short(first):
+                sign, node = weighted(graph, first)
+                return (standing(node, first.row, first.col, Fraction(sign)),)
+            if len(first.scalars) > 1:
+                return (first._replace(scalars=(scalar_product(graph, first.scalars),)),)
+            if isinstance(first.core, Node):
+                self._name(span, first.core)
+            return matrix
+        box = bounding(matrix)
+        return (standing(self._name(span, assemble(graph, matrix, box)), box.top, box.left),)
+
+    def _name(self, span: int, node: Node) -> Node:
+        if not node.label and node.op not in ("view", "const"):
+            start, stop = self.spans[span]
+            block = self.layout.at(start)
+            whole = (start, stop) == (block.start, block.stop)
+            part = "" if whole else f"[:,{start - block.start}:{stop - block.start}]"
+            node.label = block.name + part
+        return node
+
+    # -- the parts of a network -------------------------------------------------------------------
+    def run(self, state: State) -> State:
+        """The state after the last module."""
+        for module in self.network.modules:
+            state = self.module(module, state)
+        return state
+
+    def module(self, module: Module, state: State) -> State:
+        if module.repeat == 0:
+            return state
+        return self.body(module, state) if module.repeat == 1 else self.loop(module, state)
+
+    def body(self, module: Module, state: State) -> State:
+        start = state
+        for part in module.body:
+            if isinstance(part, Module):
+                state = self.module(part, state)
+            elif isinstance(part, AttentionLayer):
+                state = self.attention(part, state)
+            elif isinstance(part, PointwiseLayer):
+                state = self.pointwise(part, state)
+            else:
+                state = self.applied(part, state)
+        return self.plus(start, state) if module.skip else state
+
+    def plus(self, a: State, b: State) -> State:
+        """The sum of two states."""
+        return tuple(self.settle(i, (*x, *y)) for i, (x, y) in enumerate(zip(a, b, strict=True)))
+
+    def attention(self, layer: AttentionLayer, state: State) -> State:
+        """A layer reads the old state everywhere before anything is written."""
+        added = self.spread(term for head in layer.heads for term in self.head(head, state))
+        return tuple(
+            (old if not new else self.settle(i, (*old, *new)))
+            if layer.skip
+            else self.settle(i, new)
+            for i, (old, new) in enumerate(zip(state, added, strict=True))
+        )
+
+    def head(self, head: Head, state: State) -> Matrix:
+        """`Q Kᵀ V`."""
+        query, key, value = (self.project(p, state) for p in head.projections)
+        return triple(self.graph, query, transposed(self.graph, key), value)
+
+    def project(self, projection: AnyProjection, state: State) -> Matrix:
+        """`H W + B`."""
+        terms: list[Term] = []
+        for piece in self._pieces.of(projection):
+            image = written(self.graph, piece.matrix)
+            if piece.block is not None:
+                block = self.layout[piece.block]
+                box = Box(0, block.start, self.layout.tokens, block.stop)
+                read = tuple(t.moved(0, -block.start) for t in self.within(state, box))
+                image = times(self.graph, read, image)
+            terms += [
+                t._replace(col=t.col + piece.at, coefficient=t.coefficient * piece.coefficient)
+                for t in image
+            ]
+        return collect(terms)
+
+    def pointwise(self, layer: PointwiseLayer, state: State) -> State:
+        """Entry by entry, where the layer has an effect at all."""
+        out = []
+        for i, (start, stop) in enumerate(self.spans):
+            here = [array[:, :, start:stop] for array in (layer.V, layer.W, layer.B, layer.C)]
+            rows, cols = np.nonzero(((here[0] != 0) | (here[3] != 0)).any(axis=0))
+            terms = list(state[i]) if layer.skip else []
+            if rows.size:
+                top, bottom = int(rows.min()), int(rows.max()) + 1
+                left, right = int(cols.min()), int(cols.max()) + 1
+                V, W, B, C = (array[:, top:bottom, left:right] for array in here)
+                part = PointwiseLayer(V, W, B, C, activation=layer.activation)
+                box = Box(top, start + left, bottom, start + right)
+                x = self.value(state, box)
+                node = self.graph.make("pointwise", (x,), part, box.rows, box.cols)
+                terms.append(standing(node, box.top, box.left))
+            out.append(self.settle(i, terms))
+        return tuple(out)
+
+    def applied(self, layer: BlockPointwiseLayer, state: State) -> State:
+        """A function at each place, everything else as it was."""
+        terms = [term for matrix in state for term in matrix]
+        for place, function in layer.applied:
+            rows, cols = place.extent
+            left = self.layout[place.block].start + place.col
+            box = Box(place.row, left, place.row + rows, left + cols)
+            node = self.graph.make("apply", (self.value(state, box),), function, rows, cols)
+            terms = [part for term in terms for part in around(self.graph, term, box)]
+            terms.append(standing(node, box.top, box.left))
+        return self.state(terms)
+
+    # -- loops ------------------------------------------------------------------------------------
+    def loop(self, module: Module, state: State) -> State:
+        """A repeated module, carrying only what its body changes."""
+        forms: dict[int, Form] = {}
+        while True:
+            mark = self.graph.mark()
+            self.graph.open(module.repeat)
+            inside = list(state)
+            for i, form in forms.items():
+                inside[i] = (self._carried(i, form),)
+            end = self.body(module, tuple(inside))
+            wider = {
+                i: form
+                for i in range(len(self.spans))
+                if end[i] != inside[i]
+                and (form := _form(forms.get(i), (*state[i], *end[i]))) != forms.get(i)
+            }
+            if not wider:
+                break
+            self.graph.abandon(mark)
+            forms.update(wider)
+        inits = [self._in_form(state[i], form) for i, form in forms.items()]
+        nexts = [self._in_form(end[i], form) for i, form in forms.items()]
+        if not forms:
+            self.graph.abandon(mark)
+            return state
+        results = self.graph.close(inits, nexts)
+        after = list(state)
+        for (i, form), node in zip(forms.items(), results, strict=True):
+            after[i] = (_stand(self._name(i, node), form),)
+        return tuple(after)
+
+    def _carried(self, span: int, form: Form) -> Term:
+        shape = (1, 1) if form.diagonal else (form.box.rows, form.box.cols)
+        return _stand(self._name(span, self.graph.phi(*shape)), form)
+
+    def _in_form(self, matrix: Matrix, form: Form) -> Node:
+        if form.diagonal:
+            return on_diagonal(self.graph, matrix)
+        return assemble(self.graph, matrix, form.box)
+
+
+def _stand(node: Node, form: Form) -> Term:
+    place = standing(node, form.box.top, form.box.left)
+    return place._replace(core=form.box.rows) if form.diagonal else place
+
+
+def _form(form: Form | None, terms: Matrix) -> Form:
+    """The narrowest form that holds these terms and what the form before held."""
+    if form is not None and not terms:
+        return form
+    box = bounding(terms)
+    if same_diagonal(terms) and (form is None or form == Form(box, True)):
+        return Form(box, True)
+    return Form(box if form is None else box.join(form.box), False)
+
+
+def _short(term: Term) -> bool:
+    """Whether a coefficient may wait: left alone, they would triple in length in every layer."""
+    c = term.coefficient
+    return c.numerator.bit_length() + c.denominator.bit_length() <= 512

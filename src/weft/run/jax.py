@@ -1,0 +1,56 @@
+"""Loops in jax: staged once, never unrolled.
+
+The code of a plan is traced by `jax.jit`, so it can be differentiated, vectorised and compiled,
+alone or inside the caller's own transformations. A repeated module becomes one `lax.fori_loop` with
+a fixed number of steps, which jax can also differentiate backwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from weft.run.lower import Loop
+
+
+def staged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, compiled."""
+    import jax
+
+    return jax.jit(function)
+
+
+def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[list[Any]], None]:
+    """A loop as a step over slots."""
+    import jax
+    import jax.numpy as jnp
+
+    from weft.run.execute import spread
+
+    def step(slots: list[Any]) -> None:
+        def once(_: Any, carried: Sequence[Any]) -> list[Any]:
+            inside = slots.copy()
+            for phi, value in zip(loop.phis, carried, strict=True):
+                inside[phi] = value
+            for part in body:
+                part(inside)
+            shapes = [value.shape for value in carried]
+            nexts = [inside[slot] for slot in loop.nexts]
+            return [jnp.broadcast_to(x, s) for x, s in zip(nexts, shapes, strict=True)]
+
+        leads = {
+            slot: tuple(value.shape[:-2])
+            for slot, value in enumerate(slots)
+            if hasattr(value, "shape") and len(value.shape) > 2
+        }
+        spread([loop], leads)
+        inits = [slots[slot] for slot in loop.inits]
+        carried = [
+            jnp.broadcast_to(x, (*leads[phi], *x.shape[-2:]))
+            for phi, x in zip(loop.phis, inits, strict=True)
+        ]
+        carried = jax.lax.fori_loop(0, loop.repeat, once, carried)
+        for phi, value in zip(loop.phis, carried, strict=True):
+            slots[phi] = value
+
+    return step
