@@ -395,6 +395,17 @@ class Network:
     def __hash__(self) -> int:
         return int(self.fingerprint[:15], 16)
 
+    def resize(self, **sizes: int) -> Network:
+        """The same weights at another size that they do not depend on."""
+        from weft.compiler.resize import resize
+
+        return resize(self, sizes)
+
+    def __str__(self) -> str:
+        from weft.show import describe
+
+        return describe(self)
+
     def __repr__(self) -> str:
         return (
             f"Network({self.target}: {self.depth} attention layers, {self.heads} heads, "

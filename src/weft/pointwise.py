@@ -92,7 +92,7 @@ class Function:
 
         if self.is_reciprocal:
             return FieldArray(inverse(x.values))
-        return FieldArray(keyed(self.name, key, x.values))
+        return FieldArray(keyed(self.digest, key, x.values))
 
     def note(self) -> str:
         """A line for the certificate."""

@@ -159,12 +159,16 @@ def search(
     live = [item for item in loops if any(
         leaf.item is item for form in needed for leaf, _, _ in form.leaves)]  # fmt: skip
     shared = {p for p, n in counts.items() if n > 1}
+    starts = [item.init[i] for item in live for i in range(len(item.init))]
+    read = {leaf for form in needed if form not in starts for leaf, _, _ in form.leaves}
+    movable = {form.sole[0] for form in starts if form.sole and starts.count(form) == 1} - read
     free = list(leaves)
     tried: dict[tuple[bool, ...], tuple[Scheduler, Schedule]] = {}
 
     def attempt(choice: tuple[bool, ...]) -> tuple[Scheduler, Schedule]:
         if choice not in tried:
             scheduler = Scheduler(forms, mode, dict(zip(free, choice, strict=True)), shared)
+            scheduler.movable = movable
             tried[choice] = scheduler, scheduler.run(outputs, live)
         return tried[choice]
 

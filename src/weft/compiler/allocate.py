@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from weft.compiler.forms import ONE, Form, Leaf
+from weft.compiler.given import Given
+from weft.layout import Block
 from weft.compiler.schedule import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
 
 Part = LayerSpec | LoopSpec
@@ -48,8 +50,10 @@ class Allocation:
 class Allocator:
     """Allocates one schedule. `reuse` may be switched off to see every value in its own block."""
 
-    def __init__(self, schedule: Schedule, leaves: dict[Key, int]) -> None:
-        self.schedule, self.leaves = schedule, leaves
+    def __init__(
+        self, schedule: Schedule, leaves: dict[Key, int], given: Given | None = None
+    ) -> None:
+        self.schedule, self.leaves, self.given = schedule, leaves, given
         self.layers: list[LayerSpec] = []
         self.spans: list[tuple[int, int]] = []
         self.lives: dict[Key, Life] = {}
@@ -103,9 +107,13 @@ class Allocator:
         where: dict[Key, Slot] = {}
         kept = {key for key, _ in self.schedule.outputs.values()}
         loops_over = {k for part in _loops(self.schedule.parts) for ks in part.carried for k in ks}
+        spare = [] if self.given is None else self.given.free
         for key, spread in self.leaves.items():
             rows, cols = (spread, spread) if key.value.rows == key.value.cols == 1 else key.shape
-            slot = Slot(cols, rows, [key], spread=spread)
+            if self.given is None:
+                slot = Slot(cols, rows, [key], spread=spread)
+            else:
+                slot = self._fixed(key, rows, cols, spread, spare)
             slots.append(slot)
             where[key] = slot
         free: list[tuple[Slot, Key]] = []
@@ -118,20 +126,19 @@ class Allocator:
                     alive.remove(old)
                     free.append((where[old], old))
             rows, cols = key.shape
-            found = next(
-                ((s, k) for s, k in free if s.cols == cols and self.lives[k].span == life.span),
-                None,
-            )
-            if key in kept:
-                found = None  # clearing a block for the answer would cost a head
-            if found is None:
+            found, clean = self._spare(free, cols, life, keep=key in kept)
+            if found is None and self.given is not None:
+                slot = self._free(label(key), rows, cols, spare)
+                slots.append(slot)
+            elif found is None:
                 slot = Slot(cols, rows, [])
                 slots.append(slot)
             else:
                 slot = found[0]
                 free.remove(found)
-                clear = LinearSpec((Item(-ONE, found[1]),), found[1])
-                self.layers[life.born].linear.append(clear)
+                if not clean:
+                    clear = LinearSpec((Item(-ONE, found[1]),), found[1])
+                    self.layers[life.born].linear.append(clear)
             slot.rows = max(slot.rows, rows)
             slot.keys.append(key)
             where[key] = slot
@@ -145,8 +152,52 @@ class Allocator:
             assert span is not None
             if key not in loops_over or self.home.get(key) is not None:
                 self.layers[span[1]].linear.append(LinearSpec((Item(-ONE, key),), key))
-        self._name(slots)
+        if self.given is None:
+            self._name(slots)
         return Allocation(slots, where)
+
+    def _spare(
+        self, free: list[tuple[Slot, Key]], cols: int, life: Life, keep: bool
+    ) -> tuple[tuple[Slot, Key] | None, bool]:
+        """A block that fell free, and whether it is zero already (a loop that ended cleared it)."""
+        fitting = [(s, k) for s, k in free if s.cols == cols]
+        for s, k in fitting:
+            span = self.lives[k].span
+            if life.span is None and span is not None and span[1] < life.born:
+                return (s, k), True
+        for s, k in fitting:
+            if self.lives[k].span == life.span and not keep:  # for an answer it would cost a head
+                return (s, k), False
+        return None, False
+
+    def _free(self, what: str, rows: int, cols: int, spare: list[Block]) -> Slot:
+        """A free block of the user's layout."""
+        assert self.given is not None
+        for block in spare:
+            if block.cols == cols and block.rows >= rows:
+                spare.remove(block)
+                return Slot(cols, block.rows, [], block.name)
+        raise self.given.missing(what, rows, cols)
+
+    def _fixed(self, key: Key, rows: int, cols: int, spread: int, spare: list[Block]) -> Slot:
+        """The block of the user's layout in which a leaf stands."""
+        leaf, given = key.value, self.given
+        assert isinstance(leaf, Leaf) and given is not None
+        if leaf.block is not None:
+            block = leaf.block
+            if leaf.is_scalar and spread > leaf.capacity:
+                raise given.missing(f"{leaf.name}·I", spread, spread)
+            if key.flipped and leaf.family is None:
+                raise given.missing(f"{leaf.name} transposed", *key.shape)
+            return Slot(block.cols, block.rows, [key], block.name, spread=max(leaf.capacity, 1))
+        start = next((form for k, form in self.schedule.inits if k == key), None)
+        if start is not None and start.sole is not None and isinstance(start.sole[0], Leaf):
+            block = start.sole[0].block
+            if block is not None:
+                return Slot(block.cols, block.rows, [key], block.name)
+        slot = self._free(label(key), rows, cols, spare)
+        slot.keys.append(key)
+        return slot
 
     def _name(self, slots: list[Slot]) -> None:
         used: set[str] = set()

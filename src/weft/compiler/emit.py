@@ -7,11 +7,13 @@ which block, which constant, which coefficient, which columns.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import Literal
 
 from weft.compiler.allocate import Allocation, Slot
 from weft.compiler.forms import ONE, Form
+from weft.compiler.given import Given
 from weft.compiler.schedule import (
     HeadSpec,
     Item,
@@ -27,7 +29,7 @@ from weft.errors import CompileError
 from weft.layout import Layout
 from weft.network import AttentionLayer, Head, Module, Network, Part
 from weft.projection import Piece, Projection
-from weft.prompt import Fill, Input, Output, Place
+from weft.prompt import Fill, Input, Output, Place, rooted
 
 Written = tuple[Key, Item]
 
@@ -92,6 +94,7 @@ class Emitter:
     allocation: Allocation
     target: str
     tokens: int | None = None
+    given: Given | None = None
     fills: list[Fill] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
 
@@ -99,6 +102,8 @@ class Emitter:
         slots = self.allocation.slots
         if self.target == "lsa":
             self._constants(slots)
+        if self.given is not None:
+            return self._given(inputs, kinds)
         shapes = {slot.name: (slot.rows, slot.cols) for slot in slots}
         if not shapes:
             raise CompileError("the program has nothing to compute")
@@ -111,13 +116,35 @@ class Emitter:
             tall = max(shapes, key=lambda name: shapes[name][0])
             raise CompileError(f"tokens={self.tokens} is too few: block {tall!r} has {needed} rows")
         self.layout = Layout.of(shapes, self.tokens)
+        self._fill()
+        return self._network(inputs, tuple(self.fills), kinds)
+
+    def _network(
+        self, inputs: tuple[Input, ...], fills: tuple[Fill, ...], kinds: dict[str, str]
+    ) -> Network:
         modules = self._modules(self.schedule.parts)
         outputs = tuple(
             Output(name, self._place(key, turned), kinds[name])  # type: ignore[arg-type]
             for name, (key, turned) in self.schedule.outputs.items()
         )
-        self._fill()
-        return Network(self.layout, tuple(modules), inputs, tuple(self.fills), outputs)
+        return Network(self.layout, tuple(modules), inputs, fills, outputs)
+
+    def _given(self, inputs: tuple[Input, ...], kinds: dict[str, str]) -> Network:
+        """The network over a user's own layout."""
+        assert self.given is not None
+        self.layout = self.given.layout
+        if self.tokens not in (None, self.layout.tokens):
+            raise CompileError(
+                f"tokens={self.tokens}, but the given layout has {self.layout.tokens} tokens"
+            )
+        signs: dict[str, Literal["nonnegative"]] = {
+            name: "nonnegative" for name in rooted(self.given.fills)
+        }
+        specs = tuple(replace(spec, sign=signs.get(spec.name, spec.sign)) for spec in inputs)
+        for key, form in self.schedule.inits:
+            if form.constants and not form.is_zero:
+                raise self.given.missing("a constant start", *key.shape)
+        return self._network(specs, self.given.fills, kinds)
 
     # -- constants of LSA -------------------------------------------------------------------------
     def _constants(self, slots: list[Slot]) -> None:
@@ -144,6 +171,15 @@ class Emitter:
             self._fixed[name] = self._fixed_slot(slots, k, "1" if isinstance(k, Ones) else "F")
 
     def _fixed_slot(self, slots: list[Slot], k: Constant, name: str) -> Slot:
+        if self.given is not None:
+            for fill in self.given.fills:
+                held = fill.constant
+                if held is None or fill.scale or (fill.place.row, fill.place.col) != (0, 0):
+                    continue
+                larger = k.is_identity() and held.is_identity() and held.rows >= k.rows
+                if held == k or larger:
+                    return Slot(held.cols, held.rows, [], fill.place.block)
+            raise self.given.missing(f"the constant {k!r}", k.rows, k.cols)
         used = {slot.name for slot in slots}
         base, n = name, 2
         while name in used:

@@ -15,6 +15,7 @@ from typing import Any
 from weft import constants
 from weft.constants import Constant, Ones, Shift, identity
 from weft.errors import ShapeError
+from weft.layout import Block
 
 ONE = Fraction(1)
 ANY = "any"  # the family of multiples of the identity, which commute with everything
@@ -60,10 +61,13 @@ class Leaf:
         function: Any = None,
         item: LoopItem | None = None,
         index: int = 0,
+        block: Block | None = None,
+        capacity: int = 0,
     ) -> None:
         self.name, self.rows, self.cols, self.role = name, rows, cols, role
         self.loops, self.family = loops, ANY if rows == cols == 1 else family
         self.definition, self.function, self.item, self.index = definition, function, item, index
+        self.block, self.capacity = block, capacity  # of a user's layout; s I_q gives q
 
     @property
     def is_scalar(self) -> bool:

@@ -144,7 +144,8 @@ class Normalizer:
         loop = innermost(item.loops)
         collapsed = max(estimate.level(estimate.form(f), loop) for f in short)
         step = max(estimate.level(estimate.form(f), item) for f in item.step)
-        return collapsed < item.times * max(step, 1)
+        # A loop inside a loop also has to copy its start in and its result out.
+        return collapsed < item.times * max(step, 1) + (0 if loop is None else 1)
 
     def body(
         self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]
@@ -161,7 +162,8 @@ class Normalizer:
         inside = ex._Layered(known)
         if self.mode == "faithful":
             for x in ex.outer(loop):  # what was computed before the loop stays before the loop
-                if x.serial < loop.carried[0].serial and known[id(x)].products:
+                earlier = x.serial < loop.carried[0].serial and not isinstance(x, ex.InputExpr)
+                if earlier and known[id(x)].products:
                     inside[id(x)] = self.bind(known[id(x)])
         for symbol, leaf in zip(loop.carried, item.carried, strict=True):
             inside[id(symbol)] = self.forms.leaf(leaf)

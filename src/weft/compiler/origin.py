@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from weft.language import Program, Traced
+
+if TYPE_CHECKING:
+    from weft.network import Network
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,15 @@ class Origin:
     target: str = "elsa"
     optimize: str = "faithful"
     tokens: int | None = None
+    layout: Any = None
     added: tuple[str, ...] = ()
+
+    def free_sizes(self, network: Network) -> tuple[str, ...]:
+        """The sizes that the weights do not depend on."""
+        from weft.compiler.resize import same_weights
+
+        names = [name for name in self.program.size_names if name in self.sizes]
+        return tuple(name for name in names if same_weights(network, {name: self.sizes[name] + 7}))
 
     @property
     def traced(self) -> Traced:

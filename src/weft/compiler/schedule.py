@@ -154,6 +154,7 @@ class Scheduler:
         self.pending: list[Key] = []
         self.inits: list[tuple[Key, Form]] = []
         self.flops = 0.0
+        self.movable: set[Leaf] = set()
 
     def run(self, outputs: dict[str, Form], loops: Sequence[LoopItem]) -> Schedule:
         for number, item in enumerate(loops, 1):
@@ -210,6 +211,7 @@ class Scheduler:
         wrong = leaf.family is None and flip != self.flipped.get(self._storage(leaf), False)
         # A second copy of a carried value is also written in every step, which costs heads.
         size = leaf.rows * leaf.cols * (4 if leaf.role == "carried" else 1)
+        size = size if leaf.block is None else 10**9  # a user's block stands one way round only
         return 0, (size if wrong else 0), 0.0
 
     def _bound_cost(self, leaf: Leaf, flip: bool, seg: Segment) -> Cost:
@@ -237,7 +239,7 @@ class Scheduler:
         key = self._group_key(group, flip, home)
         if key in self.stored:
             return self._level_from(key, seg), 0, 0.0
-        level, copies, flops = 0, 0, 0.0
+        level, copies, flops = 0, 0, 2.0 * group.rows * group.cols  # to store it
         for p, t, _ in group.products:
             a, b, c = self.best(p, t != key.flipped, home)[0]
             level, copies, flops = max(level, a), copies + b, flops + c
@@ -440,7 +442,7 @@ class Scheduler:
             region = self.regions[item]
             before = region.parent.segments[region.position]  # type: ignore[union-attr]
             init = item.init[leaf.index]
-            if fillable(init) and region.parent is self.root:
+            if region.parent is self.root and (fillable(init) or self._in_place(key, init)):
                 self.inits.append((key, init))
             elif not init.is_zero:
                 self._sink(key, init, before, last=True)
@@ -448,6 +450,13 @@ class Scheduler:
                 [(ONE, item.step[leaf.index]), (-ONE, self.forms.leaf(leaf))]
             )
             self._sink(key, change, region.current, last=True)
+
+    def _in_place(self, key: Key, init: Form) -> bool:
+        """Whether a loop may start from a user's block by updating that very block."""
+        sole = init.sole
+        if sole is None or not isinstance(sole[0], Leaf) or sole[2] != 1 or sole[1] != key.flipped:
+            return False
+        return sole[0].role == "given" and sole[0] in self.movable
 
     def _sink(self, key: Key, form: Form, seg: Segment, last: bool) -> int:
         """Write a form under a key; `last` leaves it to the segment's last layer."""
@@ -700,4 +709,5 @@ def _identity_form(f: Form) -> bool:
 def fillable(form: Form) -> bool:
     """Whether the prompt can hold a loop's start: zero, a constant, or an input as it is."""
     inputs = [(leaf, c) for leaf, _, c in form.leaves]
-    return not form.products and all(leaf.role == "input" and c == 1 for leaf, c in inputs)
+    plain = all(leaf.role == "input" and leaf.block is None and c == 1 for leaf, c in inputs)
+    return not form.products and plain
