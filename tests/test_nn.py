@@ -1,0 +1,179 @@
+"""`weft.nn`: every fast path equals the definition; weights go to and from networks unharmed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from weft import Layout, Output, Place
+from weft.errors import InputError, ProgramError, ShapeError
+from weft.nn import (
+    ALL,
+    AttentionNetwork,
+    ExtendedLinearAttention,
+    build,
+    cheapest_order,
+    from_network,
+)
+from weft.paper.ridge import ridge_elsa, ridge_lsa
+from weft.run import dense
+
+
+def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tensor:
+    """Each head written out as the paper has it."""
+    total = torch.zeros_like(H)
+    for h in range(layer.heads):
+        parts = []
+        for i in range(3):
+            if layer.merged:
+                W = (
+                    torch.eye(layer.features, dtype=H.dtype)
+                    if i == 1
+                    else layer.weight[:, h, i // 2]
+                )
+            else:
+                W = layer.weight[:, h, i]
+            parts.append(H @ W + (0 if layer.bias is None else layer.bias[:, h, i]))
+        scores = parts[0] @ parts[1].mT
+        if layer.activation == "relu":
+            scores = scores.relu()
+        elif layer.activation == "softmax":
+            scores = scores.softmax(-1)
+        total = total + scores @ parts[2]
+    return H + total if layer.skip else total
+
+
+@pytest.mark.parametrize("tokens", [3, 9], ids=["few tokens", "many tokens"])
+@pytest.mark.parametrize("heads", [1, 3])
+@pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
+@pytest.mark.parametrize("activation", [None, "relu", "softmax"])
+@pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
+def test_every_path_equals_the_definition(tokens, heads, bias, activation, merged):
+    generator = torch.Generator().manual_seed(tokens + heads)
+    layer = ExtendedLinearAttention(
+        tokens, 5, heads, bias, activation, merged,
+        skip=heads > 1, init="random", generator=generator, dtype=torch.float64,
+    )  # fmt: skip
+    H = torch.randn(2, 4, tokens, 5, generator=generator, dtype=torch.float64)
+    expected = by_definition(layer, H)
+    for rows in (ALL, slice(tokens - 1, tokens), slice(0, 2)):
+        for columns in (ALL, slice(4, 5), slice(1, 3)):
+            got = layer(H, rows, columns)
+            torch.testing.assert_close(got, expected[..., rows, columns], rtol=1e-12, atol=1e-12)
+
+
+def test_the_order_follows_the_shapes():
+    assert cheapest_order(500, 500, 8, 8, 1, bias=True) == "memory"
+    assert cheapest_order(4, 4, 50, 50, 1, bias=True) == "scores"
+    assert cheapest_order(500, 500, 8, 8, 4, bias=False) == "gram"
+    assert cheapest_order(1, 11, 11, 1, 1, bias=False) == "scores"
+    assert cheapest_order(500, 500, 8, 8, 1, bias=True, linear=False) == "scores"
+
+
+@pytest.mark.parametrize("net", [ridge_lsa(6, 3, 4), ridge_elsa(6, 3, 4)], ids=["lsa", "elsa"])
+def test_a_construction_gives_the_same_answers_after_conversion(net):
+    rng = np.random.default_rng(0)
+    inputs = {
+        "X": torch.as_tensor(rng.normal(size=(7, 6, 3))),
+        "y": torch.as_tensor(rng.normal(size=(7, 6))),
+        "u": torch.as_tensor(rng.normal(size=(7, 3))),
+        "w0": torch.as_tensor(rng.normal(size=(7, 3))),
+        "lam": 0.3,
+        "eta": 0.05,
+    }
+    H = net.prompt(**inputs)
+    expected = dense.forward(net, H)
+    model = from_network(net)
+    torch.testing.assert_close(model.final(H), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(model(H), net.readout(expected), rtol=1e-12, atol=1e-12)
+    again = model.to_network()
+    assert again.depth == net.depth
+    assert again.target == net.target
+    torch.testing.assert_close(dense.forward(again, H), expected, rtol=1e-12, atol=1e-12)
+    assert from_network(again).to_network() == again
+
+
+def test_a_lsa_construction_can_be_merged_and_an_elsa_skip_head_cannot():
+    net = ridge_lsa(4, 2, 1)
+    H = torch.randn(5, net.tokens, net.width, dtype=torch.float64)
+    merged = from_network(net, merged=True)
+    torch.testing.assert_close(merged.final(H), dense.forward(net, H), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(
+        dense.forward(merged.to_network(), H), dense.forward(net, H), rtol=1e-12, atol=1e-12
+    )
+    with pytest.raises(InputError, match="key bias cannot be merged"):
+        from_network(ridge_elsa(4, 2, 1), merged=True)
+    with pytest.raises(InputError, match="would drop"):
+        from_network(ridge_elsa(4, 2, 1), bias=False)
+
+
+def test_a_pointwise_layer_survives_the_round_trip():
+    layout = Layout.of({"a": (3, 2), "b": (2, 1)})
+    model = build(layout, depth=2, blocks=2, heads=2, mlp_units=3, tied=True, dtype=torch.float64)
+    H = torch.randn(3, 3, dtype=torch.float64)
+    torch.testing.assert_close(dense.forward(model.to_network(), H), model.final(H))
+    assert model.to_network().depth == 4
+    assert model.to_network().heads == 4
+
+
+def test_tied_depth_shares_weights_and_a_readout_has_its_own():
+    layout = Layout.of({"H": (3, 3)})
+    one, three = (build(layout, depth=k, tied=True) for k in (1, 3))
+    untied = build(layout, depth=3, readout=True)
+    count = lambda model: sum(p.numel() for p in model.parameters())  # noqa: E731
+    assert count(three) == count(one)
+    assert count(untied) == 4 * count(one)
+    assert len(untied.states(torch.zeros(3, 3))) == 5
+    assert len(three.states(torch.zeros(3, 3))) == 4
+
+
+def test_reading_equals_slicing_the_final_state():
+    layout = Layout.of({"x": (4, 2), "y": (4, 1)})
+    out = (Output("", Place("y", 1, 1, row=3), "scalar"),)
+    for tied in (True, False):
+        model = build(layout, depth=3, heads=2, tied=tied, outputs=out, dtype=torch.float64)
+        H = torch.randn(6, 4, 3, dtype=torch.float64)
+        torch.testing.assert_close(model(H), model.final(H)[:, 3, 2], rtol=1e-12, atol=1e-12)
+        torch.testing.assert_close(model.read(model.states(H)[-1]), model(H))
+
+
+def test_lsa_takes_any_number_of_tokens_and_elsa_its_own():
+    lsa = ExtendedLinearAttention(4, 3, bias=False)
+    assert lsa(torch.zeros(9, 3)).shape == (9, 3)
+    elsa = ExtendedLinearAttention(4, 3)
+    with pytest.raises(ShapeError, match=r"got a prompt of shape \(9, 3\), expected \(..., 4, 3\)"):
+        elsa(torch.zeros(9, 3))
+
+
+def test_a_nonlinear_layer_says_that_it_is_no_network():
+    model = build(Layout.of({"H": (2, 2)}), activation="relu")
+    with pytest.raises(ProgramError, match="relu scores"):
+        model.to_network()
+
+
+def test_a_seed_gives_the_same_weights_and_presets_differ_as_they_say():
+    def drawn(init: str, seed: int = 0) -> AttentionNetwork:
+        generator = torch.Generator().manual_seed(seed)
+        return build(Layout.of({"H": (3, 4)}), init=init, generator=generator)
+
+    first, again, other = drawn("random"), drawn("random"), drawn("random", 1)
+    weights = [dict(m.named_parameters())["stack.0.body.0.weight"] for m in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    H = torch.randn(5, 3, 4)
+    torch.testing.assert_close(drawn("zero-value").final(H), H)
+    with pytest.raises(InputError, match="init 'wild' is not one of"):
+        drawn("wild")
+
+
+def test_gradients_flow_through_the_restricted_read_out():
+    """The read-out of one entry has the gradient of the whole forward pass."""
+    layout = Layout.of({"x": (5, 2), "y": (5, 1)})
+    out = (Output("", Place("y", 1, 1, row=4), "scalar"),)
+    model = build(layout, heads=2, init="random", outputs=out, dtype=torch.float64)
+    H = torch.randn(8, 5, 3, dtype=torch.float64)
+    restricted = torch.autograd.grad(model(H).square().sum(), list(model.parameters()))
+    whole = torch.autograd.grad(model.final(H)[:, 4, 2].square().sum(), list(model.parameters()))
+    for a, b in zip(restricted, whole, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
