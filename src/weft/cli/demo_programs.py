@@ -1,0 +1,40 @@
+# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
+"""The programs of `weft demo`, as a user would write them (sizes as strings are not for mypy)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import weft
+from weft import Matrix, Scalar, Vector
+
+
+@weft.program
+def ridge(
+    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+) -> Scalar:
+    """Ridge regression by gradient descent, and its prediction for u."""
+
+    def step(w: Any) -> Any:
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+
+
+@weft.program
+def ridge_from(
+    X: Matrix["n", "d"],
+    y: Vector["n"],
+    u: Vector["d"],
+    w0: Vector["d"],
+    lam: Scalar,
+    eta: Scalar,
+    *,
+    steps: int,
+) -> Scalar:
+    """The same from a given start, which is what the paper's networks take."""
+
+    def step(w: Any) -> Any:
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ weft.iterate(step, w0, steps)

@@ -1,0 +1,102 @@
+"""What commands say: answers on standard output, progress and complaints on standard error.
+
+On a terminal, long work shows a bar; elsewhere each stage is one plain line, so that a log stays
+readable. Answers of a command with `--json` are one JSON document and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+LOG_WIDTH = 120  # where there is no terminal to fit
+
+
+def console() -> Console:
+    """Standard output as it is now: made anew, so that a caller may have redirected it."""
+    return _console(sys.stdout)
+
+
+def errors() -> Console:
+    return _console(sys.stderr)
+
+
+def _console(stream: Any) -> Console:
+    terminal = Console(file=stream, highlight=False, soft_wrap=False)
+    if terminal.is_terminal:
+        return terminal
+    return Console(file=stream, highlight=False, width=LOG_WIDTH, soft_wrap=True)
+
+
+def say(text: object = "") -> None:
+    """Plain text, as it is: no markup, no rewrapping."""
+    console().print(str(text), markup=False, soft_wrap=True)
+
+
+def note(text: str) -> None:
+    """A remark beside the answer."""
+    errors().print(escape(text), style="dim", soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    errors().print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+
+
+def warn(text: str) -> None:
+    errors().print(f"[bold yellow]warning:[/] {escape(text)}", soft_wrap=True)
+
+
+def say_json(data: Any) -> None:
+    """One JSON document; numpy's numbers and arrays become plain ones."""
+    print(json.dumps(data, indent=2, ensure_ascii=False, default=_plain, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    return str(value)
+
+
+def table(title: str = "", *columns: str, left: int = 1) -> Table:
+    """A table whose first `left` columns hold text and whose others hold numbers."""
+    made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    for i, name in enumerate(columns):
+        made.add_column(name, justify="left" if i < left else "right", overflow="fold")
+    return made
+
+
+@contextmanager
+def stages(total: int) -> Iterator[Callable[[str], None]]:
+    """Announce each of `total` stages as it begins: a bar on a terminal, lines elsewhere."""
+    out = errors()
+    if not out.is_terminal:
+        yield lambda text: out.print(f"{text} ...", markup=False, soft_wrap=True)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+
+    bar = Progress(
+        SpinnerColumn(),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TextColumn("{task.description}", markup=False),
+        console=out,
+        transient=True,
+    )
+    with bar:
+        task = bar.add_task("", total=total, completed=-1)
+
+        def begin(text: str) -> None:
+            bar.update(task, advance=1, description=text)
+
+        yield begin
