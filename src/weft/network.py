@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,6 +29,8 @@ from weft.prompt import Fill, Input, Output, Place, fill_prompt, lift, lower
 
 if TYPE_CHECKING:
     from weft.compiler.origin import Origin
+    from weft.export.torch import TorchNetwork
+    from weft.files import Record
     from weft.run.dense import Trace
     from weft.verify.certificate import Certificate
 
@@ -249,6 +252,7 @@ class Network:
     outputs: tuple[Output, ...] = ()
     origin: Origin | None = field(default=None, compare=False, repr=False)
     certificate: Certificate | None = field(default=None, compare=False, repr=False)
+    record: Record | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("modules", "inputs", "fills", "outputs"):
@@ -349,6 +353,12 @@ class Network:
         """Check this network against the program it was compiled from, exactly."""
         from weft.verify.check import verify
 
+        if self.origin is None and self.record is not None:
+            raise InputError(
+                "this network was read from a file, which holds the text of its program "
+                f"{self.record.program!r} but runs nothing; use weft.verify(program, network), "
+                "with the program's static arguments by name"
+            )
         if self.origin is None:
             raise InputError(
                 "this network was not compiled from a program; use weft.verify(program, network)"
@@ -374,6 +384,31 @@ class Network:
         from weft.verify.degree import lower_bound
 
         return lower_bound(self.degree)
+
+    # -- other places -----------------------------------------------------------------------------
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a `.weft` file, which `weft.load` reads; see `weft.files`."""
+        from weft.files import save
+
+        save(self, path)
+
+    def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
+        """A torch module with named activation taps, in float64 unless told; see `weft.export`."""
+        from weft.export.torch import to_torch
+
+        return to_torch(self, trainable, dtype)
+
+    def to_onnx(self, path: str | os.PathLike[str], dtype: str = "float32") -> None:
+        """Write an ONNX model of named inputs and answers, with a dynamic batch axis."""
+        from weft.export.onnx import to_onnx
+
+        to_onnx(self, path, dtype)
+
+    def to_jax(self, dtype: str | None = None) -> tuple[Any, dict[str, Any]]:
+        """A pure function and its parameters: `apply(params, **inputs)` or `apply(params, H)`."""
+        from weft.export.jax import to_jax
+
+        return to_jax(self, dtype)
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,276 @@
+"""Files: what is read is bit for bit what was written, and nothing else is ever read."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import weft
+from tests import files_fuzz
+from tests.cases import CASES
+from tests.random_networks import networks
+from weft import FileFormatError, InputError, Network
+from weft.constants import Dense
+from weft.files import KEY, VERSION, decode, encode, load, save
+
+RIDGE = next(c for c in CASES if c.name == "ridge_gd")
+
+
+@pytest.fixture(scope="module")
+def ridge() -> Network:
+    return weft.compile(RIDGE.program, **RIDGE.sizes)
+
+
+def changed(network: Network, change, seal: bool = True) -> bytes:
+    """The file of a network with its description changed, by default with a new checksum."""
+    header, rest = files_fuzz.unpack(encode(network))
+    description = json.loads(header["__metadata__"][KEY])
+    change(description)
+    if seal:
+        description = files_fuzz.sealed(description)
+    header["__metadata__"][KEY] = json.dumps(description)
+    return files_fuzz.pack(header, rest)
+
+
+# -- round trips -----------------------------------------------------------------------------------
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_every_compiled_network_comes_back_equal(case, target, tmp_path):
+    network = weft.compile(case.program, target=target, verify=False, **case.sizes)
+    network.save(tmp_path / "net.weft")
+    back = weft.load(tmp_path / "net.weft")
+    assert back == network
+    assert back.fingerprint == network.fingerprint
+    inputs = case.inputs()
+    assert repr(back(**inputs)) == repr(network(**inputs))
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@given(network=networks(activation="relu"))
+def test_random_networks_come_back_equal(network):
+    back = decode(encode(network))
+    assert back == network
+    assert encode(back) == encode(network)
+
+
+def test_every_kind_of_part_comes_back_equal():
+    network = files_fuzz.every_kind()
+    back = decode(encode(network))
+    assert back == network
+    assert encode(back) == encode(network)
+    before, after = (n.modules[0].body[0].heads[0] for n in (network, back))
+    assert before.key.W.tobytes() == after.key.W.tobytes()
+    assert after.value.W.dtype == object
+    assert isinstance(after.value.W[0, 1], Fraction)
+
+
+def test_exact_constants_stay_exact():
+    F = np.array([[Fraction(1, 3), Fraction(10**40, 7)]])
+    network = files_fuzz.every_kind()
+    fill = weft.Fill(weft.Place("out", 1, 2), constant=Dense(F))
+    back = decode(encode(replace(network, fills=(fill,))))
+    assert (back.fills[0].constant.array == F).all()
+
+
+def test_record_and_certificate_come_along(ridge, tmp_path):
+    ridge.save(tmp_path / "ridge.weft")
+    back = weft.load(tmp_path / "ridge.weft")
+    assert back.certificate == ridge.certificate
+    assert back.record.program == "ridge_gd"
+    assert "def ridge_gd(" in back.record.source
+    assert back.record.sizes == RIDGE.sizes
+    assert encode(back) == encode(ridge)
+
+
+def test_a_loaded_network_says_how_to_verify_it(ridge):
+    back = decode(encode(ridge))
+    with pytest.raises(InputError, match=r"'ridge_gd'.*weft\.verify\(program, network\)"):
+        back.verify()
+    certificate = weft.verify(RIDGE.program, back, steps=RIDGE.sizes["steps"])
+    assert certificate.network == ridge.fingerprint
+
+
+def test_files_are_the_same_in_every_process(ridge):
+    code = (
+        "import sys, weft; from tests.cases import CASES; from weft.files import encode\n"
+        "c = next(c for c in CASES if c.name == 'ridge_gd')\n"
+        "sys.stdout.buffer.write(encode(weft.compile(c.program, verify=False, **c.sizes)))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert run.stdout == encode(replace(ridge, certificate=None))
+
+
+def test_other_tools_can_read_the_arrays(tmp_path):
+    from safetensors import safe_open
+
+    network = files_fuzz.every_kind()
+    save(network, tmp_path / "net.weft")
+    with safe_open(tmp_path / "net.weft", framework="numpy") as file:
+        key = network.modules[0].body[0].heads[0].key
+        assert (file.get_tensor(f"projection.{key.digest}.W") == key.W).all()
+        assert json.loads(file.metadata()[KEY])["version"] == VERSION
+
+
+# -- writing ---------------------------------------------------------------------------------------
+def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
+    path = tmp_path / "net.weft"
+    path.write_bytes(b"old")
+
+    def fail(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="disk full"):
+        ridge.save(path)
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_certificate_of_another_network_is_not_saved(ridge, tmp_path):
+    other = replace(files_fuzz.every_kind(), certificate=ridge.certificate)
+    with pytest.raises(InputError, match="cannot be saved: the certificate is about another"):
+        other.save(tmp_path / "net.weft")
+    assert not list(tmp_path.iterdir())
+
+
+# -- refusals --------------------------------------------------------------------------------------
+def test_a_newer_format_is_named(ridge):
+    data = changed(ridge, lambda d: d.update(version=VERSION + 1, more="of it"))
+    with pytest.raises(FileFormatError, match=f"format {VERSION + 1}.*up to {VERSION}.*newer"):
+        decode(data)
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100])
+def test_a_truncated_file_is_refused(ridge, length):
+    with pytest.raises(FileFormatError):
+        decode(encode(ridge)[:length])
+
+
+def test_every_truncation_of_the_arrays_is_refused():
+    data = encode(files_fuzz.every_kind())
+    for length in range(len(data) - 200, len(data)):
+        with pytest.raises(FileFormatError):
+            decode(data[:length])
+
+
+def test_errors_name_the_file_and_the_field(ridge, tmp_path):
+    path = tmp_path / "bad.weft"
+
+    def change(description):
+        description["network"]["modules"][0]["repeat"] = -1
+
+    path.write_bytes(changed(ridge, change))
+    with pytest.raises(FileFormatError, match=r"bad\.weft: network\.modules\[0\]\.repeat: .*-1"):
+        load(path)
+
+
+def test_a_changed_array_is_noticed():
+    data = bytearray(encode(files_fuzz.every_kind()))
+    data[-1] ^= 1
+    with pytest.raises(FileFormatError, match="damaged"):
+        decode(bytes(data))
+
+
+def test_a_changed_description_is_noticed(ridge):
+    def change(description):
+        description["certificate"]["trials"] = 999
+
+    with pytest.raises(FileFormatError, match="checksum"):
+        decode(changed(ridge, change, seal=False))
+
+
+def test_a_certificate_of_another_network_is_refused(ridge):
+    data = changed(ridge, lambda d: d["network"]["modules"][0].update(repeat=3))
+    header, rest = files_fuzz.unpack(data)
+    description = json.loads(header["__metadata__"][KEY])
+    description["certificate"]["network"] = ridge.fingerprint
+    del description["sha256"]
+    seal = hashlib.sha256(files_fuzz.canonical(description)).hexdigest()
+    header["__metadata__"][KEY] = json.dumps({**description, "sha256": seal})
+    with pytest.raises(FileFormatError, match="the certificate is about another network"):
+        decode(files_fuzz.pack(header, rest))
+
+
+def test_other_files_are_refused_by_name(tmp_path):
+    from safetensors.numpy import save as other
+
+    (tmp_path / "a.weft").write_bytes(other({"w": np.ones(3)}))
+    (tmp_path / "b.weft").write_text("X,y\n1,2\n")
+    with pytest.raises(FileFormatError, match="not one that weft wrote"):
+        load(tmp_path / "a.weft")
+    with pytest.raises(FileFormatError, match=r"no \.weft file"):
+        load(tmp_path / "b.weft")
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path / "missing.weft")
+
+
+def test_an_oversized_file_is_refused_unread(ridge, tmp_path):
+    ridge.save(tmp_path / "net.weft")
+    with pytest.raises(FileFormatError, match="the limit is 100"):
+        load(tmp_path / "net.weft", limit=100)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda n: n["layout"].update(tokens=2**31 - 1), "over the limit"),
+        (lambda n: n["layout"]["blocks"][0].__setitem__(2, 2**31 - 1), "over the limit"),
+        (lambda n: n["modules"][0].update(repeat=10**30), "expected an integer"),
+        (lambda n: n.update(inputs=n["inputs"] * 500), "the limit is"),
+        (lambda n: n["fills"][0].update(coefficient="1e999999999"), "fraction"),
+        (lambda n: n["fills"][0].update(coefficient="9" * 10_000), "fraction"),
+        (lambda n: n["outputs"][0]["place"].update(rows=-5), "expected an integer"),
+        (lambda n: n["outputs"][0]["place"].update(block="nowhere"), "nowhere"),
+    ],
+)
+def test_what_asks_for_too_much_or_makes_no_sense_is_refused(ridge, change, said):
+    data = changed(ridge, lambda d: change(d["network"]))
+    tracemalloc.start()
+    try:
+        with pytest.raises(FileFormatError, match=said):
+            decode(data)
+        assert tracemalloc.get_traced_memory()[1] < files_fuzz.MEMORY
+    finally:
+        tracemalloc.stop()
+
+
+def test_deep_nesting_is_refused(ridge):
+    def nest(description):
+        part = {"module": [], "repeat": 1, "skip": False, "carries": []}
+        for _ in range(50):
+            part = {**part, "module": [part]}
+        description["network"]["modules"] = [part]
+
+    with pytest.raises(FileFormatError, match="nested deeper"):
+        decode(changed(ridge, nest))
+    text = b'{"__metadata__":{"weft":' + b"[" * 100_000
+    with pytest.raises(FileFormatError):
+        decode(len(text).to_bytes(8, "little") + text)
+
+
+def test_one_array_named_often_is_held_once():
+    W = np.random.default_rng(0).normal(size=(6, 6))
+    heads = tuple(weft.Head(*[weft.DenseProjection(W)] * 3) for _ in range(10))
+    network = replace(
+        files_fuzz.every_kind(), modules=(weft.Module((weft.AttentionLayer(heads),)),)
+    )
+    back = decode(encode(network))
+    layer = back.layers[0]
+    assert len({id(p) for head in layer.heads for p in head.projections}) == 1
+
+
+def test_500_corruptions_are_refused_or_harmless():
+    found = files_fuzz.fuzz(500)
+    assert found["refused"] + found["loaded"] == 500
+    assert found["refused"] > 400
+    assert found["memory"] < files_fuzz.MEMORY
