@@ -15,6 +15,16 @@ from weft.errors import (
     VerificationError,
     WeftError,
 )
+from weft.files import load
+from weft.functions import absolute as abs
+from weft.functions import (
+    pointwise,
+    reciprocal,
+    relu,
+    rsqrt,
+    sigmoid,
+    soft_threshold,
+)
 from weft.language import (
     Matrix,
     Program,
@@ -23,6 +33,7 @@ from weft.language import (
     block,
     constant,
     eye,
+    hold,
     hstack,
     iterate,
     ones,
@@ -79,14 +90,23 @@ __all__ = [
     "VerificationError",
     "WeftError",
     "__version__",
+    "abs",
     "block",
     "compile",
     "constant",
     "eye",
+    "hold",
     "hstack",
     "iterate",
+    "load",
     "ones",
+    "pointwise",
     "program",
+    "reciprocal",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "soft_threshold",
     "verify",
     "vstack",
     "zeros",

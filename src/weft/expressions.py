@@ -325,6 +325,24 @@ class Applied(Expr):
         return f"{self.function.name}({self.x.text()})"
 
 
+class Held(Expr):
+    """The same value, stored by the network as it is: products do not reach through it."""
+
+    def __init__(self, x: Expr) -> None:
+        self.x = x
+        self.rows, self.cols, self.units = x.rows, x.cols, x.units
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        return (self.x,)
+
+    def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
+        return values[0]
+
+    def text(self) -> str:
+        return self.x.text()
+
+
 class Carried(Expr):
     """A value that a loop carries, as its body sees it."""
 
@@ -588,6 +606,23 @@ def ordered(roots: Iterable[Expr], stop: set[int] | None = None) -> list[Expr]:
         stack.append((x, True))
         stack.extend((part, False) for part in reversed(x.parts))
     return out
+
+
+def every(roots: Iterable[Expr]) -> list[Expr]:
+    """Every expression below the roots, the bodies of loops included."""
+    seen: dict[int, Expr] = {}
+    waiting = list(roots)
+    while waiting:
+        for x in ordered(waiting, stop=set(seen)):
+            seen[id(x)] = x
+        waiting = [
+            y
+            for x in seen.values()
+            if isinstance(x, LoopResult)
+            for y in x.loop.step
+            if id(y) not in seen
+        ]
+    return list(seen.values())
 
 
 def depends(order: Sequence[Expr], on: Sequence[Expr]) -> set[int]:

@@ -319,6 +319,14 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     return results if several else results[0]
 
 
+def hold(x: Any) -> Expr:
+    """The same value, stored as it is: the compiler neither expands it nor multiplies through it.
+
+    For numerics: `2r - r p r` is computed at each step, instead of a polynomial in the first r.
+    """
+    return ex.Held(ex.lift(x))
+
+
 def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
     try:
         names = list(inspect.signature(step).parameters)

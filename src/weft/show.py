@@ -83,7 +83,8 @@ class Words:
         parts = []
         for p in pieces:
             if p.block is not None and p.block not in self.fixed:
-                name = turned(p.block) if transposed else p.block
+                block = self.layout[p.block]
+                name = turned(p.block) if transposed and block.rows * block.cols > 1 else p.block
                 text = pretty(name)
                 if not _whole(p.matrix) and not p.block.endswith("·I"):
                     text += _slice(p.matrix, transposed)
@@ -171,7 +172,10 @@ def layer_lines(network: Network, layer: Any, words: Words | None = None) -> lis
         ] or ["(nothing)"]
     if isinstance(layer, PointwiseLayer):
         return [f"pointwise, {layer.V.shape[0]} units per entry"]
-    return [f"{f.name}({pretty(p.block)}) → {pretty(p.block)}   [{f.net.units} units]" for p, f in layer.applied]
+    return [
+        f"{f.name}({pretty(p.block)}) → {pretty(p.block)}   [{f.net.units} units]"
+        for p, f in layer.applied
+    ]
 
 
 def describe(network: Network) -> str:

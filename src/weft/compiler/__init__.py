@@ -17,8 +17,9 @@ from typing import Any
 from weft.compiler.allocate import Allocation, Allocator
 from weft.compiler.emit import Emitter
 from weft.compiler.expand import Expander
-from weft.compiler.given import given_form
+from weft.compiler.explain import explain
 from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
+from weft.compiler.given import given_form
 from weft.compiler.normalize import Normalizer, reachable
 from weft.compiler.origin import Origin
 from weft.compiler.schedule import Schedule, Scheduler
@@ -47,7 +48,12 @@ class Stages:
 
 
 def stages(
-    program: Program, target: str, optimize: str, tokens: int | None, layout: Any, sizes: dict[str, Any]
+    program: Program,
+    target: str,
+    optimize: str,
+    tokens: int | None,
+    layout: Any,
+    sizes: dict[str, Any],
 ) -> Stages:
     """Run the stages in order."""
     with deep_recursion():
@@ -156,8 +162,9 @@ def search(
                 leaf = leaf.item.carried[leaf.index]
             if leaf.role in ("input", "carried") and not leaf.is_scalar and leaf.family is None:
                 leaves.setdefault(leaf)
-    live = [item for item in loops if any(
-        leaf.item is item for form in needed for leaf, _, _ in form.leaves)]  # fmt: skip
+    looped = [leaf for form in needed for leaf, _, _ in form.leaves if leaf.item is not None]
+    carried = {leaf.item.carried[leaf.index] for leaf in looped if leaf.item is not None}
+    live = [item for item in loops if any(leaf in carried for leaf in item.carried)]
     shared = {p for p, n in counts.items() if n > 1}
     starts = [item.init[i] for item in live for i in range(len(item.init))]
     read = {leaf for form in needed if form not in starts for leaf, _, _ in form.leaves}
@@ -168,7 +175,7 @@ def search(
     def attempt(choice: tuple[bool, ...]) -> tuple[Scheduler, Schedule]:
         if choice not in tried:
             scheduler = Scheduler(forms, mode, dict(zip(free, choice, strict=True)), shared)
-            scheduler.movable = movable
+            scheduler.movable, scheduler.live = movable, carried
             tried[choice] = scheduler, scheduler.run(outputs, live)
         return tried[choice]
 

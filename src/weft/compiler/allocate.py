@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 from weft.compiler.forms import ONE, Form, Leaf
 from weft.compiler.given import Given
-from weft.layout import Block
 from weft.compiler.schedule import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
+from weft.layout import Block
 
 Part = LayerSpec | LoopSpec
 
@@ -221,8 +221,6 @@ def label(key: Key) -> str:
     """A name for a stored value, as it stands in the prompt."""
     value = key.value
     text = value.name if isinstance(value, Leaf) and value.name else repr(value)
-    if isinstance(value, Leaf) and not value.name:
-        text = repr(value.definition)
     if not isinstance(value, Leaf) and key.flipped:
         return f"({text})ᵀ"
     return f"{text}ᵀ" if key.flipped else text

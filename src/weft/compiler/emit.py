@@ -27,7 +27,7 @@ from weft.compiler.schedule import (
 from weft.constants import Constant, Ones, Shift, identity, select
 from weft.errors import CompileError
 from weft.layout import Layout
-from weft.network import AttentionLayer, Head, Module, Network, Part
+from weft.network import AttentionLayer, BlockPointwiseLayer, Head, Layer, Module, Network
 from weft.projection import Piece, Projection
 from weft.prompt import Fill, Input, Output, Place, rooted
 
@@ -112,10 +112,16 @@ class Emitter:
         if widest > width:
             shapes["pad"] = (1, widest - width)
         needed = max(rows for rows, _ in shapes.values())
-        if self.tokens is not None and self.tokens < needed:
+        tallest = max(
+            [self._tallest(layer) for layer in self._layers(self.schedule.parts)], default=0
+        )
+        if self.tokens is not None and self.tokens < max(needed, tallest):
             tall = max(shapes, key=lambda name: shapes[name][0])
-            raise CompileError(f"tokens={self.tokens} is too few: block {tall!r} has {needed} rows")
-        self.layout = Layout.of(shapes, self.tokens)
+            what = f"block {tall!r} has {needed} rows"
+            if needed < tallest:
+                what = f"an identity in the weights has {tallest} rows"
+            raise CompileError(f"tokens={self.tokens} is too few: {what}")
+        self.layout = Layout.of(shapes, self.tokens or max(needed, tallest))
         self._fill()
         return self._network(inputs, tuple(self.fills), kinds)
 
@@ -137,9 +143,9 @@ class Emitter:
             raise CompileError(
                 f"tokens={self.tokens}, but the given layout has {self.layout.tokens} tokens"
             )
-        signs: dict[str, Literal["nonnegative"]] = {
-            name: "nonnegative" for name in rooted(self.given.fills)
-        }
+        signs: dict[str, Literal["nonnegative"]] = dict.fromkeys(
+            rooted(self.given.fills), "nonnegative"
+        )
         specs = tuple(replace(spec, sign=signs.get(spec.name, spec.sign)) for spec in inputs)
         for key, form in self.schedule.inits:
             if form.constants and not form.is_zero:
@@ -244,6 +250,17 @@ class Emitter:
             (self._cols(i) for m in self._heads(layer) for i in (*m.query, *m.key)), default=0
         )
 
+    def _tallest(self, layer: LayerSpec) -> int:
+        """Rows of the tallest bias; constants of LSA stand in blocks instead."""
+        if self.target == "lsa":
+            return 0
+        reads = [
+            item
+            for m in self._heads(layer)
+            for item in (*m.query, *m.key, *(item for _, item in m.values))
+        ]
+        return max((i.constant.rows for i in reads if i.key is None and i.constant), default=0)
+
     def _piece(self, item: Item, at: int) -> Piece:
         if item.key is None:
             k = item.constant
@@ -271,7 +288,7 @@ class Emitter:
             return Piece(matrix, at, item.coefficient * c, slot.name)
         return Piece(matrix, at, item.coefficient, slot.name)
 
-    def _layer(self, layer: LayerSpec) -> list[AttentionLayer]:
+    def _layer(self, layer: LayerSpec) -> list[Layer]:
         heads = []
         for merged in self._heads(layer):
             query = tuple(self._piece(item, 0) for item in merged.query)
@@ -281,11 +298,15 @@ class Emitter:
                 for dest, item in merged.values
             )
             heads.append(Head(Projection(query), Projection(key), Projection(value)))
-        return [AttentionLayer(tuple(heads))]
+        layers: list[Layer] = [AttentionLayer(tuple(heads))]
+        if layer.pointwise:
+            applied = tuple((self._place(key), function) for key, function in layer.pointwise)
+            layers.append(BlockPointwiseLayer(applied))
+        return layers
 
     def _modules(self, parts: list[LayerSpec | LoopSpec]) -> list[Module]:
         modules: list[Module] = []
-        run: list[AttentionLayer] = []
+        run: list[Layer] = []
         for part in parts:
             if isinstance(part, LayerSpec):
                 run += self._layer(part)

@@ -74,7 +74,7 @@ class Leaf:
         return self.rows == self.cols == 1
 
     def __repr__(self) -> str:
-        return self.name
+        return self.name or f"[{self.definition!r}]"
 
 
 class Product:

@@ -62,6 +62,8 @@ class Normalizer:
             return forms.scale(known[id(x.s)], known[id(x.x)])
         if isinstance(x, ex.Transposed):
             return forms.transpose(known[id(x.x)])
+        if isinstance(x, ex.Held):
+            return self.bind(known[id(x.x)])
         if isinstance(x, ex.Applied):
             return self.apply(x.function, known[id(x.x)])
         if isinstance(x, ex.LoopResult):
@@ -107,11 +109,11 @@ class Normalizer:
     # -- loops ------------------------------------------------------------------------------------
     def loop(self, loop: ex.Loop, known: dict[int, Any]) -> list[Form]:
         init = [known[id(x)] for x in loop.init]
-        families = [f.family if f.rows > 1 else ANY for f in init]
+        families = [f.family for f in init]
         for _ in range(3):
             mark = len(self.loops)
             item = self.body(loop, init, families, known)
-            after = [f.family if f.rows > 1 else ANY for f in item.step]
+            after = [f.family for f in item.step]
             kept = [
                 None if a is None or b is None else join([b, a], None, strict=True)
                 for b, a in zip(families, after, strict=True)

@@ -18,7 +18,7 @@ from typing import Any
 
 from weft.compiler.expand import innermost
 from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
-from weft.constants import Constant, identity, select
+from weft.constants import Constant, Shift, identity, select
 from weft.errors import CompileError
 
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
@@ -155,6 +155,7 @@ class Scheduler:
         self.inits: list[tuple[Key, Form]] = []
         self.flops = 0.0
         self.movable: set[Leaf] = set()
+        self.live: set[Leaf] = set()  # carried values that some answer needs
 
     def run(self, outputs: dict[str, Form], loops: Sequence[LoopItem]) -> Schedule:
         for number, item in enumerate(loops, 1):
@@ -175,7 +176,8 @@ class Scheduler:
                 self._region(inner, loops)
                 inner.ready = True
                 for leaf in item.carried:
-                    self.use(Key(leaf, self.flipped.get(leaf, False)))
+                    if leaf in self.live:
+                        self.use(Key(leaf, self.flipped.get(leaf, False)))
                 self._drain()
                 region.loops.append(inner)
                 region.segments.append(Segment(region, len(region.segments)))
@@ -191,7 +193,7 @@ class Scheduler:
                 a, b, c = self.leaf_cost(leaf, t != flip, seg, f.spread)
                 level, copies, flops = max(level, a), copies + b, flops + c
             for light, rest in [self._split(f, flip)]:
-                for factor, _, turned in light:
+                for factor, _, turned, _ in light:
                     a, b, c = self.read_cost(factor, turned, seg)
                     level, copies, flops = max(level, a), copies + b, flops + c
                 for group, t, _ in rest:
@@ -347,17 +349,17 @@ class Scheduler:
     # -- grouping ---------------------------------------------------------------------------------
     def _split(
         self, f: Form, flip: bool
-    ) -> tuple[list[tuple[Form, Form, bool]], list[tuple[Form, bool, Fraction]]]:
+    ) -> tuple[list[tuple[Form, Form | None, bool, Fraction]], list[tuple[Form, bool, Fraction]]]:
         """A form's products: those free to read (factor, constant, turned) and stored groups.
 
         A product of one factor and a constant is free where the constant acts on columns.
         """
-        light: list[tuple[Form, Form, bool]] = []
+        light: list[tuple[Form, Form | None, bool, Fraction]] = []
         alone, together = [], []
         for p, t, c in f.products:
             free = self._light(p, t != flip)
             if free is not None:
-                light.append((free[0], self.forms.combine([(c, free[1])]), free[2]))
+                light.append((free[0], free[1], free[2], c))
             elif p in self.shared or len(f.products) == 1:
                 alone.append((self.forms.form(p.rows, p.cols, [(ONE, p, False)]), t, c))
             else:
@@ -369,15 +371,23 @@ class Scheduler:
             alone.append((self.forms.form(f.rows, f.cols, together), False, ONE))
         return light, alone
 
-    def _light(self, p: Product, flip: bool) -> tuple[Form, Form, bool] | None:
-        """(factor, constant on its right, flipped): p read in an orientation without storing it."""
+    def _light(self, p: Product, flip: bool) -> tuple[Form, Form | None, bool] | None:
+        """(factor, constant on its right, flipped): p read in an orientation without storing it.
+
+        A constant on the left is free too if it only puts zeros below: blocks start at row 0, and
+        the prompt holds zeros under them.
+        """
         if p.scalars or len(p.chain) != 2:
             return None
         a, b = p.chain
-        if b.is_constant and not a.is_constant and not flip:
-            return a, b, False
-        if a.is_constant and not b.is_constant and flip:
-            return b, self.forms.transpose(a), True
+        if not a.is_constant and b.is_constant:
+            if not flip:
+                return a, b, False
+            return (a, None, True) if _embeds(self.forms.transpose(b)) else None
+        if a.is_constant and not b.is_constant:
+            if flip:
+                return b, self.forms.transpose(a), True
+            return (b, None, False) if _embeds(a) else None
         return None
 
     # -- keys and homes ---------------------------------------------------------------------------
@@ -552,12 +562,15 @@ class Scheduler:
             items.append(item)
             level = max(level, at)
         light, groups = self._split(f, flip)
-        for factor, constant, turned in light:
+        for factor, constant, turned, c in light:
             inner, at = self.read(factor, turned, seg)
             level = max(level, at)
             for item in inner:
-                for k, c in constant.constants.items():
-                    items.append(_times_constant(item, k, c))
+                if constant is None:
+                    items.append(item.scaled(c))
+                    continue
+                for k, d in constant.constants.items():
+                    items.append(_times_constant(item, k, c * d))
         for group, t, c in groups:
             key, at = self._store(group, t != flip, seg)
             if f.spread > 1:
@@ -700,6 +713,14 @@ def _times_constant(item: Item, k: Constant, c: Fraction) -> Item:
         return Item(item.coefficient * c, item.key, None if k.is_identity() else k, item.spread)
     extra, both = product(item.constant, k)
     return Item(item.coefficient * c * extra, item.key, both, item.spread)
+
+
+def _embeds(f: Form) -> bool:
+    """Whether a constant form is [I; 0]: it adds rows of zeros below and nothing else."""
+    if len(f.constants) != 1:
+        return False
+    ((k, c),) = f.constants.items()
+    return isinstance(k, Shift) and c == 1 and k.row == k.col == 0 and k.size == k.cols
 
 
 def _identity_form(f: Form) -> bool:

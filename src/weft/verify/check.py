@@ -342,16 +342,10 @@ def float_difference(traced: Traced, network: Network) -> float | None:
 
 def function_notes(traced: Traced) -> list[str]:
     """What the certificate says about pointwise functions: only their wiring is checked exactly."""
-    notes = []
-    for x in ex.ordered(traced.outputs.values()):
-        inner = (
-            ex.ordered(x.loop.step, stop=set(map(id, x.loop.carried)))
-            if isinstance(x, ex.LoopResult)
-            else [x]
-        )
-        for y in inner:
-            if isinstance(y, ex.Applied):
-                note = y.function.note()
-                if note and note not in notes:
-                    notes.append(note)
+    notes: list[str] = []
+    for x in ex.every(traced.outputs.values()):
+        if isinstance(x, ex.Applied):
+            note = x.function.note()
+            if note and note not in notes:
+                notes.append(note)
     return notes

@@ -16,8 +16,10 @@ from typing import Any
 import numpy as np
 
 from weft.constants import Array
+from weft.errors import InputError
+from weft.expressions import Applied, every
 from weft.language import Traced
-from weft.network import AttentionLayer, Module, Network, Part
+from weft.network import AttentionLayer, BlockPointwiseLayer, Module, Network, Part
 from weft.projection import AnyProjection, Projection
 from weft.verify.arithmetic import FieldArithmetic
 from weft.verify.field import FieldArray, P, inverse, residue
@@ -110,6 +112,11 @@ def _advance(network: Network, part: Part, state: dict[str, Height]) -> None:
             if part.skip:
                 for name in state:
                     state[name] = plus(state[name], before[name])
+        return
+    if isinstance(part, BlockPointwiseLayer):
+        for place, function in part.applied:
+            top, bottom = state[place.block]
+            state[place.block] = (bottom, max(top, 0)) if function.is_reciprocal else (1, 0)
         return
     out = dict.fromkeys(state, ZERO)
     if isinstance(part, AttentionLayer):
@@ -235,6 +242,8 @@ def bound(traced: Traced) -> int:
 
 def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
+    if any(isinstance(x, Applied) for x in every(traced.outputs.values())):
+        raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
     rng = np.random.default_rng(seed)
     inputs = {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
     try:
