@@ -1,0 +1,139 @@
+"""Random programs against the compiler: `python -m tests.fuzz --count 10000 --seed 1`.
+
+Every program must compile and verify, or be refused with a WeftError. A crash and a network that
+differs from its program are failures, printed with the program and the seed that made it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+import weft
+from tests.programs import Recipe, recipes
+from weft.arithmetic import Rationals
+from weft.errors import CompileError, WeftError
+from weft.network import Network
+from weft.prompt import fill_prompt
+from weft.run.dense import forward
+
+TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
+BATCH = 20
+SMALL = 40_000  # multiplications in Fractions that a check may take
+
+
+def attempt(recipe: Recipe, target: str, mode: str) -> tuple[str, Network | None]:
+    """Compile and verify one program: ('compiled', network) or ('refused: why', None).
+
+    A refusal is a WeftError while tracing, or a CompileError later. Any other error is a failure.
+    """
+    program = recipe.program()
+    try:
+        program.trace()
+    except WeftError as error:
+        return f"refused: {type(error).__name__}", None
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*does not use its input")
+        try:
+            network = weft.compile(program, target=target, optimize=mode)
+        except CompileError:
+            return "refused: CompileError", None
+    assert network.certificate is not None
+    return "compiled", network
+
+
+def rational_inputs(network: Network, key: int) -> dict[str, np.ndarray]:
+    """Small random rationals for a network's inputs."""
+    rng = np.random.default_rng(key)
+    out = {}
+    for spec in network.inputs:
+        whole = rng.integers(-3, 4, size=(spec.rows, spec.cols))
+        out[spec.name] = np.vectorize(Fraction, otypes=[object])(whole) / 2
+    return out
+
+
+def work(network: Network) -> int:
+    """Roughly how many multiplications a dense forward pass takes."""
+    return network.depth * network.heads * network.tokens * network.width**2
+
+
+def equal_in_rationals(network: Network, key: int = 0) -> bool:
+    """Whether the dense forward pass gives the program's answers, in exact rationals.
+
+    Independent of verification: other numbers, another executor, the whole loop instead of a step.
+    """
+    inputs, arithmetic = rational_inputs(network, key), Rationals()
+    assert network.origin is not None
+    expected = network.origin.traced.evaluate(inputs, arithmetic)
+    H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
+    H = forward(network, H, arithmetic)
+    return all(
+        (output.place.read(network.layout, H) == expected[output.name]).all()
+        for output in network.outputs
+    )
+
+
+def fuzz(count: int, key: int) -> tuple[Counter[str], list[str]]:
+    """Try `count` programs; the outcomes, and a report for every failure."""
+    outcomes: Counter[str] = Counter()
+    failures: list[str] = []
+    for batch in range(-(-count // BATCH)):
+        size = min(BATCH, count - batch * BATCH)
+        _batch(size, key + batch, outcomes, failures)
+    return outcomes, failures
+
+
+def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) -> None:
+    """One run of hypothesis, which varies what it has seen: short runs keep programs different."""
+
+    @seed(key)
+    @settings(
+        max_examples=count,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(MODES))
+    def one(recipe: Recipe, target: str, mode: str) -> None:
+        try:
+            outcome, network = attempt(recipe, target, mode)
+            outcomes[outcome] += 1
+            if network is not None and work(network) <= SMALL:
+                outcomes["equal in rationals too"] += 1
+                assert equal_in_rationals(network), "differs in rationals"
+        except Exception:  # whatever it is, it is a failure to report
+            outcomes["FAILED"] += 1
+            failures.append(f"seed {key}: {target} {mode}\n{recipe!r}\n{traceback.format_exc(limit=-4)}")
+
+    one()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=None)
+    args = parser.parse_args()
+    key = int(time.time()) if args.seed is None else args.seed
+    start = time.perf_counter()
+    outcomes, failures = fuzz(args.count, key)
+    for text in failures[:20]:
+        print(text, end="\n\n")
+    tried = sum(n for name, n in outcomes.items() if name != "equal in rationals too")
+    print(f"{tried} programs, seed {key}, {time.perf_counter() - start:.0f} s")
+    for name, number in outcomes.most_common():
+        print(f"  {name:30} {number}")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

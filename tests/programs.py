@@ -1,0 +1,359 @@
+"""Random programs, for the fuzzer: every construct of the language, at small sizes.
+
+A recipe is a list of statements over a growing pool of values. Building it draws each statement from
+what fits the pool, so almost every program is well formed; what is not must be refused by weft
+itself. The same recipe is replayed each time the program is called or traced.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+import weft
+from weft import Matrix, Program, Scalar, Vector
+
+Shape = tuple[int, int]
+Pool = list[Any]  # values while a program runs
+Statement = Callable[[Pool], Any]
+NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, -0.25, 0.1, 1 / 3)
+ENTRIES = (-2.0, -1.0, 0.0, 0.0, 1.0, 1.0, 0.5, 0.1)
+MAX_DEPTH = 6
+MAX_DEGREE = 200  # keeps rationals short and the number of layers small
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a pool's value while a recipe is built."""
+
+    shape: Shape
+    depth: int  # of its expression
+    degree: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A random program: its arguments, its statements, and which values it returns."""
+
+    arguments: tuple[tuple[str, str, Shape], ...]  # name, kind, shape
+    statements: tuple[tuple[str, Statement], ...]
+    returned: tuple[int, ...]
+
+    def program(self) -> Program:
+        def function(**given: Any) -> Any:
+            pool = [given[name] for name, _, _ in self.arguments]
+            run(self.statements, pool)
+            if len(self.returned) == 1:
+                return pool[self.returned[0]]
+            return {f"out{i}": pool[k] for i, k in enumerate(self.returned)}
+
+        kinds = {
+            "matrix": lambda shape: Matrix[shape],
+            "vector": lambda shape: Vector[shape[0]],
+            "scalar": lambda shape: Scalar,  # noqa: ARG005
+        }
+        parameters = [
+            inspect.Parameter(
+                name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kinds[kind](shape)
+            )
+            for name, kind, shape in self.arguments
+        ]
+        function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        function.__name__ = "random_program"
+        return weft.program(function)
+
+    def __repr__(self) -> str:
+        lines = [f"{name} = {kind} {shape}" for name, kind, shape in self.arguments]
+        at = len(lines)
+        for text, _ in self.statements:
+            lines.append(f"v{at} = {text}")
+            at += 1
+        return "\n".join([*lines, f"return {', '.join(f'v{k}' for k in self.returned)}"])
+
+
+def run(statements: Sequence[tuple[str, Statement]], pool: Pool) -> None:
+    """Replay statements; each appends one value."""
+    for _, statement in statements:
+        pool.append(statement(pool))
+
+
+class Builder:
+    """Draws statements that fit; `pool` says what each value so far looks like."""
+
+    def __init__(self, draw: Callable[[Any], Any], pool: list[Known], loops: int) -> None:
+        self.draw, self.pool, self.loops = draw, pool, loops
+        self.statements: list[tuple[str, Statement]] = []
+
+    def among(self, options: Sequence[Any]) -> Any:
+        return self.draw(st.sampled_from(options))
+
+    def value(self, test: Callable[[Known], bool] = lambda _: True) -> int | None:
+        """The index of a value that passes a test and may still grow; recent ones are likelier."""
+        fits = [i for i, k in enumerate(self.pool) if k.depth < MAX_DEPTH and test(k)]
+        if not fits:
+            return None
+        return int(self.among(fits + fits[-2:]))
+
+    def put(self, text: str, statement: Statement, shape: Shape, depth: int, degree: int) -> bool:
+        if degree > MAX_DEGREE or max(shape) > 8:
+            return False
+        self.pool.append(Known(shape, depth, degree))
+        self.statements.append((text, statement))
+        return True
+
+    def statement(self) -> None:
+        kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
+                 "stack", "affine", "scaled", "entry"]  # fmt: skip
+        if self.loops > 0:
+            kinds += ["iterate", "iterate", "several"]
+        getattr(self, self.among(kinds))()
+
+    # -- one method per construct ------------------------------------------------------------------
+    def add(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        j = self.value(lambda k: k.shape == a.shape)
+        assert j is not None
+        b, sign = self.pool[j], self.among((1, -1))
+        self.put(
+            f"v{i} {'+' if sign > 0 else '-'} v{j}",
+            (lambda p: p[i] + p[j]) if sign > 0 else (lambda p: p[i] - p[j]),
+            a.shape, 1 + max(a.depth, b.depth), max(a.degree, b.degree),
+        )  # fmt: skip
+
+    def matmul(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        j = self.value(lambda k: a.shape[1] in k.shape)
+        if j is None:
+            return
+        b = self.pool[j]
+        flip = b.shape[0] != a.shape[1] or (b.shape[0] == b.shape[1] and self.among((True, False)))
+        inner = (b.shape[1], b.shape[0]) if flip else b.shape
+        self.put(
+            f"v{i} @ v{j}{'.T' if flip else ''}",
+            (lambda p: p[i] @ p[j].T) if flip else (lambda p: p[i] @ p[j]),
+            (a.shape[0], inner[1]), 1 + max(a.depth, b.depth), a.degree + b.degree,
+        )  # fmt: skip
+
+    def affine(self) -> None:
+        """`a @ b + c`, the shape most algorithms are made of."""
+        before = len(self.pool)
+        self.matmul()
+        if len(self.pool) == before:
+            return
+        a = self.pool[-1]
+        j = self.value(lambda k: k.shape == a.shape)
+        if j is None:
+            return
+        i, c = before, self.among((1, -1, 0.5))
+        self.put(
+            f"v{i} + {c} * v{j}",
+            lambda p: p[i] + c * p[j],
+            a.shape,
+            1 + max(a.depth, self.pool[j].depth),
+            max(a.degree, self.pool[j].degree),
+        )
+
+    def transpose(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        k = self.pool[i]
+        self.put(f"v{i}.T", lambda p: p[i].T, k.shape[::-1], k.depth + 1, k.degree)
+
+    def number(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        k, c, how = self.pool[i], self.among(NUMBERS), self.among(("*", "/", "-"))
+        if how == "/" and c:
+            self.put(f"v{i} / {c}", lambda p: p[i] / c, k.shape, k.depth + 1, k.degree)
+        elif how == "-":
+            self.put(f"-v{i}", lambda p: -p[i], k.shape, k.depth + 1, k.degree)
+        else:
+            self.put(f"{c} * v{i}", lambda p: c * p[i], k.shape, k.depth + 1, k.degree)
+
+    def scalar(self) -> None:
+        """A number added to or taken from a scalar."""
+        i = self.value(lambda k: k.shape == (1, 1))
+        if i is None:
+            return
+        k, c = self.pool[i], self.among(NUMBERS)
+        self.put(f"{c} - v{i}", lambda p: c - p[i], k.shape, k.depth + 1, k.degree)
+
+    def scaled(self) -> None:
+        i, j = self.value(lambda k: k.shape == (1, 1)), self.value()
+        if i is None or j is None:
+            return
+        a, b = self.pool[i], self.pool[j]
+        self.put(
+            f"v{i} * v{j}", lambda p: p[i] * p[j],
+            b.shape, 1 + max(a.depth, b.depth), a.degree + b.degree,
+        )  # fmt: skip
+
+    def constant(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        how = self.among(("eye", "ones", "zeros", "left", "right", "add"))
+        rows, cols = a.shape
+        if how == "eye":
+            self.put(f"eye({rows}) @ v{i}", lambda p: weft.eye(rows) @ p[i], a.shape, a.depth + 1,
+                     a.degree)  # fmt: skip
+            return
+        if how in ("ones", "zeros"):
+            make = weft.ones if how == "ones" else weft.zeros
+            self.put(f"v{i} - {how}{a.shape}", lambda p: p[i] - make(rows, cols), a.shape,
+                     a.depth + 1, a.degree)  # fmt: skip
+            return
+        size = self.among((1, 2, 3))
+        shape = {"left": (size, rows), "right": (cols, size), "add": a.shape}[how]
+        flat = [self.among(ENTRIES) for _ in range(shape[0] * shape[1])]
+        array = np.array(flat).reshape(shape)
+        text = array.tolist()
+        if how == "left":
+            self.put(f"{text} @ v{i}", lambda p: array @ p[i], (size, cols), a.depth + 1, a.degree)
+        elif how == "right":
+            self.put(f"v{i} @ {text}", lambda p: p[i] @ array, (rows, size), a.depth + 1, a.degree)
+        else:
+            self.put(f"v{i} + {text}", lambda p: p[i] + array, a.shape, a.depth + 1, a.degree)
+
+    def _range(self, size: int) -> slice:
+        start = self.draw(st.integers(0, size - 1))
+        return slice(start, self.draw(st.integers(start + 1, size)))
+
+    def slice(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        rows, cols = self._range(a.shape[0]), self._range(a.shape[1])
+        self.put(
+            f"v{i}[{rows.start}:{rows.stop}, {cols.start}:{cols.stop}]", lambda p: p[i][rows, cols],
+            (rows.stop - rows.start, cols.stop - cols.start), a.depth + 1, a.degree,
+        )  # fmt: skip
+
+    def entry(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        r, c = (self.draw(st.integers(0, n - 1)) for n in a.shape)
+        self.put(f"v{i}[{r}, {c}]", lambda p: p[i][r, c], (1, 1), a.depth + 1, a.degree)
+
+    def stack(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a, how = self.pool[i], self.among(("hstack", "vstack", "block"))
+        if how == "block":
+            j = self.value(lambda k: k.shape == a.shape)
+            assert j is not None
+            rows, cols = a.shape
+            self.put(
+                f"block([[v{i}, 0], [eye, v{j}.T]])",
+                lambda p: weft.block(
+                    [[p[i], weft.zeros(rows, rows)], [weft.eye(cols), p[j].T]]
+                ),
+                (rows + cols, rows + cols), 1 + max(a.depth, self.pool[j].depth),
+                max(a.degree, self.pool[j].degree),
+            )  # fmt: skip
+            return
+        axis = 0 if how == "hstack" else 1  # the axis along which sizes must agree
+        j = self.value(lambda k: k.shape[axis] == a.shape[axis])
+        assert j is not None
+        b, join = self.pool[j], getattr(weft, how)
+        shape = list(a.shape)
+        shape[1 - axis] += b.shape[1 - axis]
+        self.put(
+            f"{how}([v{i}, v{j}])", lambda p: join([p[i], p[j]]),
+            (shape[0], shape[1]), 1 + max(a.depth, b.depth), max(a.degree, b.degree),
+        )  # fmt: skip
+
+    def iterate(self) -> None:
+        self._iterate(1)
+
+    def several(self) -> None:
+        self._iterate(self.among((2, 2, 3)))
+
+    def _iterate(self, carried: int) -> None:
+        """A loop whose body is a recipe of its own over the pool and what it carries."""
+        starts = [i for i in (self.value() for _ in range(carried)) if i is not None]
+        if len(starts) != carried:
+            return
+        times, size = self.draw(st.integers(0, 4)), len(self.pool)
+        symbols = [Known(self.pool[i].shape, 0, self.pool[i].degree) for i in starts]
+        body = Builder(self.draw, [*self.pool, *symbols], self.loops - 1)
+        for _ in range(self.draw(st.integers(0, 4))):
+            body.statement()
+        results, shapes = [], [self.pool[i].shape for i in starts]
+        for shape in shapes:
+            found = body.value(lambda k, shape=shape: k.shape == shape)
+            results.append(found if found is not None else size)
+        grown = [body.pool[r].degree for r in results]
+        degree = max([*(self.pool[i].degree for i in starts), *grown], default=1)
+        # One step maps degree D to at most D * (growth); a rough bound keeps programs small.
+        growth = max(grown) / max(1, min(k.degree for k in symbols))
+        degree = int(degree * max(1.0, growth) ** max(times - 1, 0))
+        statements, several = tuple(body.statements), carried > 1
+
+        def loop(p: Pool) -> Any:
+            def step(*state: Any) -> Any:
+                inner = [*p[:size], *state]
+                run(statements, inner)
+                found = tuple(inner[r] for r in results)
+                return found if several else found[0]
+
+            start = tuple(p[i] for i in starts)
+            return weft.iterate(step, start if several else start[0], times)
+
+        text = "; ".join(f"v{size + carried + n} = {t}" for n, (t, _) in enumerate(statements))
+        text = (f"iterate(({', '.join(f'v{size + n}' for n in range(carried))}) = "
+                f"({', '.join(f'v{i}' for i in starts)}), {times} times: {{{text}; "
+                f"-> {', '.join(f'v{r}' for r in results)}}})")  # fmt: skip
+        if not several:
+            self.put(text, loop, shapes[0], 2, degree)
+            return
+        if degree > MAX_DEGREE:
+            return
+        at = len(self.pool)
+        self.put(text, loop, shapes[0], MAX_DEPTH, degree)  # a tuple: used by the next ones only
+        for n, shape in enumerate(shapes):
+            self.put(f"v{at}[{n}]", lambda p, n=n: p[at][n], shape, 2, degree)
+
+
+@st.composite
+def recipes(draw: Callable[[Any], Any]) -> Recipe:
+    """A random recipe: up to five arguments, up to a dozen statements, loops up to two deep."""
+    sizes = [draw(st.integers(1, 4)) for _ in range(2)]
+    arguments = []
+    for name in "ABCDE"[: draw(st.integers(1, 5))]:
+        kind = draw(st.sampled_from(("matrix", "matrix", "vector", "scalar")))
+        rows, cols = draw(st.sampled_from(sizes)), draw(st.sampled_from(sizes))
+        shape = {"matrix": (rows, cols), "vector": (rows, 1), "scalar": (1, 1)}[kind]
+        arguments.append((name, kind, shape))
+    builder = Builder(draw, [Known(shape, 0, 1) for _, _, shape in arguments], loops=2)
+    for _ in range(draw(st.integers(1, 10))):
+        builder.statement()
+    tuples = {i for i, k in enumerate(builder.pool)
+              if k.depth == MAX_DEPTH and i >= len(arguments)
+              and builder.statements[i - len(arguments)][0].startswith("iterate")}  # fmt: skip
+    usable = [i for i in range(len(builder.pool)) if i not in tuples]
+    last = usable[-1]
+    returned = [last]
+    for _ in range(draw(st.integers(0, 2))):
+        more = draw(st.sampled_from(usable))
+        if more not in returned:
+            returned.append(more)
+    return Recipe(tuple(arguments), tuple(builder.statements), tuple(returned))
