@@ -1,12 +1,12 @@
 """The pointwise functions of the language, and how each becomes a ReLU net with a known error.
 
 Where the error bound comes from: `relu`, `abs` and `soft_threshold` are piecewise linear, so exact.
-For 1/x the chord over [a, ρa] is too high by a factor 1 + δ, δ = (ρ - 1)²/(4ρ), at most; lowered by
-half of that, the relative error is δ/(2 + δ), the same on every piece of a geometric grid. Any other
-function is interpolated at knots spread like √|f''|, and its error is measured between all knots.
+For 1/x the chord over [a, ρa] is too high by a factor 1 + δ, δ = (ρ - 1)²/(4ρ), at most; lowered
+by half of that, the relative error is δ/(2 + δ), the same on every piece of a geometric grid. Any
+other function is interpolated at knots spread like √|f''|, and its error is measured between them.
 
-A table alone needs about 1/√error units. Newton's `r ← 2r − r p r` is one head and squares the error,
-so a coarse table and three layers reach machine precision: that is what `reciprocal` compiles to.
+A table alone needs about 1/√error units. Newton's `r ← 2r − r p r` is one head and squares the
+error, so a coarse table and three layers reach machine precision: `reciprocal` compiles to that.
 
 Every net is flat outside its domain, and is anchored on the side where its terms do not cancel: the
 paper's σ_f adds huge terms of opposite sign for large negative x and loses all its digits there.
@@ -15,7 +15,7 @@ paper's σ_f adds huge terms of opposite sign for large negative x and loses all
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -33,11 +33,12 @@ TABLE_UNITS = 64  # of a table that Newton's iteration refines
 ROUNDING = 2.0**-52
 
 
-# -- nets -------------------------------------------------------------------------------------------
-def interpolant(knots: Sequence[float], values: Sequence[float]) -> ReluNet:
+# -- nets -----------------------------------------------------------------------------------------
+def interpolant(knots: Array, values: Array) -> ReluNet:
     """The piecewise linear function through the knots, flat outside them.
 
-    Anchored left, `y_0 + Σ Δs_k relu(x - x_k)`, or right, with relu(x_k - x): whichever adds up less.
+    Anchored left, `y_0 + Σ Δs_k relu(x - x_k)`, or right, with relu(x_k - x): whichever adds up to
+    less.
     """
     x, y = np.asarray(knots, dtype=np.float64), np.asarray(values, dtype=np.float64)
     slopes = np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]])
@@ -117,13 +118,16 @@ def tabulate(
         found = _worst(name, f, knots, at)
         if found <= error:
             net = interpolant(knots, at)
-            reference: Callable[[Any, Array], Array] = lambda xp, x: _through_numpy(xp, f, x)
+
+            def reference(xp: Any, x: Array) -> Array:
+                return _through_numpy(xp, f, x)
+
             bound = found * (1 + 1e-3) + float_error(net, low, high)
             return Function(name, net, (low, high), bound, False, False, reference)
         pieces = math.ceil(pieces * max(1.05, math.sqrt(found / error)))
     raise InputError(
-        f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} units; "
-        "allow a larger error or a smaller domain"
+        f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} "
+        "units; allow a larger error or a smaller domain"
     )
 
 
@@ -161,7 +165,7 @@ def _through_numpy(xp: Any, f: Callable[[Array], Array], x: Array) -> Array:
     return xp.reshape(xp.asarray(values.tolist(), dtype=x.dtype), x.shape)
 
 
-def _reciprocal(xp: Any, x: Array) -> Array:
+def _reciprocal(_: Any, x: Array) -> Array:
     return 1.0 / x
 
 
@@ -177,7 +181,7 @@ RELU = Function("relu", ReluNet((1.0,), (0.0,), (1.0,)))
 ABS = Function("abs", ReluNet((1.0, -1.0), (0.0, 0.0), (1.0, 1.0)))
 
 
-# -- the language -----------------------------------------------------------------------------------
+# -- the language ---------------------------------------------------------------------------------
 def relu(x: Any) -> Expr:
     """max(x, 0) of every entry, exactly."""
     return Applied(RELU, ex.lift(x))
@@ -238,7 +242,7 @@ def _geometric(
 
 
 def _newton_steps(start: float, error: float, growth: float) -> int:
-    """How often e -> growth e² must be applied to get from the table's error below the wanted one."""
+    """How often e -> growth e² takes the table's error below the wanted one."""
     steps, e = 0, start
     while e > max(error, 4 * ROUNDING) / 2 and steps < 8:
         e, steps = growth * e * e, steps + 1

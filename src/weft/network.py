@@ -144,7 +144,7 @@ class BlockPointwiseLayer:
     def __post_init__(self) -> None:
         object.__setattr__(self, "applied", tuple(self.applied))
         if self.skip:
-            raise InputError("a block pointwise layer keeps other blocks by itself: skip must be False")
+            raise InputError("a block pointwise layer keeps other blocks itself: no skip, please")
 
     def check(self, layout: Layout, what: str) -> None:
         for place, _ in self.applied:

@@ -1,10 +1,10 @@
 """Pointwise functions as networks with one hidden ReLU layer, and what is known about their error.
 
 A `ReluNet` is `c + Σ_k v_k relu(w_k x + b_k)`, the paper's network component for one entry. A
-`Function` is what a program applies: the true function, the net that stands for it in a network, the
-domain on which the net was built and the error bound that holds there. Over a finite field a
-reciprocal is the field's own inverse and any other function a keyed random one, so wiring is checked
-exactly while the approximation error is bounded here.
+`Function` is what a program applies: the true function, the net that stands for it in a network,
+the domain on which the net was built and the error bound that holds there. Over a finite field a
+reciprocal is the field's own inverse and any other function a keyed random one, so wiring is
+checked exactly while the approximation error is bounded here.
 """
 
 from __future__ import annotations

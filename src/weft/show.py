@@ -1,7 +1,7 @@
 """Networks in words: every head as the matrix product it stands for.
 
-The text is read off the weights themselves, never stored beside them, so it cannot disagree with what
-the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
+The text is read off the weights themselves, never stored beside them, so it cannot disagree with
+what the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 from weft.compiler.allocate import Allocation, Allocator
 from weft.compiler.emit import Emitter
 from weft.compiler.expand import Expander
-from weft.compiler.explain import explain
+from weft.compiler.explain import explain as explain
 from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.given import given_form
 from weft.compiler.normalize import Normalizer, reachable
@@ -168,7 +168,8 @@ def search(
     shared = {p for p, n in counts.items() if n > 1}
     starts = [item.init[i] for item in live for i in range(len(item.init))]
     read = {leaf for form in needed if form not in starts for leaf, _, _ in form.leaves}
-    movable = {form.sole[0] for form in starts if form.sole and starts.count(form) == 1} - read
+    soles = [form.sole[0] for form in starts if form.sole and starts.count(form) == 1]
+    movable = {value for value in soles if isinstance(value, Leaf)} - read
     free = list(leaves)
     tried: dict[tuple[bool, ...], tuple[Scheduler, Schedule]] = {}
 

@@ -182,7 +182,8 @@ class Allocator:
     def _fixed(self, key: Key, rows: int, cols: int, spread: int, spare: list[Block]) -> Slot:
         """The block of the user's layout in which a leaf stands."""
         leaf, given = key.value, self.given
-        assert isinstance(leaf, Leaf) and given is not None
+        assert isinstance(leaf, Leaf)
+        assert given is not None
         if leaf.block is not None:
             block = leaf.block
             if leaf.is_scalar and spread > leaf.capacity:
@@ -192,9 +193,9 @@ class Allocator:
             return Slot(block.cols, block.rows, [key], block.name, spread=max(leaf.capacity, 1))
         start = next((form for k, form in self.schedule.inits if k == key), None)
         if start is not None and start.sole is not None and isinstance(start.sole[0], Leaf):
-            block = start.sole[0].block
-            if block is not None:
-                return Slot(block.cols, block.rows, [key], block.name)
+            shared = start.sole[0].block
+            if shared is not None:
+                return Slot(shared.cols, shared.rows, [key], shared.name)
         slot = self._free(label(key), rows, cols, spare)
         slot.keys.append(key)
         return slot

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Literal
 
 from weft.compiler.allocate import Allocation, Slot
 from weft.compiler.forms import ONE, Form
@@ -27,7 +26,15 @@ from weft.compiler.schedule import (
 from weft.constants import Constant, Ones, Shift, identity, select
 from weft.errors import CompileError
 from weft.layout import Layout
-from weft.network import AttentionLayer, BlockPointwiseLayer, Head, Layer, Module, Network
+from weft.network import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    Module,
+    Network,
+    Part,
+)
 from weft.projection import Piece, Projection
 from weft.prompt import Fill, Input, Output, Place, rooted
 
@@ -143,10 +150,10 @@ class Emitter:
             raise CompileError(
                 f"tokens={self.tokens}, but the given layout has {self.layout.tokens} tokens"
             )
-        signs: dict[str, Literal["nonnegative"]] = dict.fromkeys(
-            rooted(self.given.fills), "nonnegative"
+        roots = rooted(self.given.fills)
+        specs = tuple(
+            replace(spec, sign="nonnegative") if spec.name in roots else spec for spec in inputs
         )
-        specs = tuple(replace(spec, sign=signs.get(spec.name, spec.sign)) for spec in inputs)
         for key, form in self.schedule.inits:
             if form.constants and not form.is_zero:
                 raise self.given.missing("a constant start", *key.shape)

@@ -1,9 +1,9 @@
 """A user's own input form: compile with the blocks that are there, the way round that they are.
 
-Each block that an input fills becomes a leaf that is stored once, as it stands; inputs are written in
-terms of these leaves (y is `Y₀ e_last` where the prompt holds `Y₀ = [O y]`, η is s² where it holds
-`√η I`). Blocks that nothing fills are free: loops, scratch and answers go there. What does not fit is
-refused with the block that is missing.
+Each block that an input fills becomes a leaf that is stored once, as it stands; inputs are written
+in terms of these leaves (y is `Y₀ e_last` where the prompt holds `Y₀ = [O y]`, η is s² where it
+holds `√η I`). Blocks that nothing fills are free: loops, scratch and answers go there. What does
+not fit is refused with the block that is missing.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
         block = layout[fill.place.block]
         if fill.source is not None and fill.source not in specs:
             raise BlockError(
-                f"block {block.name!r} is filled from {fill.source!r}, which is not an input of the "
-                f"program ({', '.join(specs)})"
+                f"block {block.name!r} is filled from {fill.source!r}, which is not an input of "
+                f"the program ({', '.join(specs)})"
             )
         if counts[block.name] > 1:
             continue
@@ -132,8 +132,8 @@ def _named(layout: Layout, traced: Traced) -> list[Fill]:
         rows, cols = place.extent
         if (rows, cols) != (block.rows, block.cols):
             raise BlockError(
-                f"block {block.name!r} is {block.rows} x {block.cols}, but the input {base!r} stands "
-                f"there as {rows} x {cols}"
+                f"block {block.name!r} is {block.rows} x {block.cols}, but the input {base!r} "
+                f"stands there as {rows} x {cols}"
             )
         fills.append(Fill(place, source=base))
     return fills

@@ -1,8 +1,8 @@
 """Networks whose weights do not know how many examples there are.
 
-When tokens are examples and no projection holds a constant as long as the examples, the same weights
-serve any number of them. That is not assumed but seen: the program is compiled at the other size, and
-its modules must be equal, piece by piece.
+When tokens are examples and no projection holds a constant as long as the examples, the same
+weights serve any number of them. That is not assumed but seen: the program is compiled at the other
+size, and its modules must be equal, piece by piece.
 """
 
 from __future__ import annotations
