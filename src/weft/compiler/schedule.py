@@ -357,7 +357,7 @@ class Scheduler:
         light: list[tuple[Form, Form | None, bool, Fraction]] = []
         alone, together = [], []
         for p, t, c in f.products:
-            free = self._light(p, t != flip)
+            free = None if f.spread > 1 else self._light(p, t != flip)  # s I_q is stored
             if free is not None:
                 light.append((free[0], free[1], free[2], c))
             elif p in self.shared or len(f.products) == 1:
