@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 from weft import constants
@@ -126,11 +127,11 @@ class Form:
     def is_sum(self) -> bool:
         return len(self.terms) + len(self.constants) > 1
 
-    @property
+    @cached_property
     def products(self) -> list[tuple[Product, bool, Fraction]]:
         return [(v, t, c) for (v, t), c in self.terms.items() if isinstance(v, Product)]
 
-    @property
+    @cached_property
     def leaves(self) -> list[tuple[Leaf, bool, Fraction]]:
         return [(v, t, c) for (v, t), c in self.terms.items() if isinstance(v, Leaf)]
 
@@ -179,11 +180,11 @@ class Forms:
         collected: dict[tuple[Value, bool], Fraction] = {}
         for c, v, t in terms:
             term = (v, bool(t) and v.family is None)
-            collected[term] = collected.get(term, Fraction(0)) + c
+            collected[term] = collected[term] + c if term in collected else c
         fixed: dict[Constant, Fraction] = {}
         for c, k in consts:
             if not (isinstance(k, Shift) and k.size == 0):
-                fixed[k] = fixed.get(k, Fraction(0)) + c
+                fixed[k] = fixed[k] + c if k in fixed else c
         collected = {k: c for k, c in collected.items() if c}
         fixed = {k: c for k, c in fixed.items() if c}
         key = (
@@ -227,8 +228,8 @@ class Forms:
         return self.form(
             rows,
             cols,
-            [(c * a, v, t) for c, f in parts for (v, t), a in f.terms.items()],
-            [(c * a, k) for c, f in parts for k, a in f.constants.items()],
+            [(a if c == 1 else c * a, v, t) for c, f in parts for (v, t), a in f.terms.items()],
+            [(a if c == 1 else c * a, k) for c, f in parts for k, a in f.constants.items()],
         )
 
     def transpose(self, f: Form) -> Form:
