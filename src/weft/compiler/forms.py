@@ -167,6 +167,8 @@ class Forms:
         self._forms: dict[Any, Form] = {}
         self._products: dict[Any, Product] = {}
         self._parts: dict[tuple[Form, ...], Form] = {}
+        self.placements: dict[Product, list[tuple[Form, ...]]] = {}  # the scheduler's own notes,
+        self.splits: dict[tuple[Form, bool], Any] = {}  # kept from one try to the next
 
     # -- forms ------------------------------------------------------------------------------------
     def form(

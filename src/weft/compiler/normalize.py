@@ -13,7 +13,7 @@ from typing import Any
 from weft import expressions as ex
 from weft.compiler.collapse import collapse, gather
 from weft.compiler.expand import Expander, innermost
-from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, join
+from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
 from weft.errors import ProgramError
 from weft.expressions import Expr
@@ -145,9 +145,12 @@ class Normalizer:
         estimate = Expander(self.forms, hoist=True)
         loop = innermost(item.loops)
         collapsed = max(estimate.level(estimate.form(f), loop) for f in short)
-        step = max(estimate.level(estimate.form(f), item) for f in item.step)
-        # A loop inside a loop also has to copy its start in and its result out.
-        return collapsed < item.times * max(step, 1) + (0 if loop is None else 1)
+        steps = [estimate.form(f) for f in item.step]
+        each = max(estimate.level(f, item) for f in steps)
+        # Before the loop: what it does not change. Inside another loop: its start and its result.
+        before = any(_takes_out(p, item) for f in steps for p, _, _ in f.products)
+        around = int(before) + int(loop is not None)
+        return item.times == 1 or collapsed < item.times * max(each, 1) + around
 
     def body(
         self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]
@@ -174,6 +177,13 @@ class Normalizer:
         around: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*init, *item.step)))
         item.loops = around - {item}
         return item
+
+
+def _takes_out(p: Product, item: LoopItem) -> bool:
+    """Whether a product has a part that is computed before the loop."""
+    fixed = [item not in f.loops for f in (*p.chain, *p.scalars) if not f.is_constant]
+    pairs = any(a and b for a, b in zip(fixed, fixed[1:], strict=False))
+    return all(fixed) or pairs
 
 
 def reachable(outputs: Sequence[Form]) -> list[Form]:

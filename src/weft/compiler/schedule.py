@@ -313,6 +313,12 @@ class Scheduler:
 
     def _placements(self, p: Product) -> list[tuple[Form, ...]]:
         """The chain with its scalars put in: where they are smallest, and the other places."""
+        found = self.forms.placements.get(p)
+        if found is None:
+            found = self.forms.placements[p] = self._place_scalars(p)
+        return found
+
+    def _place_scalars(self, p: Product) -> list[tuple[Form, ...]]:
         if not p.scalars:
             return [p.chain]
         if not p.chain:
@@ -354,6 +360,13 @@ class Scheduler:
 
         A product of one factor and a constant is free where the constant acts on columns.
         """
+        key = (f, flip)
+        found = self.forms.splits.get(key)
+        if found is None:
+            found = self.forms.splits[key] = self._divide(f, flip)
+        return found  # type: ignore[no-any-return]
+
+    def _divide(self, f: Form, flip: bool) -> Any:
         light: list[tuple[Form, Form | None, bool, Fraction]] = []
         alone, together = [], []
         for p, t, c in f.products:

@@ -1,0 +1,153 @@
+"""A user's own input form, resizing, and what a network says of itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import weft
+from tests.cases import ridge_dual, ridge_gd
+from weft import Layout, Matrix, Scalar, Vector, paper
+
+
+@weft.program
+def ridge(
+    X: Matrix["n", "d"],
+    y: Vector["n"],
+    u: Vector["d"],
+    w0: Vector["d"],
+    lam: Scalar,
+    eta: Scalar,
+    *,
+    steps: int,
+) -> Scalar:
+    return u.T @ weft.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
+
+
+def data(n: int, d: int, seed: int = 0) -> dict[str, np.ndarray | float]:
+    rng = np.random.default_rng(seed)
+    X, y = rng.standard_normal((n, d)), rng.standard_normal(n)
+    u, w0 = rng.standard_normal(d), rng.standard_normal(d)
+    return {"X": X, "y": y, "u": u, "w0": w0, "lam": 0.3, "eta": 0.02}
+
+
+def descended(X, y, u, w0, lam, eta, steps):
+    w = w0
+    for _ in range(steps):
+        w = w - eta * (X.T @ (X @ w - y) + lam * w)
+    return u @ w
+
+
+PLAIN = {"Xᵀ": (3, 5), "yᵀ": (1, 5), "u": (3, 1), "w0": (3, 1), "lam": (1, 1), "eta": (1, 1)}
+
+
+def test_the_enumerated_form_of_the_paper_is_honoured_block_by_block():
+    printed = paper.ridge_elsa(5, 3, 4)
+    net = weft.compile(ridge, layout=printed, n=5, d=3, steps=4)
+    assert net.layout == printed.layout
+    assert net.fills == printed.fills
+    inputs = data(5, 3)
+    assert np.array_equal(net.prompt(**inputs), printed.prompt(**inputs))
+    assert net(**inputs) == pytest.approx(descended(**inputs, steps=4), rel=1e-12)
+    assert net.certificate is not None
+
+
+def test_the_compiler_needs_no_more_heads_than_the_paper_in_the_paper_own_form():
+    printed = paper.ridge_elsa(5, 3, 4)
+    net = weft.compile(ridge, layout=printed, n=5, d=3, steps=4)
+    assert net.heads <= printed.heads
+    assert net.depth <= printed.depth
+
+
+def test_a_layout_named_after_the_inputs_is_filled_by_name():
+    layout = Layout.of({**PLAIN, "free": (3, 1), "out": (3, 1)})
+    net = weft.compile(ridge, layout=layout, n=5, d=3, steps=4)
+    assert net.layout == layout
+    inputs = data(5, 3)
+    assert net(**inputs) == pytest.approx(descended(**inputs, steps=4), rel=1e-12)
+
+
+def test_a_missing_input_block_is_named():
+    without = {name: shape for name, shape in PLAIN.items() if name != "u"}
+    with pytest.raises(weft.CompileError, match=r"input 'u'.*add a block 'u'"):
+        weft.compile(ridge, layout=Layout.of(without), n=5, d=3, steps=4)
+
+
+def test_a_missing_free_block_is_named_with_its_size():
+    with pytest.raises(weft.CompileError, match=r"no free block for .*add a block of 1 column"):
+        weft.compile(ridge, layout=Layout.of(PLAIN), n=5, d=3, steps=4)
+
+
+def test_a_block_of_the_wrong_shape_is_named():
+    wrong = Layout.of({**PLAIN, "Xᵀ": (3, 4), "free": (3, 1)})
+    with pytest.raises(weft.BlockError, match=r"'Xᵀ' is 3 x 4.*'X' stands there as 3 x 5"):
+        weft.compile(ridge, layout=wrong, n=5, d=3, steps=4)
+
+
+def test_a_form_that_holds_inputs_only_in_products_is_refused():
+    designed = paper.ridge_lsa(5, 3, 4)
+    with pytest.raises(weft.CompileError, match="only in a product"):
+        weft.compile(ridge, layout=designed, n=5, d=3, steps=4)
+
+
+def test_lsa_over_a_layout_without_an_identity_is_refused_by_name():
+    printed = paper.ridge_elsa(5, 3, 4)
+    with pytest.raises(weft.CompileError, match="the constant I"):
+        weft.compile(ridge, layout=printed, target="lsa", n=5, d=3, steps=4)
+
+
+def test_something_else_than_a_layout_is_refused():
+    with pytest.raises(weft.InputError, match="layout must be"):
+        weft.compile(ridge, layout="enumerated", n=5, d=3, steps=4)
+
+
+def test_tokens_make_the_prompt_taller_and_too_few_are_refused():
+    net = weft.compile(ridge_gd, tokens=9, n=5, d=3, steps=2)
+    assert net.tokens == 9
+    with pytest.raises(weft.CompileError, match=r"tokens=2.*3 rows"):
+        weft.compile(ridge_gd, tokens=2, n=5, d=3, steps=2)
+
+
+def test_examples_as_tokens_need_no_new_weights_for_more_examples():
+    net = weft.compile(ridge_dual, n=8, d=3, steps=5)
+    assert "do not depend on n" in str(net)
+    larger = net.resize(n=30)
+    assert larger.tokens == 30
+    assert larger.certificate is not None
+    assert [
+        p.describe() for layer in larger.layers for h in layer.heads for p in h.projections
+    ] == [p.describe() for layer in net.layers for h in layer.heads for p in h.projections]
+    rng = np.random.default_rng(1)
+    inputs = {"X": rng.standard_normal((30, 3)), "y": rng.standard_normal(30)}
+    inputs |= {"u": rng.standard_normal(3), "lam": 0.5, "eta": 0.01}
+    expected = ridge_dual(**inputs, steps=5)
+    assert larger(**inputs) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_weights_that_depend_on_a_size_refuse_to_be_resized():
+    net = weft.compile(ridge_dual, n=8, d=3, steps=5)
+    with pytest.raises(weft.CompileError, match="d=4 needs a new compilation"):
+        net.resize(d=4)
+    with pytest.raises(weft.InputError, match="unknown sizes q"):
+        net.resize(q=4)
+
+
+def test_printing_shows_layers_in_matrix_terms_and_the_bound():
+    text = str(weft.compile(ridge_gd, optimize="speed", n=40, d=10, steps=100))
+    assert "M(w) w → w" in text
+    assert "repeat 100 times" in text
+    assert "102 attention layers (lower bound 6, degree 301)" in text
+    assert "10 tokens" in text
+
+
+def test_printing_an_lsa_network_says_which_blocks_were_added_and_why():
+    text = str(weft.compile(ridge_gd, target="lsa", n=5, d=3, steps=2))
+    assert "added to the prompt: I" in text
+    assert "an identity" in text
+
+
+def test_explain_prints_every_stage():
+    text = weft.compiler.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
+    for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
+        assert stage in text
+    assert "A(w) := " in text
