@@ -1,0 +1,111 @@
+"""Prompt forms: how the examples and the query of a problem are laid out.
+
+`examples` has one token per example, (x, y), and the query last with 0 for y; `features` is its
+transpose. `designed` and `enumerated` are the paper's two forms for ridge regression, with w = 0.
+Each form is a layout with fills, the same data that a compiled network carries, so a trained model
+becomes a `Network` that takes X, y and u. `prompt` fills whole batches without the checks that a
+network makes for a user; a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from weft.errors import InputError
+from weft.lab.tasks import Batch
+from weft.layout import Layout
+from weft.paper.ridge import ridge_elsa, ridge_lsa
+from weft.prompt import Fill, Input, Output, Place
+
+FormName = Literal["examples", "features", "designed", "enumerated"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A layout with what fills it and where the prediction is read. Make one with `form`.
+
+    `eta` and `lam` are the constants that the paper's forms hold; 0 leaves their blocks empty.
+    """
+
+    name: FormName
+    n: int
+    d: int
+    layout: Layout
+    inputs: tuple[Input, ...]
+    fills: tuple[Fill, ...]
+    outputs: tuple[Output, ...]
+    eta: float = 0.0
+    lam: float = 0.0
+
+    def prompt(self, batch: Batch) -> Tensor:
+        """The prompts of a batch, (B, tokens, width)."""
+        X, y, u = batch.X, batch.y, batch.u
+        size, n, d = X.shape
+        if d != self.d or (n != self.n and self.name != "examples"):
+            raise InputError(
+                f"form {self.name!r} is for n = {self.n}, d = {self.d}; "
+                f"the batch has n = {n}, d = {d}"
+            )
+        if self.name == "examples":
+            return _beside(torch.cat([X, u[:, None]], 1), y)
+        if self.name == "features":
+            return _beside(torch.cat([X, u[:, None]], 1), y).mT
+        H = X.new_zeros(size, self.layout.tokens, self.layout.width)
+        root = self.eta**0.5
+        if self.name == "designed":
+            H[:, :d, self._at("√ηXᵀ")] = root * X.mT
+            H[:, d, self._at("√ηyᵀ")] = root * y
+            H[:, d, self.layout["1"].start] = 1.0
+            _diagonal(H, self.layout["√η√λI"].start, d, root * self.lam**0.5)
+        else:
+            H[:, :d, self._at("Xᵀ")] = X.mT
+            H[:, d - 1, self._at("Y₀ᵀ")] = y
+            _diagonal(H, self.layout["λI"].start, d, self.lam)
+            _diagonal(H, self.layout["√ηI"].start, d, root)
+        H[:, :d, self.layout["u"].start] = u
+        return H
+
+    def _at(self, block: str) -> slice:
+        return self.layout[block].columns
+
+
+def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> Form:
+    """The form of that name for n examples with d features."""
+    if name in ("designed", "enumerated"):
+        net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
+        return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam)
+    inputs = (Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector"))
+    if name == "examples":
+        layout = Layout.of({"x": (n + 1, d), "y": (n + 1, 1)})
+        fills = (
+            Fill(Place("x", n, d), source="X"),
+            Fill(Place("x", d, 1, row=n, transpose=True), source="u"),
+            Fill(Place("y", n, 1), source="y"),
+        )
+        place = Place("y", 1, 1, row=n)
+    elif name == "features":
+        layout = Layout.of({"examples": (d + 1, n), "query": (d + 1, 1)})
+        fills = (
+            Fill(Place("examples", n, d, transpose=True), source="X"),
+            Fill(Place("examples", n, 1, row=d, transpose=True), source="y"),
+            Fill(Place("query", d, 1), source="u"),
+        )
+        place = Place("query", 1, 1, row=d)
+    else:
+        known = "examples, features, designed, enumerated"
+        raise InputError(f"form {name!r} is not one of {known}")
+    return Form(name, n, d, layout, inputs, fills, (Output("", place, "scalar"),))
+
+
+def _beside(points: Tensor, y: Tensor) -> Tensor:
+    """Points with their y in one more column, 0 for the query."""
+    return torch.cat([points, torch.nn.functional.pad(y, (0, 1))[..., None]], -1)
+
+
+def _diagonal(H: Tensor, start: int, d: int, value: float) -> None:
+    if value:
+        H[:, :d, start : start + d] = value * torch.eye(d, dtype=H.dtype, device=H.device)

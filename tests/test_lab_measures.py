@@ -1,0 +1,140 @@
+"""Measures: known answers, invariances, and intervals that cover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from weft.errors import InputError
+from weft.lab import baselines as base
+from weft.lab import measures
+from weft.lab.forms import form
+from weft.lab.tasks import Task, draw, stream
+from weft.nn import ExtendedLinearAttention, build, from_network
+from weft.paper.ridge import ridge_elsa, ridge_lsa
+
+TASK = Task(d=4, n=8)
+
+
+@pytest.fixture
+def batch():
+    return draw(TASK, 64, stream(0), torch.float64)
+
+
+def test_intervals_cover_the_mean_about_as_often_as_they_say():
+    rng = np.random.default_rng(0)
+    hits = 0
+    for _ in range(200):
+        interval = measures.bootstrap(rng.exponential(size=80), samples=200)
+        hits += interval.low <= 1.0 <= interval.high
+    assert 0.87 <= hits / 200 <= 0.99
+
+
+def test_seeds_that_differ_widen_an_interval():
+    rng = np.random.default_rng(0)
+    same = rng.normal(size=(5, 400))
+    apart = same + np.arange(5)[:, None]
+    narrow, wide = measures.bootstrap(same), measures.bootstrap(apart)
+    assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
+    assert measures.bootstrap(np.full(3000, 2.0)) == measures.Interval(2.0, 2.0, 2.0)
+    assert format(narrow, ".2f").count(",") == 1
+
+
+def test_a_linear_predictor_is_its_weights(batch):
+    eta, steps = 0.3, 3
+    w = base.descent_weights(batch, steps, eta)[-1]
+    predict = base.gradient_descent(steps, eta)
+    torch.testing.assert_close(measures.sensitivity(predict, batch), w)
+    torch.testing.assert_close(measures.induced_weights(predict, batch), w)
+    cosines = measures.sensitivity_cosine(predict, base.gradient_descent(steps, eta), batch)
+    torch.testing.assert_close(cosines, torch.ones_like(cosines))
+    flipped = measures.sensitivity_cosine(predict, lambda b: -predict(b), batch)
+    torch.testing.assert_close(flipped, -torch.ones_like(flipped))
+
+
+def test_the_best_matching_number_of_steps_is_found(batch):
+    etas = [0.4, 0.3, 0.25, 0.2]
+    for k, eta in enumerate(etas, start=1):
+        found, gaps = measures.best_matching_steps(base.gradient_descent(k, eta), batch, etas)
+        assert found == k
+        assert float(gaps[k]) == pytest.approx(0.0, abs=1e-20)
+    assert measures.best_matching_steps(base.zero, batch, etas)[0] == 0
+
+
+def test_constructed_networks_match_gradient_descent_layer_by_layer(batch):
+    """ridge_lsa with T steps is T steps of descent with η' = n η: an independent implementation."""
+    made = form("designed", TASK.n, TASK.d, eta=0.02, lam=0.0)
+    model = from_network(ridge_lsa(TASK.n, TASK.d, 3))
+    predict = measures.predictor(model, made)
+    expected = base.gradient_descent(3, 0.02 * TASK.n)
+    torch.testing.assert_close(predict(batch), expected(batch))
+    layers = measures.by_layer(model, made, batch)
+    assert len(layers) == 5
+    torch.testing.assert_close(layers[-1], predict(batch))
+    assert float(measures.prediction_difference(predict, expected, batch).max()) < 1e-20
+
+
+def test_excess_and_context_are_plain_differences_of_losses(batch):
+    errors = measures.squared_errors(base.zero, batch)
+    torch.testing.assert_close(errors, batch.clean.square())
+    exact = measures.excess(base.zero, base.least_squares, batch)
+    torch.testing.assert_close(exact, errors, atol=1e-6, rtol=1e-6)
+    shorter = measures.by_context(base.least_squares, batch, [2, 4, 8])
+    assert shorter[0].mean() > shorter[1].mean() > -1e-9
+    assert float(shorter[1].mean()) < 1e-6
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
+def test_the_gauge_distance_ignores_what_no_prompt_can_see(bias):
+    generator = torch.Generator().manual_seed(0)
+    one, other = (
+        ExtendedLinearAttention(
+            5, 3, 2, bias, init="random", generator=generator, dtype=torch.float64
+        )
+        for _ in range(2)
+    )
+    assert measures.gauge_distance(one, other) > 0.5
+    turned = ExtendedLinearAttention(5, 3, 2, bias, dtype=torch.float64)
+    M = torch.randn(3, 3, generator=generator, dtype=torch.float64)
+    with torch.no_grad():
+        for parameter, source in zip(turned.parameters(), one.parameters(), strict=True):
+            flipped = source.flip(1)  # the heads in another order
+            parameter[:, :, 0] = 2.0 * flipped[:, :, 0] @ M
+            parameter[:, :, 1] = flipped[:, :, 1] @ torch.linalg.inv(M).T
+            parameter[:, :, 2] = 0.5 * flipped[:, :, 2]
+    H = torch.randn(4, 5, 3, generator=generator, dtype=torch.float64)
+    torch.testing.assert_close(turned(H), one(H))
+    assert measures.gauge_distance(turned, one) < 1e-6
+
+
+def test_the_gauge_distance_sees_through_the_symmetry_of_the_gram_matrix():
+    """(e₀ e₁ᵀ) HᵀH (e₂ e₀ᵀ) = (e₀ e₂ᵀ) HᵀH (e₁ e₀ᵀ): different weights, one function."""
+    made = []
+    for key, value in ((1, 2), (2, 1)):
+        layer = ExtendedLinearAttention(4, 3, 1, bias=False, dtype=torch.float64)
+        with torch.no_grad():
+            layer.weight.zero_()
+            layer.weight[0, 0, 0, 0] = layer.weight[key, 0, 1, 0] = 1.0
+            layer.weight[value, 0, 2, 0] = 1.0
+        made.append(layer)
+    H = torch.randn(4, 3, dtype=torch.float64)
+    torch.testing.assert_close(made[0](H), made[1](H))
+    assert measures.gauge_distance(*made) < 1e-12
+
+
+def test_layers_of_different_kinds_are_not_compared():
+    one = from_network(ridge_elsa(4, 2, 1)).stack[0].body[0]
+    with pytest.raises(InputError, match="same width and kind"):
+        measures.gauge_distance(one, ExtendedLinearAttention(2, 15, bias=False))
+    relu = build(form("examples", 3, 2).layout, activation="relu").stack[0].body[0]
+    with pytest.raises(InputError, match="linear heads"):
+        measures.gauge_distance(relu, relu)
+
+
+def test_distance_to_a_multiple():
+    reference = torch.diag(torch.tensor([1.0, 2.0, 3.0]))
+    assert measures.multiple_of(-4 * reference, reference) == pytest.approx(0.0, abs=1e-3)
+    off = torch.zeros(3, 3)
+    off[0, 1] = 1.0
+    assert measures.multiple_of(off, reference) == pytest.approx(1.0)
