@@ -49,6 +49,7 @@ def build() -> App:
         help_epilogue=EPILOGUE,
         version=weft.__version__,
         result_action="return_value",
+        suppress_keyboard_interrupt=False,
     )
     for place, (name, command) in enumerate(COMMANDS.items()):
         app.command(command, name=name, sort_key=place)

@@ -18,7 +18,7 @@ def bench(
     The benchmark is a part of weft's source tree, not of the installed package; run it there. All
     further words are handed to it.
 
-    Examples:
+    For example:
 
         weft bench
 

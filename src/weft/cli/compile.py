@@ -27,7 +27,7 @@ def compile_command(
 ) -> None:
     """Compile a program into a network and verify it.
 
-    Examples:
+    For example:
 
         weft compile ridge.py:ridge_gd n=40 d=10 steps=100 -o ridge.weft
 

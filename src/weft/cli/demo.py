@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 import weft
 from weft.cli import output
 from weft.cli.demo_programs import ridge, ridge_from
-from weft.cli.explore import available, page
 from weft.cli.options import Json
 from weft.cli.show import report
+from weft.cli.sources import optional
 from weft.data import diabetes
 from weft.errors import InputError
 from weft.network import Network
@@ -32,8 +32,9 @@ from weft.paper import ridge_elsa, ridge_lsa
 Numbers = NDArray[np.float64]
 LEARN_FROM = 400  # rows in the prompt; the other 42 are predicted
 LAM = 40.0  # with this, 729 steps reach the closed form to the last digits
+PAGE = (12, 9)  # rows and steps on the explorer's page
 SHOWN = 3  # predicted rows in the table
-GRADIENT, CLOSED = "gradient descent, numpy", "closed form, numpy"
+GRADIENT, CLOSED = "descent in numpy", "closed form"
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def demo(
 ) -> None:
     """Run the main example: one regression as seven attention networks, proved and compared.
 
-    Examples:
+    For example:
 
         weft demo
 
@@ -135,7 +136,7 @@ def demo(
         begin("comparing with numpy")
         predicted[GRADIENT] = problem.by_descent(steps)
         predicted[CLOSED] = problem.by_closed_form()
-    page_written = _explorer(made["ELSA, depth"], problem, page_to)
+    page_written = _explorer(problem, page_to)
     seconds = time.perf_counter() - start
     if json:
         output.say_json(_as_json(steps, made, predicted, problem, page_written))
@@ -145,11 +146,18 @@ def demo(
     _print_end(made["ELSA, depth"], page_written, seconds)
 
 
-def _explorer(network: Network, problem: Problem, path: Path) -> Path | None:
-    """The explorer's page of the shallowest network on the first predicted row."""
-    if not available():
+def _explorer(problem: Problem, path: Path) -> Path | None:
+    """A page on two networks side by side, at sizes that a person can take in; None without it."""
+    explorer = optional("weft.explore")
+    if explorer is None:
         return None
-    page(network, path, X=problem.X, y=problem.y, u=problem.queries[0], lam=LAM, eta=problem.eta)
+    n, steps = PAGE
+    inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}
+    inputs["eta"] = float(1 / (np.linalg.norm(problem.X[:n], 2) ** 2 + LAM))
+    sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
+    modes = {"step by step": "faithful", "least depth": "depth"}
+    shown = {said: weft.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
+    explorer.write(path, shown, inputs)
     return path
 
 

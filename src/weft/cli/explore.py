@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.atomic import whole
 from weft.cli import output
 from weft.cli.options import OUTPUT, Mode, Sizes, Source, Target
 from weft.cli.show import network_of
 from weft.cli.sources import optional
 from weft.errors import InputError
-from weft.network import Network
 
 
 def explore(
@@ -28,24 +26,16 @@ def explore(
 ) -> None:
     """Write a web page that shows a network's prompt and heads, layer by layer.
 
-    Examples:
+    For example:
 
         weft explore ridge.weft -o ridge.html
 
         weft explore ridge.py:ridge_gd n=8 d=3 steps=5
     """
-    if not available():
+    explorer = optional("weft.explore")
+    if explorer is None:
         raise InputError("this version of weft has no explorer")
-    page(network_of(source, sizes, target, optimize), save_as)
+    if save_as.suffix not in (".html", ".htm"):
+        raise InputError(f"the explorer's page is an .html file; got {save_as}")
+    explorer.write(save_as, network_of(source, sizes, target, optimize))
     output.note(f"wrote {save_as}; open it in a browser")
-
-
-def available() -> bool:
-    """Whether this installation can write the page."""
-    return optional("weft.explore") is not None and hasattr(Network, "explore")
-
-
-def page(network: Network, path: Path, **inputs: Any) -> None:
-    """The page of a network, whole or not at all."""
-    with whole(path) as draft:
-        network.explore(draft, **inputs)  # type: ignore[attr-defined]

@@ -13,7 +13,7 @@ def gallery(
 ) -> None:
     """List the in-context algorithms that come with weft, or show one of them.
 
-    Examples:
+    For example:
 
         weft gallery
 

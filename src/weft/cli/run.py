@@ -16,7 +16,7 @@ from weft.cli.options import Json, Mode, Output, Source, Target
 from weft.cli.roles import Argument, Roles, arguments, expect_all, roles
 from weft.cli.show import report
 from weft.cli.sources import compiled, find, settings
-from weft.errors import InputError
+from weft.errors import DivergenceError, InputError
 from weft.language import Program
 from weft.network import Network
 
@@ -40,7 +40,7 @@ def run_command(
     The features are the first matrix of the program, the target is its vector with one entry per
     row, and each row of the query table is one query; all queries go through in one batch.
 
-    Examples:
+    For example:
 
         weft run ridge.weft lam=1 eta=0.01 --data table.csv --target y --query new.csv
 
@@ -80,7 +80,9 @@ def run_command(
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
         network = compiled(network, target=attention, optimize=optimize, sizes=sizes)
-    answers = filled.finish(network(**_spread(network, filled.inputs)))
+    with np.errstate(all="ignore"):
+        found_answers = network(**_spread(network, filled.inputs))
+    answers = filled.finish(_finite(found_answers))
     if save_as is not None:
         tables.write(save_as, answers)
         output.note(f"wrote {save_as}")
@@ -92,6 +94,17 @@ def run_command(
 
 def _is_static(source: Program | Network, name: str) -> bool:
     return isinstance(source, Program) and (name in source.statics or name in source.size_names)
+
+
+def _finite(answers: Any) -> Any:
+    """Refuse to hand out infinities as predictions."""
+    for value in answers.values() if isinstance(answers, dict) else [answers]:
+        if not np.isfinite(value).all():
+            raise DivergenceError(
+                "the answers are not finite: the iteration diverged; take a smaller step size, "
+                "or scale the data with --standardize"
+            )
+    return answers
 
 
 @dataclass
@@ -169,6 +182,7 @@ def _fill_from_table(
     if part.features is None:
         raise InputError("this program takes no matrix, so a table cannot fill it")
     targets = _names(target)
+    table.expect(targets)
     borrowed = {k: v for k, v in given.items() if isinstance(v, str)}
     unused = [c for c in table.columns if c not in targets and c not in borrowed.values()]
     features = _names(columns) or unused

@@ -21,7 +21,7 @@ def show(
 ) -> None:
     """Print a network: its prompt, its layers as matrix products, and its certificate.
 
-    Examples:
+    For example:
 
         weft show ridge.weft
 

@@ -32,14 +32,18 @@ class Table:
     columns: dict[str, Sequence[Any]]
     rows: int
 
-    def numbers(self, names: Sequence[str]) -> Numbers:
-        """These columns as a rows x columns matrix."""
+    def expect(self, names: Sequence[str]) -> None:
+        """Refuse names that are no columns."""
         missing = [name for name in names if name not in self.columns]
         if missing:
             raise InputError(
                 f"{self.path} has no column {', '.join(map(repr, missing))}; "
                 f"its columns are {', '.join(self.columns)}"
             )
+
+    def numbers(self, names: Sequence[str]) -> Numbers:
+        """These columns as a rows x columns matrix."""
+        self.expect(names)
         made = np.empty((self.rows, len(names)))
         for j, name in enumerate(names):
             made[:, j] = self._column(name)

@@ -40,7 +40,7 @@ def verify(
     program.
     Exit code 1 if the check fails.
 
-    Examples:
+    For example:
 
         weft verify ridge.weft
 

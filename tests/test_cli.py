@@ -1,0 +1,473 @@
+"""The command line: exit codes, messages without tracebacks, JSON, and files that are whole."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from weft.atomic import whole
+from weft.cli import main
+from weft.cli.app import COMMANDS
+from weft.data import diabetes
+
+PROGRAMS = """
+import weft
+from weft import Matrix, Scalar, Vector
+
+
+@weft.program
+def ridge(
+    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+) -> Scalar:
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+
+
+@weft.program
+def coefficients(X: Matrix["n", "d"], y: Vector["n"], s: Vector["n"]) -> Vector["d"]:
+    return X.T @ (y + s)
+
+
+@weft.program
+def broken(X: Matrix["n", "d"]) -> Matrix["n", "d"]:
+    return X + undefined_name
+
+
+@weft.program
+def wrong_shapes(X: Matrix["n", "d"]) -> Matrix["n", "n"]:
+    return X @ X
+"""
+SIZES = ("n=6", "d=2", "steps=3")
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def weft(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> Any:
+    """Run a command in a folder that holds some programs and tables."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "programs.py").write_text(PROGRAMS, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(6, 3))
+    write(tmp_path / "train.csv", ["a", "b", "y"], table)
+    write(tmp_path / "new.csv", ["b", "a"], rng.normal(size=(4, 2)))
+
+    def run(*argv: str) -> Result:
+        code = main(argv)
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return Result(code, said.out, said.err)
+
+    return run
+
+
+def write(path: Path, header: list[str], rows: Any) -> None:
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([header, *rows])
+
+
+def read(path: Path) -> dict[str, Any]:
+    with path.open(encoding="utf-8", newline="") as stream:
+        header, *rows = csv.reader(stream)
+    return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
+
+
+RUN = ("--data", "train.csv", "--target", "y", "--query", "new.csv")
+
+
+# -- every command ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_of_every_command_shows_an_example(weft: Any, command: str) -> None:
+    result = weft(command, "--help")
+    assert result.code == 0
+    assert "For example:" in result.out
+    assert f"weft {command}" in result.out
+
+
+def test_the_bare_command_and_its_version_are_not_errors(weft: Any) -> None:
+    assert weft().code == 0
+    assert weft("--version").code == 0
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("nonsense",),
+        ("compile",),
+        ("compile", "programs.py:ridge", *SIZES, "--optimize", "best"),
+        ("compile", "programs.py:ridge", *SIZES, "--target", "softmax"),
+        ("run", "programs.py:ridge"),
+        ("show", "programs.py:ridge", *SIZES, "--bogus"),
+        ("demo", "--steps", "many"),
+        ("demo", "--steps", "0"),
+    ],
+)
+def test_bad_usage_exits_with_2(weft: Any, argv: tuple[str, ...]) -> None:
+    assert weft(*argv).code == 2
+
+
+# -- programs --------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("programs.py:ridge", "n=6"), "missing: d, steps"),
+        (("programs.py:ridge", "n=6", "d=2", "steps=x"), "steps must be an int, got 'x'"),
+        (("programs.py:ridge", "n"), "'n' is not of the form name=value"),
+        (("programs.py:ridge", "n=1", "n=2"), "n is set twice"),
+        (("programs.py:ridge", "n=0", "d=2", "steps=1"), "size n must be a positive int"),
+        (("programs.py:absent", *SIZES), "no program 'absent'; its programs are: ridge"),
+        (("programs.py", *SIZES), "say which program as programs.py:NAME"),
+        (("absent.py:ridge", *SIZES), "there is no file absent.py"),
+        (("no_such_name", *SIZES), "'no_such_name' is not a .weft file, FILE.py:program"),
+        (("programs.py:broken", "n=2", "d=2"), "programs.py, line 23: NameError"),
+        (("programs.py:wrong_shapes", "n=2", "d=3"), "2 x 3"),
+        (("programs.py:ridge", *SIZES, "-o", "net.txt"), "stored in .weft files"),
+        (("programs.py:ridge", *SIZES, "-o", "absent/net.weft"), "absent is not a folder"),
+    ],
+)
+def test_a_mistake_in_compile_is_named(weft: Any, argv: tuple[str, ...], said: str) -> None:
+    result = weft("compile", *argv)
+    assert result.code == 2
+    assert said in result.err.replace("\n", " ")
+
+
+def test_a_file_that_is_not_python_is_refused_with_its_line(weft: Any, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text("x = 1\nx ==== 2\n", encoding="utf-8")
+    result = weft("compile", "bad.py:x")
+    assert result.code == 2
+    assert "bad.py, line 2: invalid syntax" in result.err
+
+
+def test_debug_shows_the_traceback(weft: Any) -> None:
+    with pytest.raises(FileNotFoundError):
+        weft("--debug", "show", "absent.weft")
+
+
+# -- networks and their files ----------------------------------------------------------------------
+def test_a_network_can_be_compiled_shown_and_verified(weft: Any, tmp_path: Path) -> None:
+    made = weft("compile", "programs.py:ridge", *SIZES, "--target", "lsa", "-o", "net.weft")
+    assert made.code == 0
+    assert "verified" in made.out
+    assert {p.name for p in tmp_path.iterdir() if "net" in p.name} == {"net.weft"}
+    shown = weft("show", "net.weft")
+    assert shown.code == 0
+    assert "repeat 3 times" in shown.out
+    assert weft("verify", "net.weft").code == 0
+    again = weft("verify", "net.weft", "--program", "programs.py:ridge", "--seed", "7")
+    assert again.code == 0
+    assert "seed 7" in again.out
+
+
+def test_a_network_of_another_program_fails_the_check_with_1(weft: Any) -> None:
+    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    result = weft("verify", "net.weft", "--program", "programs.py:ridge", "steps=4")
+    assert result.code == 1
+    assert "differ" in result.err
+    as_json = weft("verify", "net.weft", "--program", "programs.py:ridge", "steps=4", "--json")
+    assert as_json.code == 1
+    assert json.loads(as_json.out)["verified"] is False
+
+
+def test_a_damaged_file_fails_verify_with_1_and_show_with_2(weft: Any, tmp_path: Path) -> None:
+    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    path = tmp_path / "net.weft"
+    path.write_bytes(path.read_bytes()[:200])
+    assert weft("verify", "net.weft").code == 1
+    assert weft("show", "net.weft").code == 2
+
+
+def test_json_of_compile_show_and_verify_can_be_read(weft: Any) -> None:
+    argv = ("programs.py:ridge", *SIZES, "--optimize", "depth", "--json")
+    for command in ("compile", "show"):
+        data = json.loads(weft(command, *argv).out)
+        assert data["depth"] == data["depth_lower_bound"] == 3
+        assert data["degree"] == 10
+        assert data["inputs"]["X"] == [6, 2]
+        assert data["certificate"]["network"] == data["fingerprint"]
+    data = json.loads(weft("verify", *argv).out)
+    assert data["verified"] is True
+
+
+# -- running on tables -----------------------------------------------------------------------------
+def expected(path: Path, lam: float, eta: float, steps: int) -> Any:
+    """Gradient descent as a textbook has it."""
+    train, new = read(path / "train.csv"), read(path / "new.csv")
+    X, y = np.stack([train["a"], train["b"]], axis=1), train["y"]
+    w = np.zeros(2)
+    for _ in range(steps):
+        w -= eta * (X.T @ (X @ w - y) + lam * w)
+    return np.stack([new["a"], new["b"]], axis=1) @ w
+
+
+def test_predictions_are_those_of_gradient_descent_and_columns_go_by_name(
+    weft: Any, tmp_path: Path
+) -> None:
+    result = weft(
+        "run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "-o", "out.csv"
+    )
+    assert result.code == 0
+    found = read(tmp_path / "out.csv")["prediction"]
+    np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".npz", ".parquet"])
+def test_a_saved_network_runs_and_writes_every_kind_of_table(
+    weft: Any, tmp_path: Path, suffix: str
+) -> None:
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    result = weft("run", "net.weft", "lam=0.5", "eta=0.1", *RUN, "-o", f"out{suffix}")
+    assert result.code == 0, result.err
+    from weft.cli import tables
+
+    found = tables.read(tmp_path / f"out{suffix}").numbers(["prediction"])[:, 0]
+    np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
+
+
+def test_without_an_output_file_predictions_go_to_standard_output(weft: Any) -> None:
+    result = weft("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN)
+    header, *rows = result.out.splitlines()
+    assert header == "prediction"
+    assert len(rows) == 4
+
+
+def test_json_of_run_holds_the_answers(weft: Any, tmp_path: Path) -> None:
+    result = weft("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
+    found = json.loads(result.out)["answers"]["prediction"]
+    np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
+
+
+def test_arrays_by_name_need_no_table(weft: Any, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    X, y, u = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=2)
+    np.savez(tmp_path / "in.npz", X=X, y=y, u=u)
+    argv = ("programs.py:ridge", "lam=0", "eta=0.1", "steps=1", "--data", "in.npz")
+    result = weft("run", *argv)
+    assert result.code == 0
+    assert float(result.out.split()[1]) == pytest.approx(float(u @ (0.1 * X.T @ y)))
+
+
+def test_a_column_may_fill_a_vector_and_coefficients_carry_the_names_of_features(
+    weft: Any, tmp_path: Path
+) -> None:
+    table = np.random.default_rng(2).normal(size=(5, 4))
+    write(tmp_path / "four.csv", ["a", "b", "y", "extra"], table)
+    argv = ("programs.py:coefficients", "s=extra", "--data", "four.csv", "--target", "y")
+    rows = [line.split(",") for line in weft("run", *argv).out.splitlines()]
+    assert [row[0] for row in rows] == ["entry", "a", "b"]
+    expected = table[:, :2].T @ (table[:, 2] + table[:, 3])
+    np.testing.assert_allclose([float(row[1]) for row in rows[1:]], expected)
+
+
+def test_standardized_predictions_come_back_in_the_units_of_the_target(
+    weft: Any, tmp_path: Path
+) -> None:
+    data = diabetes()
+    names = [*data.features, data.response]
+    write(tmp_path / "all.csv", names, np.column_stack([data.X, data.y]))
+    argv = ("lam=40", "eta=0.001", "steps=729", "--optimize", "depth", "--standardize")
+    tables = ("--data", "all.csv", "--target", "progression", "--query", "all.csv")
+    result = weft("run", "programs.py:ridge", *argv, *tables, "-o", "out.csv")
+    assert result.code == 0, result.err
+    X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    w = np.linalg.solve(X.T @ X + 40 * np.eye(10), X.T @ (data.y - data.y.mean()))
+    found = read(tmp_path / "out.csv")["prediction"]
+    np.testing.assert_allclose(found, X @ w + data.y.mean(), rtol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b,y\n1,2,3\n4,,6\n", "column 'b', row 2: the value is missing"),
+        ("a,b,y\n1,2,3\n4,NA,6\n", "column 'b', row 2: the value is missing"),
+        ("a,b,y\n1,2,3\n4,red,6\n", "column 'b', row 2: 'red' is not a number"),
+        ("a,b,y\n1,2,3\n4,inf,6\n", "column 'b', row 2: inf is not a finite number"),
+        ("a,b,y\n1,2,3\n4,5\n", "row 2: 2 values, but the header names 3 columns"),
+        ("a,b,b\n1,2,3\n", "column name 'b' is used twice"),
+        ("1,2,3\n4,5,6\n", "the first line must name the columns"),
+        ("a,b,z\n1,2,3\n", "no column 'y'; its columns are a, b, z"),
+        ("a,b,y\n", "a header but no rows"),
+        ("", "is empty"),
+    ],
+)
+def test_a_bad_table_is_refused_with_column_and_row(
+    weft: Any, tmp_path: Path, text: str, said: str
+) -> None:
+    (tmp_path / "train.csv").write_text(text, encoding="utf-8")
+    argv = ("run", "programs.py:ridge", "lam=1", "eta=0.1", "steps=2", *RUN, "-o", "out.csv")
+    result = weft(*argv)
+    assert result.code == 2
+    assert "train.csv" in result.err
+    assert said in result.err
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_text_columns_may_be_left_out(weft: Any, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text("id,a,b,y\np,1,2,3\nq,4,5,6\n", encoding="utf-8")
+    argv = ("run", "programs.py:ridge", "lam=1", "eta=0.01", "steps=2", *RUN)
+    assert "column 'id', row 1: 'p' is not a number" in weft(*argv).err
+    assert weft(*argv, "--columns", "a,b").code == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("n=5", "d=2", "steps=3"), "train.csv has 6 rows, this network is for 5: row 6 is"),
+        (("n=7", "d=2", "steps=3"), "train.csv has 6 rows, this network is for 7"),
+        (("n=6", "d=3", "steps=3"), "gives 2 feature columns (a, b), this network is for 3"),
+    ],
+)
+def test_a_table_that_does_not_fit_the_network_is_refused(
+    weft: Any, change: tuple[str, ...], said: str
+) -> None:
+    weft("compile", "programs.py:ridge", *change, "-o", "net.weft")
+    result = weft("run", "net.weft", "lam=1", "eta=0.1", *RUN)
+    assert result.code == 2
+    assert said in result.err
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (("lam=1", "steps=2", *RUN), "no value for eta (scalar)"),
+        (("lam=1", "eta=1", "mu=2", "steps=2", *RUN), "mu: no such input"),
+        (("lam=1", "eta=1", "steps=2", "--data", "train.csv"), "with --target"),
+        (("lam=1", "eta=1", "steps=2", "n=9", *RUN), "n=9, but the data has n = 6"),
+        (("lam=1", "eta=99", "steps=999", *RUN), "diverged"),
+        (("lam=1", "eta=1", "steps=2", *RUN, "-o", "out.xls"), "can write .csv"),
+        (("lam=1", "eta=1", "steps=2", "--data", "gone.csv"), "there is no file gone.csv"),
+    ],
+)
+def test_a_mistake_in_run_is_named(weft: Any, argv: tuple[str, ...], said: str) -> None:
+    result = weft("run", "programs.py:ridge", *argv)
+    assert result.code == 2
+    assert said in result.err
+
+
+# -- the demo --------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("demo")
+    command = [sys.executable, "-m", "weft.cli", "demo", "--json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_every_network_of_the_demo_is_proved_and_agrees_with_numpy(demo: Any) -> None:
+    assert len(demo["networks"]) == 7
+    for name, network in demo["networks"].items():
+        assert network["certificate"]["probability"] < 1e-11
+        assert network["certificate"]["network"] == network["fingerprint"]
+        assert demo["largest_difference"][name]["gradient_descent"] < 1e-10
+        assert demo["largest_difference"][name]["closed_form"] < 1e-10
+
+
+def test_the_demo_shows_that_depth_mode_reaches_the_bound(demo: Any) -> None:
+    assert demo["depth_lower_bound"] == 8
+    assert demo["networks"]["ELSA, depth"]["depth"] == 8
+    assert demo["networks"]["LSA, depth"]["depth"] == 8
+
+
+def test_the_demo_fits_80_columns(weft: Any) -> None:
+    result = weft("demo", "--steps", "3")
+    assert result.code == 0
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+def test_the_shipped_data_is_the_diabetes_data_of_scikit_learn() -> None:
+    datasets = pytest.importorskip("sklearn.datasets")
+    reference = datasets.load_diabetes(scaled=False)
+    data = diabetes()
+    assert data.features == tuple(reference.feature_names)
+    np.testing.assert_array_equal(data.X, reference.data)
+    np.testing.assert_array_equal(data.y, reference.target)
+
+
+# -- whole files, light imports --------------------------------------------------------------------
+@pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])
+def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    path = tmp_path / "kept.csv"
+    path.write_text("old", encoding="utf-8")
+
+    def half() -> None:
+        with whole(path) as draft:
+            draft.write_text("new, but only hal", encoding="utf-8")
+            raise error
+
+    with pytest.raises(error):
+        half()
+    assert path.read_text(encoding="utf-8") == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_finished_file_replaces_the_old_one_and_keeps_its_suffix(tmp_path: Path) -> None:
+    path = tmp_path / "net.weft"
+    path.write_text("old", encoding="utf-8")
+    with whole(path) as draft:
+        assert draft.suffix == ".weft"
+        draft.write_text("new", encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == "new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are sent as POSIX has them")
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path: Path, how: int) -> None:
+    (tmp_path / "slow.py").write_text(
+        PROGRAMS + "\nimport time\nprint('ready', flush=True)\ntime.sleep(30)\n", encoding="utf-8"
+    )
+    command = [sys.executable, "-m", "weft.cli", "compile", "slow.py:ridge", *SIZES]
+    running = subprocess.Popen(
+        [*command, "-o", "net.weft"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert running.stdout is not None
+    assert running.stdout.readline() == "ready\n"
+    start = time.monotonic()
+    running.send_signal(how)
+    _, err = running.communicate(timeout=20)
+    assert running.returncode == 130
+    assert time.monotonic() - start < 20
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert [p.name for p in tmp_path.iterdir() if "net" in p.name] == []
+
+
+def test_importing_weft_loads_no_command_line(tmp_path: Path) -> None:
+    heavy = "('rich', 'cyclopts', 'safetensors', 'torch', 'matplotlib', 'pyarrow', 'sklearn')"
+    code = f"import sys, weft; print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(weft: Any) -> None:
+    result = weft("compile", "programs.py:ridge", *SIZES)
+    assert result.err.splitlines() == ["compiling ridge ...", "verifying ..."]
+    assert "\x1b" not in result.out + result.err
