@@ -363,7 +363,9 @@ class Network:
             raise InputError(
                 "this network was not compiled from a program; use weft.verify(program, network)"
             )
-        return verify(self.origin.program, self, trials=trials, seed=seed)
+        found = verify(self.origin.program, self, trials=trials, seed=seed)
+        object.__setattr__(self, "certificate", found)  # what is known of it, not what it is
+        return found
 
     @cached_property
     def _degree(self) -> tuple[int, bool]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from weft.arithmetic import Arithmetic, Floats
+from weft.arithmetic import Arithmetic, Floats, namespace
 from weft.arithmetic import matrix as written_out
 from weft.constants import Array, Constant
 from weft.errors import BlockError, DTypeError, InputError, ShapeError
@@ -244,7 +244,7 @@ def lift(
 
 def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
     """The array library, dtype and device that the given values share."""
-    from array_api_compat import array_namespace, device, is_array_api_obj
+    from array_api_compat import device, is_array_api_obj
 
     arrays = []
     for name, value in zip(names, values, strict=True):
@@ -255,7 +255,7 @@ def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
     if not arrays:
         return Floats()
     try:
-        xp = array_namespace(*arrays)
+        xp = namespace(*arrays)
     except TypeError:
         kinds = sorted({type(a).__module__.split(".")[0] for a in arrays})
         raise DTypeError(
