@@ -11,7 +11,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 import weft
-from weft.cli import output
+from weft.cli import lab, output
 from weft.cli.bench import bench
 from weft.cli.compile import compile_command
 from weft.cli.demo import demo
@@ -19,7 +19,6 @@ from weft.cli.explore import explore
 from weft.cli.gallery import gallery
 from weft.cli.run import run_command
 from weft.cli.show import show
-from weft.cli.sources import optional
 from weft.cli.verify import verify
 from weft.errors import VerificationError, WeftError
 
@@ -53,9 +52,8 @@ def build() -> App:
     )
     for place, (name, command) in enumerate(COMMANDS.items()):
         app.command(command, name=name, sort_key=place)
-    lab = optional("weft.lab.cli")
-    if lab is not None:
-        app.command(lab.app, name="lab", sort_key=len(COMMANDS))
+    if lab.available():
+        app.command(lab.build(len(COMMANDS)))
     return app
 
 
@@ -68,9 +66,10 @@ def run(argv: list[str]) -> int:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.showwarning = _show_warning
-            code = build()(argv, exit_on_error=False, print_error=True)
+            code = build()(argv, exit_on_error=False, print_error=False)
         return int(code or DONE)
-    except CycloptsError:
+    except CycloptsError as error:
+        output.complain(f"{error}\n{_hint(argv)}")
         return BAD_USAGE
     except KeyboardInterrupt:
         output.errors().print("interrupted; nothing was left half-written")
@@ -86,6 +85,11 @@ def run(argv: list[str]) -> int:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
+
+
+def _hint(argv: list[str]) -> str:
+    command = f"weft {argv[0]}" if argv and argv[0] in COMMANDS else "weft"
+    return f"see {command} --help"
 
 
 def _message(error: BaseException) -> str:

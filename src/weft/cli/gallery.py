@@ -2,29 +2,134 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from weft.cli import output
 from weft.cli.options import Json
+from weft.cli.show import report
+from weft.cli.sources import gallery_names, optional
 from weft.errors import InputError
+
+SHOWN = 4  # entries of an answer that are printed
 
 
 def gallery(
-    name: str | None = None,
+    name: Annotated[
+        str | None, Parameter(help="One entry: its network, certificate and a run on its data.")
+    ] = None,
+    /,
     *,
     json: Json = False,
-) -> None:
+) -> int:
     """List the in-context algorithms that come with weft, or show one of them.
+
+    Every entry is compiled and verified as it is listed. Exit code 1 if one fails its check, or if
+    an entry's network and its reference, which is written without weft, disagree.
 
     For example:
 
         weft gallery
 
         weft gallery ridge_gd
-
-    Parameters
-    ----------
-    name
-        One entry: its network, its certificate and a run on its example data.
-    json
-        Print one JSON document instead of text.
     """
-    said = f", so there is no {name!r} to show" if name and not json else ""
-    raise InputError(f"this version of weft has no gallery{said}")
+    names = gallery_names()
+    if not names:
+        raise InputError("this version of weft has no gallery")
+    if name is None:
+        return _list(names, json)
+    if name not in names:
+        raise InputError(f"no {name!r} in the gallery; it has {', '.join(names)}")
+    return _one(name, json)
+
+
+def _entry(name: str) -> Any:
+    module = optional("weft.gallery")
+    assert module is not None
+    return module.get(name)
+
+
+def _list(names: list[str], json: bool) -> int:
+    found: dict[str, dict[str, Any]] = {}
+    with output.stages(len(names)) as begin:
+        for name in names:
+            begin(f"compiling and verifying {name}")
+            entry = _entry(name)
+            found[name] = {
+                "source": entry.source,
+                "summary": entry.summary,
+                "sizes": dict(entry.sizes),
+                **report(entry.compile(target=_target(entry))),
+            }
+    if json:
+        output.say_json(found)
+    else:
+        output.console().print(_table(found))
+    return int(any(row["certificate"] is None for row in found.values()))
+
+
+def _table(found: dict[str, dict[str, Any]]) -> Any:
+    columns = ("layers", "bound", "heads", "width", "degree", "verified")
+    shown = output.table("", "name", "source", *columns, left=2)
+    for name, row in found.items():
+        numbers = (row["depth"], row["depth_lower_bound"], row["heads"], row["width"])
+        said = ["-" if n is None else str(n) for n in (*numbers, row["degree"])]
+        proof = row["certificate"]
+        shown.add_row(name, row["source"], *said, "no" if proof is None else proof["method"])
+    return shown
+
+
+def _target(entry: Any) -> str:
+    return "elsa" if "elsa" in entry.targets else str(entry.targets[0])
+
+
+def _one(name: str, json: bool) -> int:
+    from weft.gallery.entry import difference
+
+    entry = _entry(name)
+    with output.stages(2) as begin:
+        begin(f"compiling and verifying {name}")
+        network = entry.compile(target=_target(entry))
+        begin("running its example")
+        inputs = entry.example()
+        answer, reference = network(**inputs), entry.reference(**inputs)
+    gap = difference(answer, reference)
+    agrees = gap <= entry.tolerance
+    if json:
+        said = {"source": entry.source, "sizes": dict(entry.sizes), **report(network)}
+        output.say_json(said | {"answer": answer, "reference": reference, "difference": gap})
+        return int(not agrees)
+    output.say((entry.program.__doc__ or name).strip())
+    output.say(f"\nSource: {entry.source}\n")
+    output.say(network)
+    output.say()
+    output.say(network.certificate or "not verified")
+    shown = output.table("\nOn its example data", "answer", "network", "reference")
+    for title, ours, theirs in _rows(answer, reference):
+        shown.add_row(title, ours, theirs)
+    output.console().print(shown)
+    bound = f"(allowed: {entry.tolerance:.0e})"
+    output.say(f"largest relative difference from the reference: {gap:.1e} {bound}")
+    if not agrees:
+        output.complain("the network and its reference disagree")
+    return int(not agrees)
+
+
+def _rows(answer: Any, reference: Any) -> list[tuple[str, str, str]]:
+    """The first entries of each answer, side by side."""
+    pairs = (
+        {"": (answer, reference)}
+        if not isinstance(reference, dict)
+        else {name: (answer[name], value) for name, value in reference.items()}
+    )
+    rows = []
+    for name, pair in pairs.items():
+        ours, theirs = (np.asarray(x) for x in pair)
+        for at in list(np.ndindex(theirs.shape))[:SHOWN]:
+            place = f"[{', '.join(map(str, at))}]" if at else ""
+            rows.append((f"{name}{place}" or "value", f"{ours[at]:.10g}", f"{theirs[at]:.10g}"))
+        if theirs.size > SHOWN:
+            rows.append(("...", "", ""))
+    return rows

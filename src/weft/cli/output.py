@@ -44,15 +44,15 @@ def say(text: object = "") -> None:
 
 def note(text: str) -> None:
     """A remark beside the answer."""
-    errors().print(escape(text), style="dim", soft_wrap=True)
+    errors().print(escape(text), style="dim")
 
 
 def complain(text: str) -> None:
-    errors().print(f"[bold red]error:[/] {escape(text)}", soft_wrap=True)
+    errors().print(f"[bold red]error:[/] {escape(text)}")
 
 
 def warn(text: str) -> None:
-    errors().print(f"[bold yellow]warning:[/] {escape(text)}", soft_wrap=True)
+    errors().print(f"[bold yellow]warning:[/] {escape(text)}")
 
 
 def say_json(data: Any) -> None:

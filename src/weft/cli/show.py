@@ -7,8 +7,10 @@ from typing import Any
 from weft.cli import output
 from weft.cli.options import Json, Mode, Sizes, Source, Target
 from weft.cli.sources import compiled, find, settings
-from weft.errors import InputError, WeftError
+from weft.errors import InputError
 from weft.network import Network
+from weft.show import is_polynomial, known_degree
+from weft.verify.degree import lower_bound
 
 
 def show(
@@ -62,9 +64,10 @@ def report(network: Network) -> dict[str, Any]:
         "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
         "fingerprint": network.fingerprint,
     }
-    try:
-        data |= {"degree": network.degree, "depth_lower_bound": network.depth_lower_bound}
-    except WeftError:  # no program to know it from, or not a polynomial
-        data |= {"degree": None, "depth_lower_bound": None}
+    data |= {"degree": None, "depth_lower_bound": None}
+    if network.origin is not None and is_polynomial(network):
+        degree, exact = known_degree(network)
+        if exact:
+            data |= {"degree": degree, "depth_lower_bound": lower_bound(degree)}
     data["certificate"] = None if certificate is None else vars(certificate)
     return data

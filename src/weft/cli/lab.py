@@ -1,0 +1,38 @@
+"""`weft lab`: handed on to the lab's own commands, which are loaded only when asked for."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from weft.errors import InputError
+
+
+def available() -> bool:
+    """Whether this installation has the lab's commands; looks, and loads no torch."""
+    return find_spec("weft.lab") is not None and find_spec("weft.lab.cli") is not None
+
+
+def build(place: int) -> App:
+    """A command that passes every word on, `--help` too."""
+    app = App(
+        name="lab",
+        help="Train networks of the compiled shape and compare them with the constructed.",
+        help_flags=[],
+        version_flags=[],
+        sort_key=place,
+        result_action="return_value",
+    )
+    app.default(lab)
+    return app
+
+
+def lab(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> Any:
+    """Run a command of the lab."""
+    try:
+        from weft.lab.cli import app  # type: ignore[import-not-found]
+    except ModuleNotFoundError as error:
+        raise InputError(f"the lab needs {error.name}: pip install 'weft[lab]'") from error
+    return app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
