@@ -22,7 +22,7 @@ from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.given import given_form
 from weft.compiler.normalize import Normalizer, reachable
 from weft.compiler.origin import Origin
-from weft.compiler.schedule import Schedule, Scheduler
+from weft.compiler.schedule import LoopSpec, Schedule, Scheduler
 from weft.errors import InputError
 from weft.language import Program, Traced
 from weft.network import Network
@@ -55,19 +55,28 @@ def stages(
     layout: Any,
     sizes: dict[str, Any],
 ) -> Stages:
-    """Run the stages in order."""
+    """Run the stages in order; for least depth, also with nothing moved out of the loops."""
     with deep_recursion():
         traced = program.trace(**sizes)
-        forms = Forms()
-        given = None if layout is None else given_form(layout, traced, forms)
-        normalizer = Normalizer(forms, optimize, given)
-        normalized = normalizer.program(traced)
-        expander = Expander(forms, hoist=optimize != "faithful")
-        expanded = {name: expander.form(form) for name, form in normalized.items()}
-        scheduler, schedule = search(forms, optimize, expanded, normalizer.loops)
-        allocation = Allocator(schedule, scheduler.leaves, given).run()
-        emitter = Emitter(schedule, allocation, target, tokens, given)
-        network = emitter.network(traced.inputs, dict(traced.kinds))
+        done = staged(traced, target, optimize, tokens, layout)
+        if optimize == "depth" and any(isinstance(part, LoopSpec) for part in done.schedule.parts):
+            plain = staged(traced, target, "faithful", tokens, layout)
+            done = min(done, plain, key=lambda tried: tried.network.depth)
+    return done
+
+
+def staged(traced: Traced, target: str, optimize: str, tokens: int | None, layout: Any) -> Stages:
+    """One run through the stages."""
+    forms = Forms()
+    given = None if layout is None else given_form(layout, traced, forms)
+    normalizer = Normalizer(forms, optimize, given)
+    normalized = normalizer.program(traced)
+    expander = Expander(forms, hoist=optimize != "faithful")
+    expanded = {name: expander.form(form) for name, form in normalized.items()}
+    scheduler, schedule = search(forms, optimize, expanded, normalizer.loops)
+    allocation = Allocator(schedule, scheduler.leaves, given).run()
+    emitter = Emitter(schedule, allocation, target, tokens, given)
+    network = emitter.network(traced.inputs, dict(traced.kinds))
     return Stages(
         traced, normalized, expanded, normalizer.loops, schedule, allocation, network,
         tuple(emitter.added),
