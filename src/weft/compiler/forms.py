@@ -74,8 +74,13 @@ class Leaf:
     def is_scalar(self) -> bool:
         return self.rows == self.cols == 1
 
+    @cached_property
+    def _text(self) -> str:
+        text = repr(self.definition)  # held values nest: kept short, and made once
+        return f"[{text}]" if len(text) <= 60 else f"[{text[:57]}...]"
+
     def __repr__(self) -> str:
-        return self.name or f"[{self.definition!r}]"
+        return self.name or self._text
 
 
 class Product:
