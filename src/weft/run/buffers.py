@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from weft.constants import Array
+from weft.run.leads import Lead, broadcast, spread
 from weft.run.lower import Line, Loop
 
 Call = Callable[[], Any]
-UFUNCS = {"mul": np.multiply, "add": np.add, "sub": np.subtract}
 FEWEST = 4  # repetitions below which preparing the calls does not pay
 
 
@@ -37,22 +37,24 @@ def product(a: Array, b: Array) -> Array:
     return a @ b
 
 
-def run(loop: Loop, slots: list[Any]) -> None:
+def run(loop: Loop, slots: list[Any], batched: bool) -> None:
     """Run a loop from its inits; the carried values are in the slots of its phis afterwards."""
-    from weft.run.execute import spread
-
-    leads = {
-        slot: array.shape[:-2] for slot, array in enumerate(slots) if isinstance(array, np.ndarray)
-    }
-    spread([loop], leads)
+    leads: dict[int, Lead] = {}
+    if batched:
+        for slot, array in enumerate(slots):
+            if isinstance(array, np.ndarray) and array.ndim > 2:
+                leads[slot] = array.shape[:-2]
+        spread([loop], leads)
     front = []
     for phi, init in zip(loop.phis, loop.inits, strict=True):
-        array = np.empty((*leads[phi], *slots[init].shape[-2:]), dtype=slots[init].dtype)
-        array[...] = slots[init]
+        start = slots[init]
+        array = np.empty((*leads.get(phi, ()), *start.shape[-2:]), dtype=start.dtype)
+        array[...] = start
         front.append(array)
     back = [np.empty_like(array) for array in front]
-    steps = _Steps(loop, slots)
-    forth, home = steps.calls(front, back), steps.calls(back, front)
+    arrays: dict[int, Array] = {}
+    forth = _calls(loop, slots, front, back, arrays)
+    home = _calls(loop, slots, back, front, arrays)
     pairs, odd = divmod(loop.repeat, 2)
     both = forth + home
     for _ in range(pairs):
@@ -65,67 +67,50 @@ def run(loop: Loop, slots: list[Any]) -> None:
         slots[phi] = array
 
 
-class _Steps:
-    """Ready calls for the body of a loop; both directions share the arrays in between."""
+def _calls(
+    loop: Loop,
+    slots: list[Any],
+    read: Sequence[Array],
+    write: Sequence[Array],
+    arrays: dict[int, Array],
+) -> list[Call]:
+    """One step that reads the carried values from one set of arrays and writes the other.
 
-    def __init__(self, loop: Loop, slots: list[Any]) -> None:
-        self.loop, self.slots = loop, slots
-        self.arrays: dict[int, Array] = {}
-        defined = {line.out: i for i, line in enumerate(loop.body) if isinstance(line, Line)}
-        self.last = [defined.get(slot, -1) for slot in loop.nexts]
-
-    def calls(self, read: Sequence[Array], write: Sequence[Array]) -> list[Call]:
-        """One step that reads the carried values from one set of arrays and writes the other."""
-        values = self.slots.copy()
-        for phi, array in zip(self.loop.phis, read, strict=True):
-            values[phi] = array
-        calls: list[Call] = []
-        target: dict[int, Array] = {}
-        for i, array in zip(self.last, write, strict=True):
-            target.setdefault(i, array)
-        for i, line in enumerate(self.loop.body):
-            assert isinstance(line, Line)
-            values[line.out] = self._line(i, line, values, target.get(i), calls)
-        for slot, array in zip(self.loop.nexts, write, strict=True):
-            if values[slot] is not array:
-                calls.append(partial(np.copyto, array, values[slot]))
-        return calls
-
-    def _line(
-        self, i: int, line: Line, values: list[Any], target: Array | None, calls: list[Call]
-    ) -> Any:
-        """The value of a line, or the array that will hold it once its calls have run."""
-        a, b = values[line.a], values[line.b]
-        if line.op == "getitem":
-            return a[b]
-        if line.op == "flip":
-            return a.mT
-        if line.op == "one":
-            return (a,)
-        if line.op == "more":
-            return (*a, b)
-        if line.op == "concat":
-            lead = np.broadcast_shapes(*(x.shape[:-2] for x in a))
-            parts = tuple(np.broadcast_to(x, (*lead, *x.shape[-2:])) for x in a)
-            out = self._array(i, lead, line, parts[0].dtype, target)
-            calls.append(partial(np.concatenate, parts, b, out))
-            return out
-        lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2] if np.ndim(b) else ())
-        out = self._array(i, lead, line, a.dtype, target)
-        if line.op == "matmul":
-            calls.append(_product_into(a, b, out))
+    `arrays` are those for the values in between, by line; both directions use the same ones.
+    """
+    values = slots.copy()
+    for phi, array in zip(loop.phis, read, strict=True):
+        values[phi] = array
+    targets: dict[int, Array] = {}
+    for slot, array in zip(loop.nexts, write, strict=True):
+        targets.setdefault(loop.last[slot], array)
+    calls: list[Call] = []
+    for i, (op, a, b, out, rows, cols) in enumerate(loop.body):  # type: ignore[misc]
+        x, y = values[a], values[b]
+        moved = MOVES.get(op)
+        if moved is not None:
+            values[out] = moved(x, y)
+            continue
+        lead: Lead = ()
+        if op == "concat":
+            lead = broadcast(*(part.shape[:-2] for part in x))
+            x = tuple(np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in x)
+            dtype = x[0].dtype
         else:
-            calls.append(partial(UFUNCS[line.op], a, b, out))
-        return out
-
-    def _array(
-        self, i: int, lead: tuple[int, ...], line: Line, dtype: Any, target: Array | None
-    ) -> Array:
-        if target is not None and target.shape[:-2] == lead:
-            return target
-        if i not in self.arrays:
-            self.arrays[i] = np.empty((*lead, line.rows, line.cols), dtype)
-        return self.arrays[i]
+            dtype = x.dtype
+            if x.ndim > 2 or (isinstance(y, np.ndarray) and y.ndim > 2):
+                lead = broadcast(x.shape[:-2], y.shape[:-2] if isinstance(y, np.ndarray) else ())
+        into = targets.get(i)
+        if into is None or into.shape[:-2] != lead:
+            into = arrays.get(i)
+            if into is None:
+                into = arrays[i] = np.empty((*lead, rows, cols), dtype)
+        calls.append(INTO[op](x, y, into))
+        values[out] = into
+    for slot, array in zip(loop.nexts, write, strict=True):
+        if values[slot] is not array:
+            calls.append(partial(np.copyto, array, values[slot]))
+    return calls
 
 
 def _product_into(a: Array, b: Array, out: Array) -> Call:
@@ -136,3 +121,31 @@ def _product_into(a: Array, b: Array, out: Array) -> Call:
     if b.ndim == 2 and a.shape[-2] == 1:
         return partial(np.matmul, a[..., 0, :], b, out[..., 0, :])
     return partial(np.matmul, a, b, out)
+
+
+MOVES: dict[str, Callable[[Any, Any], Any]] = {
+    "getitem": lambda x, index: x[index],
+    "flip": lambda x, _: x.mT,
+    "one": lambda x, _: (x,),
+    "more": lambda held, x: (*held, x),
+}
+"""Lines that need no call in each step: views of arrays that stay where they are."""
+
+
+def _multiply_into(a: Array, b: Array | float, out: Array) -> Call:
+    """numpy multiplies by an array without axes in a third of the time that (1, 1) takes."""
+    if not isinstance(b, np.ndarray):
+        b = np.array(b, dtype=out.dtype)
+    elif a.shape == (1, 1) and out.size > 1:
+        a = a[0, 0, ...]
+    return partial(np.multiply, a, b, out)
+
+
+INTO: dict[str, Callable[[Any, Any, Array], Call]] = {
+    "matmul": _product_into,
+    "mul": _multiply_into,
+    "add": partial(partial, np.add),
+    "sub": partial(partial, np.subtract),
+    "concat": partial(partial, np.concatenate),
+}
+"""The call that computes a line into an array."""

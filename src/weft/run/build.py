@@ -2,10 +2,7 @@
 
 The state is kept per span, a range of columns that the network always treats as one value. A layer
 reads all its heads from the old state and adds their outputs; each span is then settled into one
-term, so that a copy stays a reference, a clear leaves nothing, and an update is one sum. A repeated
-module is followed with every span assumed unchanged by it; spans that turn out to change become
-values the loop carries, until the assumption holds. So scratch that is zero before and after a step
-is never carried, and constants stay constants inside loops.
+term, so that a copy stays a reference, a clear leaves nothing, and an update is one sum.
 """
 
 from __future__ import annotations
@@ -13,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +23,7 @@ from weft.network import (
 )
 from weft.projection import AnyProjection
 from weft.run.graph import Graph, Node
+from weft.run.loops import follow_loop
 from weft.run.spans import Pieces, spans
 from weft.run.terms import (
     Box,
@@ -51,13 +48,6 @@ from weft.run.terms import (
 
 State = tuple[Matrix, ...]
 """One matrix per span, in the prompt's own rows and columns."""
-
-
-class Form(NamedTuple):
-    """How a loop carries a span: as the matrix inside a box, or as the scalar of a diagonal."""
-
-    box: Box
-    diagonal: bool
 
 
 class Builder:
@@ -110,22 +100,24 @@ class Builder:
         if same_diagonal(matrix):
             if len(matrix) == 1 and len(first.scalars) < 2 and _short(first):
                 return matrix
-            scalar = self._name(span, on_diagonal(graph, matrix))
-            place = standing(scalar, first.row, first.col)
+            scalar = self.name(span, on_diagonal(graph, matrix))
+            place = standing(graph, scalar, first.row, first.col)
             return (place._replace(core=first.core),)
         if len(matrix) == 1:
             if not _short(first):
                 sign, node = weighted(graph, first)
-                return (standing(node, first.row, first.col, Fraction(sign)),)
+                return (standing(graph, node, first.row, first.col, Fraction(sign)),)
             if len(first.scalars) > 1:
                 return (first._replace(scalars=(scalar_product(graph, first.scalars),)),)
             if isinstance(first.core, Node):
-                self._name(span, first.core)
+                self.name(span, first.core)
             return matrix
         box = bounding(matrix)
-        return (standing(self._name(span, assemble(graph, matrix, box)), box.top, box.left),)
+        node = self.name(span, assemble(graph, matrix, box))
+        return (standing(graph, node, box.top, box.left),)
 
-    def _name(self, span: int, node: Node) -> Node:
+    def name(self, span: int, node: Node) -> Node:
+        """The node, named after the columns it stands in if it has no name yet."""
         if not node.label and node.op not in ("view", "const"):
             start, stop = self.spans[span]
             block = self.layout.at(start)
@@ -144,7 +136,7 @@ class Builder:
     def module(self, module: Module, state: State) -> State:
         if module.repeat == 0:
             return state
-        return self.body(module, state) if module.repeat == 1 else self.loop(module, state)
+        return self.body(module, state) if module.repeat == 1 else follow_loop(self, module, state)
 
     def body(self, module: Module, state: State) -> State:
         start = state
@@ -209,7 +201,7 @@ class Builder:
                 box = Box(top, start + left, bottom, start + right)
                 x = self.value(state, box)
                 node = self.graph.make("pointwise", (x,), part, box.rows, box.cols)
-                terms.append(standing(node, box.top, box.left))
+                terms.append(standing(self.graph, node, box.top, box.left))
             out.append(self.settle(i, terms))
         return tuple(out)
 
@@ -220,66 +212,10 @@ class Builder:
             rows, cols = place.extent
             left = self.layout[place.block].start + place.col
             box = Box(place.row, left, place.row + rows, left + cols)
-            node = self.graph.make("apply", (self.value(state, box),), function, rows, cols)
+            node = self.graph.apply(function, self.value(state, box))
             terms = [part for term in terms for part in around(self.graph, term, box)]
-            terms.append(standing(node, box.top, box.left))
+            terms.append(standing(self.graph, node, box.top, box.left))
         return self.state(terms)
-
-    # -- loops ------------------------------------------------------------------------------------
-    def loop(self, module: Module, state: State) -> State:
-        """A repeated module, carrying only what its body changes."""
-        forms: dict[int, Form] = {}
-        while True:
-            mark = self.graph.mark()
-            self.graph.open(module.repeat)
-            inside = list(state)
-            for i, form in forms.items():
-                inside[i] = (self._carried(i, form),)
-            end = self.body(module, tuple(inside))
-            wider = {
-                i: form
-                for i in range(len(self.spans))
-                if end[i] != inside[i]
-                and (form := _form(forms.get(i), (*state[i], *end[i]))) != forms.get(i)
-            }
-            if not wider:
-                break
-            self.graph.abandon(mark)
-            forms.update(wider)
-        inits = [self._in_form(state[i], form) for i, form in forms.items()]
-        nexts = [self._in_form(end[i], form) for i, form in forms.items()]
-        if not forms:
-            self.graph.abandon(mark)
-            return state
-        results = self.graph.close(inits, nexts)
-        after = list(state)
-        for (i, form), node in zip(forms.items(), results, strict=True):
-            after[i] = (_stand(self._name(i, node), form),)
-        return tuple(after)
-
-    def _carried(self, span: int, form: Form) -> Term:
-        shape = (1, 1) if form.diagonal else (form.box.rows, form.box.cols)
-        return _stand(self._name(span, self.graph.phi(*shape)), form)
-
-    def _in_form(self, matrix: Matrix, form: Form) -> Node:
-        if form.diagonal:
-            return on_diagonal(self.graph, matrix)
-        return assemble(self.graph, matrix, form.box)
-
-
-def _stand(node: Node, form: Form) -> Term:
-    place = standing(node, form.box.top, form.box.left)
-    return place._replace(core=form.box.rows) if form.diagonal else place
-
-
-def _form(form: Form | None, terms: Matrix) -> Form:
-    """The narrowest form that holds these terms and what the form before held."""
-    if form is not None and not terms:
-        return form
-    box = bounding(terms)
-    if same_diagonal(terms) and (form is None or form == Form(box, True)):
-        return Form(box, True)
-    return Form(box if form is None else box.join(form.box), False)
 
 
 def _short(term: Term) -> bool:

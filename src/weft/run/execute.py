@@ -36,11 +36,10 @@ class Bound:
             for slot, (kind, content) in lowered.fixed.items():
                 self.slots[slot] = _fixed(kind, content, arithmetic)
         functions = _functions(arithmetic)
-        self._batched = self._steps(lowered.code, functions)
-        self._plain = self._batched
+        self._batched = self._plain = self._steps(lowered.code, functions)
         if self.library == "numpy":
             single = functions | {"matmul": np.dot, "concat": np.concatenate}
-            self._plain = self._steps(lowered.code, single)
+            self._plain = self._steps(lowered.code, single, batched=False)
             self._batched = self._steps(lowered.code, functions | {"matmul": buffers.product})
         self._run = self._straight
         if self.library == "jax":
@@ -63,7 +62,7 @@ class Bound:
         return [slots[slot] for slot in self.lowered.outputs]
 
     # -- from lines to calls ----------------------------------------------------------------------
-    def _steps(self, code: Code, functions: Mapping[str, Any]) -> list[Step]:
+    def _steps(self, code: Code, functions: Mapping[str, Any], batched: bool = True) -> list[Step]:
         """Stretches of lines between loops, and the loops."""
         steps: list[Step] = []
         stretch: list[tuple[Any, int, int, int]] = []
@@ -74,16 +73,17 @@ class Bound:
                 stretch.append((functions[line.op], line.a, line.b, line.out))
             else:
                 stretch = []
-                steps.append(self._loop(line, self._steps(line.body, functions)))
+                body = self._steps(line.body, functions, batched)
+                steps.append(self._loop(line, body, batched))
         return steps
 
-    def _loop(self, loop: Loop, body: list[Step]) -> Step:
+    def _loop(self, loop: Loop, body: list[Step], batched: bool) -> Step:
         if self.library == "jax":
             from weft.run import jax
 
             return jax.loop(loop, body)
         if self.library == "numpy" and buffers.can_run(loop):
-            return lambda slots: buffers.run(loop, slots)
+            return lambda slots: buffers.run(loop, slots, batched)
         return _repeated(loop, body)
 
 
@@ -208,23 +208,3 @@ def _units(
 def _relu(x: Array, arithmetic: Arithmetic) -> Array:
     where = arithmetic.xp.where if isinstance(arithmetic, Floats) else np.where
     return where(x > 0, x, x * 0)
-
-
-def spread(code: Code, leads: dict[int, tuple[int, ...]]) -> None:
-    """The batch axes of every slot after the code has run, from those before; () if not named."""
-    for line in code:
-        if isinstance(line, Line):
-            leads[line.out] = np.broadcast_shapes(leads.get(line.a, ()), leads.get(line.b, ()))
-            continue
-        for phi, init in zip(line.phis, line.inits, strict=True):
-            leads[phi] = leads.get(init, ())
-        settled = False
-        while not settled:
-            before = [leads[phi] for phi in line.phis]
-            spread(line.body, leads)
-            after = [
-                np.broadcast_shapes(b, leads.get(n, ()))
-                for b, n in zip(before, line.nexts, strict=True)
-            ]
-            settled = before == after
-            leads.update(zip(line.phis, after, strict=True))

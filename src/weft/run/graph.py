@@ -3,8 +3,10 @@
 A plan is a graph of matrix values. Two rules, both applied while the graph is built, do the work of
 several compiler passes. A value made twice from the same parts is one node, so nothing is computed
 twice. And a node belongs to the innermost loop that any of its parts changes in, so whatever a loop
-does not change is computed before it. `mark` and `rollback` let a caller build something two ways
-and keep the cheaper one.
+does not change is computed before it. A third rule makes the first one stronger: a value and its
+transpose are one node and a view of it, and a node known to be symmetric is its own transpose, so
+that `(X w)ᵀ` and `wᵀ Xᵀ` are recognised as one product. `mark` and `rollback` let a caller build
+something two ways and keep the cheaper one.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from weft.constants import Constant, zeros
+from weft.constants import Constant, Ones, Shift, zeros
 
 ONE = Fraction(1)
 Part = tuple[int, "Node", int, int]
@@ -39,7 +41,18 @@ class Node:
     cols: int
     level: int
     order: int
+    symmetric: bool = False
     label: str = ""
+
+    @property
+    def flipped(self) -> bool:
+        """Whether this is a transposed view."""
+        return self.op == "view" and bool(self.data[-1])
+
+    @property
+    def turns(self) -> bool:
+        """Whether this is a constant that can be written down transposed as well."""
+        return self.op == "const" and isinstance(self.data, (Shift, Ones))
 
     @property
     def size(self) -> int:
@@ -149,37 +162,73 @@ class Graph:
         return node
 
     def const(self, constant: Constant) -> Node:
-        return self.make("const", (), constant, constant.rows, constant.cols)
+        node = self.make("const", (), constant, constant.rows, constant.cols)
+        node.symmetric = isinstance(constant, (Shift, Ones)) and constant == constant.T
+        return node
 
     def view(self, x: Node, row: int, col: int, rows: int, cols: int, flip: bool = False) -> Node:
         """`x[row : row + rows, col : col + cols]`, transposed if `flip`; views never nest."""
+        whole = (row, col, rows, cols) == (0, 0, x.rows, x.cols)
+        flip = flip and not rows == cols == 1
+        if whole and not (flip and not x.symmetric):
+            return x
         if x.op == "view":
             up, left, _, _, flipped = x.data
             if flipped:
                 row, col, rows, cols = col, row, cols, rows
             return self.view(x.args[0], up + row, left + col, rows, cols, flip != flipped)
-        if (row, col, rows, cols) == (0, 0, x.rows, x.cols) and not (flip and x.size > 1):
-            return x
+        if flip and x.symmetric:
+            return self.view(x, col, row, cols, rows)
+        if flip and whole and x.turns:
+            return self.const(x.data.T)
         shape = (cols, rows) if flip else (rows, cols)
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
+    def flip(self, x: Node) -> Node:
+        """The transpose."""
+        return self.view(x, 0, 0, x.rows, x.cols, flip=True)
+
     def matmul(self, a: Node, b: Node) -> Node:
         """`a @ b`; a column times a row is the same as their broadcast product."""
+        if _wants_flip(a, b):
+            return self.flip(self.matmul(self.flip(b), self.flip(a)))
         op = "mul" if a.cols == 1 else "matmul"
-        return self.make(op, (a, b), None, a.rows, b.cols)
+        node = self.make(op, (a, b), None, a.rows, b.cols)
+        node.symmetric = self.flip(a) is b
+        return node
 
     def mul(self, scalar: Node, x: Node) -> Node:
         """A 1 x 1 node times a matrix."""
+        if x.flipped:
+            return self.flip(self.mul(scalar, self.flip(x)))
         better = self._inside(x, lambda part: self.mul(scalar, part), scalar.level)
-        return better or self.make("mul", (scalar, x), None, x.rows, x.cols)
+        if better is not None:
+            return better
+        node = self.make("mul", (scalar, x), None, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
 
     def scale(self, number: Fraction, x: Node) -> Node:
         if number == 1:
             return x
         if x.op == "scale":
             return self.scale(number * x.data, x.args[0])
+        if x.flipped:
+            return self.flip(self.scale(number, self.flip(x)))
         better = self._inside(x, lambda part: self.scale(number, part), 0)
-        return better or self.make("scale", (x,), number, x.rows, x.cols)
+        if better is not None:
+            return better
+        node = self.make("scale", (x,), number, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
+
+    def apply(self, function: Any, x: Node) -> Node:
+        """A function entry by entry."""
+        if x.flipped:
+            return self.flip(self.apply(function, self.flip(x)))
+        node = self.make("apply", (x,), function, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
 
     def _inside(self, x: Node, scaled: Any, level: int) -> Node | None:
         """`s (a b)` as `(s a) b` where a is fixed during a loop that changes b, or the other way.
@@ -210,13 +259,42 @@ class Graph:
         if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
             sign, node, _, _ = parts[0]
             return node if sign > 0 else self.scale(-ONE, node)
+        nodes = [node for _, node, _, _ in parts]
+        turned = _turned(nodes)
+        if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
+            others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
+            return self.flip(self.total(cols, rows, others))
         top = max(node.level for _, node, _, _ in parts)
         fixed = [p for p in parts if p[1].level < top and p[1].size == rows * cols]
         if len(fixed) > 1:
             varying = [p for p in parts if p not in fixed]
             parts = [*varying, (1, self.total(rows, cols, fixed), 0, 0)]
         where = tuple((sign, row, col) for sign, _, row, col in parts)
-        return self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
+        node = self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
+        fits = (part.symmetric and row == col for _, part, row, col in parts)
+        node.symmetric = rows == cols and all(fits)
+        return node
+
+
+def _wants_flip(a: Node, b: Node) -> bool:
+    """Whether `bᵀ aᵀ` is computed for `a b`: one of the two, always the same one.
+
+    Vectors are columns. Otherwise fewer transposed factors, then the older factor on the left.
+    """
+    if (a.rows == 1) != (b.cols == 1):
+        return a.rows == 1
+    turned = _turned((a, b))
+    return turned > 0 or (turned == 0 and _age(b) < _age(a))
+
+
+def _turned(nodes: Sequence[Node]) -> int:
+    """How many more of these nodes are transposed than not; what is either way does not count."""
+    free = [x for x in nodes if not (x.symmetric or x.is_scalar or x.turns)]
+    return sum(1 if x.flipped else -1 for x in free)
+
+
+def _age(node: Node) -> int:
+    return node.args[0].order if node.op == "view" else node.order
 
 
 def free_nodes(body: LoopBody) -> list[Node]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.run.leads import spread
 from weft.run.lower import Loop
 
 
@@ -24,8 +25,6 @@ def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[l
     """A loop as a step over slots."""
     import jax
     import jax.numpy as jnp
-
-    from weft.run.execute import spread
 
     def step(slots: list[Any]) -> None:
         def once(_: Any, carried: Sequence[Any]) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -40,6 +41,12 @@ class Loop:
     phis: tuple[int, ...]
     inits: tuple[int, ...]
     nexts: tuple[int, ...]
+
+    @cached_property
+    def last(self) -> dict[int, int]:
+        """The last line of the body that fills a slot; -1 for the next ones filled elsewhere."""
+        filled = {line.out: i for i, line in enumerate(self.body) if isinstance(line, Line)}
+        return dict.fromkeys(self.nexts, -1) | filled
 
 
 Code = list["Line | Loop"]

@@ -21,10 +21,12 @@ from weft.arithmetic import Arithmetic, Floats
 from weft.constants import Array
 from weft.errors import BlockError, ShapeError
 from weft.network import Network
-from weft.prompt import Fill, Place, fill_prompt, lift, lower, rooted
+from weft.prompt import Fill, Place, fill_prompt, lower, rooted
 from weft.run.build import Builder, State
 from weft.run.execute import Bound
 from weft.run.graph import ONE, Node
+from weft.run.inputs import lifted
+from weft.run.leads import broadcast
 from weft.run.lower import Lowered
 from weft.run.lower import lower as lower_graph
 from weft.run.show import show
@@ -60,7 +62,7 @@ class Variant:
 
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
         """The outputs, each with all batch axes of the sources."""
-        lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in sources.values()))
+        lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
         outs = self.bind(arithmetic).run(sources)
         if not lead:
             return outs
@@ -85,9 +87,9 @@ class Plan:
     # -- entrances --------------------------------------------------------------------------------
     def call(self, inputs: Mapping[str, Any]) -> Any:
         """Named inputs in, the user's answers out."""
-        lifted, arithmetic = lift(self.network.inputs, inputs)
+        arrays, arithmetic = lifted(self.network.inputs, inputs)
         outputs = self.network.outputs
-        found = self.answers(lifted, arithmetic)
+        found = self.answers(arrays, arithmetic)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
         return lowered[""] if list(lowered) == [""] else lowered
 
@@ -99,7 +101,7 @@ class Plan:
     ) -> dict[str, Array]:
         """Lifted inputs (..., rows, cols) in, answers (..., rows, cols) by name out."""
         sources: dict[Any, Array] = {("input", name): inputs[name] for name in self._used}
-        for name in rooted(self.network.fills):
+        for name in self._rooted:
             root = roots[name] if roots is not None else arithmetic.root(inputs[name])
             sources["root", name] = root
         outs = self.from_inputs.run(sources, arithmetic)
@@ -134,6 +136,10 @@ class Plan:
             H, arithmetic = floats.convert(H), floats
         variant = self.from_own if self._is_own(H, arithmetic) else self.from_prompt
         return variant.run({"H": H}, arithmetic)[0]
+
+    @cached_property
+    def _rooted(self) -> set[str]:
+        return rooted(self.network.fills)
 
     @cached_property
     def _used(self) -> list[str]:
@@ -176,8 +182,9 @@ class Plan:
 
     def _from_blocks(self, given: Sequence[str]) -> Variant:
         builder, layout = Builder(self.network), self.network.layout
+        graph = builder.graph
         terms = [
-            standing(builder.graph.source(b.name, b.rows, b.cols, b.name), 0, b.start)
+            standing(graph, graph.source(b.name, b.rows, b.cols, b.name), 0, b.start)
             for b in layout
             if b.name in given
         ]
@@ -235,8 +242,9 @@ class Plan:
 # -- where values come from and where they are read -----------------------------------------------
 def _columns(builder: Builder, H: Node, names: Iterable[str], rows: int = 0) -> list[Term]:
     """Blocks of a whole prompt as terms, `rows` high or as high as each block is."""
+    graph = builder.graph
     return [
-        standing(builder.graph.view(H, 0, b.start, rows or b.rows, b.cols), 0, b.start)
+        standing(graph, graph.view(H, 0, b.start, rows or b.rows, b.cols), 0, b.start)
         for b in builder.layout
         if b.name in names
     ]
@@ -248,7 +256,8 @@ def _filled(builder: Builder, fill: Fill) -> list[Term]:
 
     def given(kind: str, name: str) -> Term:
         label = name if kind == "input" else f"√{name}"
-        return standing(graph.source((kind, name), specs[name].rows, specs[name].cols, label), 0, 0)
+        node = graph.source((kind, name), specs[name].rows, specs[name].cols, label)
+        return standing(graph, node, 0, 0)
 
     if fill.constant is not None:
         matrix = written(graph, fill.constant)

@@ -74,6 +74,8 @@ class _Printer:
         if not name:
             self._fresh += 1
             return f"t{self._fresh}"
+        if " " in name or name.endswith("ᵀ"):
+            name = f"[{name}]"
         while name in self.names.values():
             name += "′"
         return name
@@ -133,7 +135,7 @@ class _Printer:
             down = "" if rows == base.rows else f"{row}:{row + rows}"
             across = "" if cols == base.cols else f"{col}:{col + cols}"
             text += f"[{down or ':'},{across or ':'}]"
-        return text + ("ᵀ" if flip else "")
+        return f"{text}ᵀ" if flip else text
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:

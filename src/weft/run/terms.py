@@ -84,14 +84,21 @@ def bounding(terms: Iterable[Term]) -> Box:
 
 
 def standing(
-    node: Node, row: int, col: int, coefficient: Fraction = ONE, scalars: tuple[Node, ...] = ()
+    graph: Graph,
+    node: Node,
+    row: int,
+    col: int,
+    coefficient: Fraction = ONE,
+    scalars: tuple[Node, ...] = (),
 ) -> Term:
     """A node as a term; a scaled node is a term with a scalar, so that equal terms look equal."""
     if not node.is_scalar:
-        if node.op == "mul" and node.args[0].is_scalar:
-            scalar, core = node.args
-            return Term(row, col, core, coefficient, _sorted((*scalars, scalar)))
-        return Term(row, col, node, coefficient, scalars)
+        base = node.args[0] if node.op == "view" else node
+        if base.op == "mul" and base.args[0].is_scalar:
+            scalar, core = base.args
+            core = graph.view(core, *node.data) if node.op == "view" else core
+            return standing(graph, core, row, col, coefficient, (*scalars, scalar))
+        return Term(row, col, node, coefficient, _sorted(scalars))
     if node.op == "const":
         return Term(row, col, 1, coefficient * exact(node.data.entries()[0, 0]), scalars)
     return Term(row, col, 1, coefficient, _sorted((*scalars, node)))
@@ -118,7 +125,7 @@ def written(graph: Graph, constant: Constant) -> Matrix:
     if isinstance(constant, Shift):
         size = constant.size
         return (Term(row + constant.row, col + constant.col, size),) if size else ()
-    return collect([standing(graph.const(constant), row, col)])
+    return collect([standing(graph, graph.const(constant), row, col)])
 
 
 def _trimmed(constant: Dense) -> tuple[int, int, Constant]:
@@ -146,7 +153,7 @@ def clip(graph: Graph, term: Term, box: Box) -> Term | None:
     if (top, left, bottom, right) == term.box:
         return term
     part = graph.view(term.core, top - term.row, left - term.col, bottom - top, right - left)
-    return standing(part, top, left, term.coefficient, term.scalars)
+    return standing(graph, part, top, left, term.coefficient, term.scalars)
 
 
 def around(graph: Graph, term: Term, box: Box) -> list[Term]:
@@ -180,7 +187,7 @@ def transposed(graph: Graph, matrix: Matrix) -> Matrix:
         else t._replace(
             row=t.col,
             col=t.row,
-            core=graph.view(t.core, 0, 0, t.core.rows, t.core.cols, flip=True),
+            core=graph.flip(t.core),
         )
         for t in matrix
     )
@@ -226,7 +233,7 @@ def _pair(graph: Graph, a: Term, b: Term) -> Term | None:
         return scaled(tall.moved(short.row - short.col, 0), short)
     if isinstance(tall.core, int):
         return scaled(short.moved(0, tall.col - tall.row), tall)
-    product = standing(graph.matmul(short.core, tall.core), short.row, tall.col)
+    product = standing(graph, graph.matmul(short.core, tall.core), short.row, tall.col)
     return scaled(scaled(product, short), tall)
 
 
@@ -257,7 +264,7 @@ def gather(graph: Graph, nodes: Sequence[Term]) -> list[Term]:
         if len(group) == 1 or box.rows * box.cols > 2 * sum(t.rows * t.cols for t in group):
             out.extend(group)
         else:
-            out.append(standing(assemble(graph, group, box), box.top, box.left))
+            out.append(standing(graph, assemble(graph, group, box), box.top, box.left))
     return out
 
 
