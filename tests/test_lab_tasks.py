@@ -119,3 +119,28 @@ def test_a_task_refuses_what_makes_no_sense():
         Task(d=5, eigenvalues=(1.0, 1.0, 1.0))
     with pytest.raises(InputError, match="one of noise"):
         Task(noise=1.0, noise_max=2.0)
+
+
+@pytest.mark.parametrize("name", ["linear-uniform", "anisotropic", "noisy-per-prompt", "sparse"])
+def test_problems_drawn_with_the_batch_innermost_are_problems_of_the_same_kind(name):
+    task = TASKS[name]
+    batch = draw(task, 3000, stream(0), torch.float64, batch_last=True)
+    assert batch.X.shape == (3000, task.n, task.d)
+    clean = (batch.u * batch.w).sum(-1)
+    torch.testing.assert_close(batch.clean, clean)
+    points = batch.X.flatten(0, 1)
+    torch.testing.assert_close(
+        points.T @ points / len(points), task.covariance(), atol=0.05, rtol=0
+    )
+    made = form("examples", task.n, task.d)
+    again = replace(batch, X=batch.X.contiguous(), u=batch.u.contiguous())
+    torch.testing.assert_close(made.prompt(batch), made.prompt(again))
+
+
+def test_uniform_numbers_fill_the_interval_evenly():
+    for dtype in (torch.float32, torch.float64):
+        X = draw(Task(inputs="uniform"), 3000, stream(0), dtype).X.flatten()
+        assert -0.5 <= float(X.min()) < -0.499
+        assert 0.499 < float(X.max()) <= 0.5
+        counts = torch.histc(X, bins=20, min=-0.5, max=0.5) / len(X)
+        torch.testing.assert_close(counts, torch.full_like(counts, 0.05), atol=0.003, rtol=0)

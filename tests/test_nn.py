@@ -177,3 +177,22 @@ def test_gradients_flow_through_the_restricted_read_out():
     whole = torch.autograd.grad(model.final(H)[:, 4, 2].square().sum(), list(model.parameters()))
     for a, b in zip(restricted, whole, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
+def test_memory_order_does_not_change_an_answer_or_its_gradient(merged):
+    layout = Layout.of({"x": (5, 2), "y": (5, 1)})
+    out = (Output("", Place("y", 1, 1, row=4), "scalar"),)
+    model = build(layout, bias=False, merged=merged, outputs=out, dtype=torch.float64)
+    assert model.reads_entries
+    H = torch.randn(8, 5, 3, dtype=torch.float64)
+    innermost = H.permute(1, 2, 0).contiguous().permute(2, 0, 1)
+    assert innermost.stride(0) == 1
+    torch.testing.assert_close(model(innermost), model(H), rtol=1e-12, atol=1e-12)
+    found = []
+    for prompt in (innermost, H):
+        prompt.requires_grad_()
+        wanted = [*model.parameters(), prompt]
+        found.append(torch.autograd.grad(model(prompt).square().sum(), wanted))
+    for a, b in zip(*found, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)

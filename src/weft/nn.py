@@ -144,6 +144,11 @@ class ExtendedLinearAttention(nn.Module):
                 f"attention layer: got a prompt of shape {tuple(H.shape)}, expected "
                 f"(..., {self.tokens}, {self.features})"
             )
+        if self.reads_entries and _batch_innermost(H):
+            height, width = H[0, rows, columns].shape
+            if height == width == 1:
+                entry = self._entry(H, rows, columns)
+                return H[:, rows, columns] + entry if self.skip else entry
         part = H[..., rows, :]
         width = len(range(*columns.indices(self.features)))
         order = cheapest_order(
@@ -167,6 +172,23 @@ class ExtendedLinearAttention(nn.Module):
             output = scores.transpose(-3, -2).flatten(-2) @ value.transpose(-3, -2).flatten(-3, -2)
         return part[..., columns] + output if self.skip else output
 
+    @property
+    def reads_entries(self) -> bool:
+        """Whether one entry of the output is cheapest from a prompt with the batch innermost."""
+        return self.heads == 1 and self.bias is None and self.activation is None
+
+    def _entry(self, H: Tensor, rows: slice, columns: slice) -> Tensor:
+        """One entry, Σ_t (a·h_t)(h_t·v) with a = Aᵀh_row and v = W_v[:, column], as (B, 1, 1).
+
+        A product of a vector and a matrix per problem is too small for a matrix library; with the
+        batch innermost it is a few passes over the prompt that fill whole vector registers.
+        """
+        H = H.permute(1, 2, 0)  # (tokens, features, B), as it lies in memory
+        a = self._merged_query()[0].T @ H[rows].squeeze(0)
+        v = self.weight[:, 0, -1, columns]
+        entry: Tensor = _Entry.apply(a, v, H)  # type: ignore[no-untyped-call]
+        return entry[:, None, None]
+
     def _weights(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """Query and value weights as (features, heads, features), and the key's unless merged."""
         return (
@@ -183,17 +205,20 @@ class ExtendedLinearAttention(nn.Module):
         return torch.einsum("fhk,ghk->hfg", query, key)
 
     def _by_gram(self, H: Tensor, part: Tensor, columns: slice) -> Tensor:
-        value = self.weight[:, :, -1, columns].transpose(0, 1)
-        gram = (H.mT @ H).unsqueeze(-3)
-        inner = (self._merged_query() @ (gram @ value)).sum(-3)
-        return part @ inner
+        """H (Σ_h A_h HᵀH V_h); both weight products run over batch and heads at once."""
+        value = self.weight[:, :, -1, columns]
+        inner = _times(H.mT @ H, value.flatten(1)).reshape(*H.shape[:-2], *value.shape)
+        inner = inner.movedim(-1, -3).flatten(-2)  # (..., columns, features x heads)
+        inner = _times(inner, self._merged_query().permute(2, 0, 1).flatten(0, 1))
+        return part @ inner.mT
 
     def _projected(
         self, H: Tensor, part: Tensor, rows: slice, columns: slice
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Q of the wanted rows, K, and V in the wanted columns, each (..., tokens, heads, .)."""
         if rows == ALL and columns == ALL and not self.merged:
-            fused = (H @ self.weight.flatten(1)).reshape(*H.shape[:-1], *self.weight.shape[1:])
+            fused = _times(H, self.weight.flatten(1))
+            fused = fused.reshape(*H.shape[:-1], *self.weight.shape[1:])
             query, key, value = (fused if self.bias is None else fused + self.bias).unbind(-2)
             return query, key, value
         key_weight = self._weights()[2]
@@ -209,7 +234,7 @@ class ExtendedLinearAttention(nn.Module):
     ) -> Tensor:
         """`H W + B` for every head, (..., tokens, heads, columns)."""
         weight = weight[..., columns]
-        out = (H @ weight.flatten(1)).reshape(*H.shape[:-1], *weight.shape[1:])
+        out = _times(H, weight.flatten(1)).reshape(*H.shape[:-1], *weight.shape[1:])
         return out if self.bias is None else out + self.bias[rows, :, part, columns]
 
     def _query(self, part: Tensor, rows: slice) -> Tensor:
@@ -234,8 +259,10 @@ class ExtendedLinearAttention(nn.Module):
             return query.transpose(-3, -2) @ key.transpose(-3, -2).mT, value
         key_weight = self._weights()[2]
         query = self._query(part, rows).transpose(-3, -2)
-        absorbed = query if key_weight is None else query @ key_weight.permute(1, 2, 0)
-        constant = query @ self.bias[:, :, KEY].permute(1, 2, 0)
+        constant = torch.einsum("...hrf,thf->...hrt", query, self.bias[:, :, KEY])
+        absorbed = query
+        if key_weight is not None:
+            absorbed = torch.einsum("...hrf,ghf->...hrg", query, key_weight)
         return absorbed @ H.unsqueeze(-3).mT + constant, self._value(H, columns)
 
     # -- to and from the data model ---------------------------------------------------------------
@@ -297,6 +324,34 @@ class ExtendedLinearAttention(nn.Module):
             ]
             heads.append(Head(*parts))
         return AttentionLayer(tuple(heads), self.skip)
+
+
+class _Entry(torch.autograd.Function):
+    """Σ_t (a·h_t)(h_t·v) for a (features, B), v (features, 1), H (tokens, features, B).
+
+    Its derivatives reuse both factors; writing them out halves the passes over H that automatic
+    differentiation makes.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, v: Tensor, H: Tensor) -> Tensor:
+        values = torch.bmm(v.T.expand(H.shape[0], -1, -1), H).squeeze(1)
+        scores = (a * H).sum(1)
+        ctx.save_for_backward(a, v, H, scores, values)
+        return (scores * values).sum(0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+        a, v, H, scores, values = ctx.saved_tensors
+        by_score, by_value = grad * values, grad * scores
+        grad_a = grad_v = grad_H = None
+        if ctx.needs_input_grad[0]:
+            grad_a = (by_score.unsqueeze(1) * H).sum(0)
+        if ctx.needs_input_grad[1]:
+            grad_v = torch.bmm(H, by_value.unsqueeze(-1)).sum(0)
+        if ctx.needs_input_grad[2]:
+            grad_H = by_score.unsqueeze(1) * a + by_value.unsqueeze(1) * v
+        return grad_a, grad_v, grad_H
 
 
 class PointwiseNetwork(nn.Module):
@@ -443,6 +498,17 @@ class AttentionNetwork(nn.Module):
             found.extend(module.steps(found[-1]))
         return found
 
+    @property
+    def reads_entries(self) -> bool:
+        """Whether prompts are best given with the batch innermost (one plain LSA layer)."""
+        if len(self.stack) > 1:
+            return False
+        module = self.stack[0]
+        assert isinstance(module, AttentionModule)
+        layer = module.body[0]
+        alone = len(module.body) == 1 and module.repeat == 1
+        return alone and isinstance(layer, ExtendedLinearAttention) and layer.reads_entries
+
     def read(self, H: Tensor) -> Tensor:
         """The answer that stands in a state."""
         rows, columns, output = self._where()
@@ -561,6 +627,15 @@ def build(
     if readout:
         modules.append(module(1))
     return AttentionNetwork(modules, layout, inputs, fills, outputs)
+
+
+def _batch_innermost(H: Tensor) -> bool:
+    return H.dim() == 3 and H.shape[0] > 1 and H.stride(0) == 1
+
+
+def _times(H: Tensor, W: Tensor) -> Tensor:
+    """`H @ W` as one product of two matrices, also when torch.func.vmap adds an axis to both."""
+    return (H.reshape(-1, H.shape[-1]) @ W).reshape(*H.shape[:-1], W.shape[1])
 
 
 def _normal_(parameter: Tensor, std: float, generator: torch.Generator | None) -> None:

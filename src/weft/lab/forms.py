@@ -51,9 +51,9 @@ class Form:
                 f"the batch has n = {n}, d = {d}"
             )
         if self.name == "examples":
-            return _beside(torch.cat([X, u[:, None]], 1), y)
+            return _tokens(X, y, u)
         if self.name == "features":
-            return _beside(torch.cat([X, u[:, None]], 1), y).mT
+            return _tokens(X, y, u).mT
         H = X.new_zeros(size, self.layout.tokens, self.layout.width)
         root = self.eta**0.5
         if self.name == "designed":
@@ -101,9 +101,16 @@ def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> 
     return Form(name, n, d, layout, inputs, fills, (Output("", place, "scalar"),))
 
 
-def _beside(points: Tensor, y: Tensor) -> Tensor:
-    """Points with their y in one more column, 0 for the query."""
-    return torch.cat([points, torch.nn.functional.pad(y, (0, 1))[..., None]], -1)
+def _tokens(X: Tensor, y: Tensor, u: Tensor) -> Tensor:
+    """Examples (x, y) and last the query (u, 0), in the memory order of X."""
+    size, n, d = X.shape
+    if X.stride(0) == 1 and size > 1:
+        H = X.new_empty(n + 1, d + 1, size).permute(2, 0, 1)
+    else:
+        H = X.new_empty(size, n + 1, d + 1)
+    H[:, :n, :d], H[:, n, :d], H[:, :n, d] = X, u, y
+    H[:, n, d] = 0.0
+    return H
 
 
 def _diagonal(H: Tensor, start: int, d: int, value: float) -> None:

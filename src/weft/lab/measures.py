@@ -92,6 +92,8 @@ def sensitivity(predict: Predictor, batch: Batch) -> Tensor:
     """∂prediction/∂query, (B, d)."""
     u = batch.u.detach().clone().requires_grad_()
     total = predict(replace(batch, u=u)).sum()
+    if not total.requires_grad:  # a predictor that is constant around almost every query
+        return torch.zeros_like(u)
     (gradient,) = torch.autograd.grad(total, u)
     return gradient
 
