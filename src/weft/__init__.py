@@ -1,60 +1,85 @@
-"""weft: matrix algorithms as the weights of attention networks, with proofs of equality."""
+"""weft: matrix algorithms as the weights of attention networks, with proofs of equality.
 
-from weft.compiler import compile
-from weft.constants import Constant
-from weft.errors import (
-    BlockError,
-    CompileError,
-    DivergenceError,
-    DomainError,
-    DTypeError,
-    FileFormatError,
-    InputError,
-    ProgramError,
-    ShapeError,
-    VerificationError,
-    WeftError,
-)
-from weft.files import load
-from weft.functions import absolute as abs
-from weft.functions import (
-    pointwise,
-    reciprocal,
-    relu,
-    rsqrt,
-    sigmoid,
-    soft_threshold,
-)
-from weft.language import (
-    Matrix,
-    Program,
-    Scalar,
-    Vector,
-    block,
-    constant,
-    eye,
-    hold,
-    hstack,
-    iterate,
-    ones,
-    program,
-    vstack,
-    zeros,
-)
-from weft.layout import Block, Layout
-from weft.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Module,
-    Network,
-    PointwiseLayer,
-)
-from weft.projection import DenseProjection, Piece, Projection
-from weft.prompt import Fill, Input, Output, Place
-from weft.verify import Certificate, verify
+The names below load when they are first used, so that `import weft` costs little beside numpy.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# Eager, so that the package `weft.verify` cannot later hide the function of that name.
+from weft.verify import verify as verify
+
+if TYPE_CHECKING:
+    from weft import explore, gallery, lab, nn, paper
+    from weft.compiler import compile
+    from weft.constants import Constant
+    from weft.errors import (
+        BlockError,
+        CompileError,
+        DivergenceError,
+        DomainError,
+        DTypeError,
+        FileFormatError,
+        InputError,
+        ProgramError,
+        ShapeError,
+        VerificationError,
+        WeftError,
+    )
+    from weft.files import load
+    from weft.functions import absolute as abs
+    from weft.functions import pointwise, reciprocal, relu, rsqrt, sigmoid, soft_threshold
+    from weft.language import (
+        Matrix,
+        Program,
+        Scalar,
+        Vector,
+        block,
+        constant,
+        eye,
+        hold,
+        hstack,
+        iterate,
+        ones,
+        program,
+        vstack,
+        zeros,
+    )
+    from weft.layout import Block, Layout
+    from weft.network import (
+        AttentionLayer,
+        BlockPointwiseLayer,
+        Head,
+        Module,
+        Network,
+        PointwiseLayer,
+    )
+    from weft.projection import DenseProjection, Piece, Projection
+    from weft.prompt import Fill, Input, Output, Place
+    from weft.verify.certificate import Certificate
 
 __version__ = "0.1.0"
+
+_WHERE = {
+    "compiler": "compile",
+    "constants": "Constant",
+    "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
+    "InputError ProgramError ShapeError VerificationError WeftError",
+    "files": "load",
+    "functions": "pointwise reciprocal relu rsqrt sigmoid soft_threshold",
+    "language": "Matrix Program Scalar Vector block constant eye hold hstack iterate ones program "
+    "vstack zeros",
+    "layout": "Block Layout",
+    "network": "AttentionLayer BlockPointwiseLayer Head Module Network PointwiseLayer",
+    "projection": "DenseProjection Piece Projection",
+    "prompt": "Fill Input Output Place",
+    "verify.certificate": "Certificate",
+}
+_LAZY = {name: (module, name) for module, names in _WHERE.items() for name in names.split()}
+_LAZY["abs"] = ("functions", "absolute")
+_MODULES = ("explore", "gallery", "lab", "nn", "paper")
 
 __all__ = [
     "AttentionLayer",
@@ -94,12 +119,17 @@ __all__ = [
     "block",
     "compile",
     "constant",
+    "explore",
     "eye",
+    "gallery",
     "hold",
     "hstack",
     "iterate",
+    "lab",
     "load",
+    "nn",
     "ones",
+    "paper",
     "pointwise",
     "program",
     "reciprocal",
@@ -111,3 +141,18 @@ __all__ = [
     "vstack",
     "zeros",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"weft.{name}")
+    if name not in _LAZY:
+        raise AttributeError(f"module 'weft' has no attribute {name!r}")
+    module, attribute = _LAZY[name]
+    value = getattr(import_module(f"weft.{module}"), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
