@@ -247,6 +247,18 @@ def test_it_exports_with_named_inputs(ridge):
     assert torch.allclose(exported.module()(**inputs), module(**inputs), rtol=1e-12)
 
 
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore")
+def test_it_moves_to_a_gpu_and_compiles_there(ridge):
+    module = ridge.to_torch().to("cuda")
+    inputs = RIDGE.inputs(batch=(4,))
+    there = {k: torch.tensor(v, device="cuda") for k, v in inputs.items()}
+    expected = torch.as_tensor(ridge(**inputs))
+    assert torch.allclose(module(**there).cpu(), expected, rtol=1e-12)
+    assert torch.allclose(torch.compile(module)(**there).cpu(), expected, rtol=1e-12)
+
+
 # -- hub -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     "make", [lambda ridge: ridge, lambda _: every_kind()], ids=["ridge", "all"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
@@ -35,7 +35,7 @@ from weft.export.weights import (
 from weft.files import load
 from weft.layout import Layout
 from weft.network import AttentionLayer, BlockPointwiseLayer, Layer, Network, PointwiseLayer
-from weft.prompt import Fill, Input, lift, lower
+from weft.prompt import Input, lift, lower
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin as Hub
@@ -177,6 +177,18 @@ class Block(nn.Module):
         return after
 
 
+class _Fill(NamedTuple):
+    """A fill in plain numbers, which torch.compile can follow (it cannot follow fractions)."""
+
+    source: str | None  # None: the buffer `name` holds a constant
+    name: str
+    coefficient: float
+    diagonal: int
+    transpose: bool
+    scale: tuple[tuple[str, bool], ...]  # a scalar input, and whether its root is taken
+    around: tuple[int, int, int, int]  # zeros to the left, to the right, above and below
+
+
 class Prompt(nn.Module):
     """From named inputs, (..., rows, cols) each, to the prompt that holds them."""
 
@@ -184,39 +196,45 @@ class Prompt(nn.Module):
 
     def __init__(self, network: Network, dtype: torch.dtype) -> None:
         super().__init__()
-        self.network = network
         self.register_buffer("fixed", torch.tensor(fixed_prompt(network), dtype=dtype), False)
+        self.fills: list[_Fill] = []
         for i, fill in enumerate(network.fills):
-            if fill.constant is not None and not is_fixed(fill):
+            if is_fixed(fill):
+                continue
+            if fill.constant is not None:
                 written = torch.tensor(standing(fill).copy(), dtype=dtype)
                 self.register_buffer(f"fill_{i}", written, False)
+            rows, cols = region(fill.place, network.layout)
+            below, right = network.tokens - rows.stop, network.width - cols.stop
+            self.fills.append(
+                _Fill(
+                    fill.source,
+                    f"fill_{i}",
+                    float(fill.coefficient),
+                    fill.place.diagonal,
+                    fill.place.transpose,
+                    tuple((name, power != 1) for name, power in fill.scale),
+                    (cols.start, right, rows.start, below),
+                )
+            )
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
         H = self.fixed
-        for i, fill in enumerate(self.network.fills):
-            if not is_fixed(fill):
-                H = H + self._placed(fill, self._standing(i, fill, inputs))
+        for fill in self.fills:
+            H = H + nn.functional.pad(self._standing(fill, inputs), fill.around)
         return H
 
-    def _standing(self, i: int, fill: Fill, inputs: dict[str, Tensor]) -> Tensor:
-        if fill.constant is not None:
-            value: Tensor = getattr(self, f"fill_{i}")
+    def _standing(self, fill: _Fill, inputs: dict[str, Tensor]) -> Tensor:
+        if fill.source is None:
+            value: Tensor = getattr(self, fill.name)
         else:
-            value = inputs[str(fill.source)] * float(fill.coefficient)
-            if fill.place.diagonal:
-                value = value * torch.eye(
-                    fill.place.diagonal, dtype=value.dtype, device=value.device
-                )
-            value = value.mT if fill.place.transpose else value
-        for name, power in fill.scale:
-            value = value * (inputs[name] if power == 1 else inputs[name].sqrt())
+            value = inputs[fill.source] * fill.coefficient
+            if fill.diagonal:
+                value = value * torch.eye(fill.diagonal, dtype=value.dtype, device=value.device)
+            value = value.mT if fill.transpose else value
+        for name, root in fill.scale:
+            value = value * (inputs[name].sqrt() if root else inputs[name])
         return value
-
-    def _placed(self, fill: Fill, value: Tensor) -> Tensor:
-        rows, cols = region(fill.place, self.network.layout)
-        tokens, width = self.network.tokens, self.network.width
-        around = (cols.start, width - cols.stop, rows.start, tokens - rows.stop)
-        return nn.functional.pad(value, around)
 
 
 class TorchNetwork(nn.Module, Hub):
