@@ -7,6 +7,7 @@ verification anyway.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -110,13 +111,14 @@ class Normalizer:
     def loop(self, loop: ex.Loop, known: dict[int, Any]) -> list[Form]:
         init = [known[id(x)] for x in loop.init]
         families = [f.family for f in init]
-        for _ in range(3):
+        for _ in range(4):
             mark = len(self.loops)
             item = self.body(loop, init, families, known)
             after = [f.family for f in item.step]
             kept = [
-                None if a is None or b is None else join([b, a], None, strict=True)
-                for b, a in zip(families, after, strict=True)
+                # Symmetric before and after, but in different families: the root of its own.
+                None if a is None or b is None else join([b, a], ("carried", symbol), strict=True)
+                for symbol, b, a in zip(loop.carried, families, after, strict=True)
             ]
             if kept == families:
                 break
@@ -182,7 +184,7 @@ class Normalizer:
 def _takes_out(p: Product, item: LoopItem) -> bool:
     """Whether a product has a part that is computed before the loop."""
     fixed = [item not in f.loops for f in (*p.chain, *p.scalars) if not f.is_constant]
-    pairs = any(a and b for a, b in zip(fixed, fixed[1:], strict=False))
+    pairs = any(a and b for a, b in itertools.pairwise(fixed))
     return all(fixed) or pairs
 
 
