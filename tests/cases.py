@@ -1,8 +1,8 @@
 """One table of programs, used by the tests of every stage.
 
-Each case is a program, the sizes it is compiled at, and a range for its inputs that keeps loops from
-growing. References are the programs themselves, evaluated in exact arithmetic; independent references
-(LAPACK, scikit-learn) belong to the gallery's tests.
+Each case is a program, the sizes it is compiled at, and a range for its inputs that keeps loops
+from growing. References are the programs themselves, evaluated in exact arithmetic; independent
+references (LAPACK, scikit-learn) belong to the gallery's tests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def case(scale: float = 0.5, tags: tuple[str, ...] = (), **sizes: Any) -> Any:
     return add
 
 
-# -- single products and transposes in every orientation ---------------------------------------------
+# -- single products and transposes in every orientation -------------------------------------------
 @case(n=3, m=2, k=4)
 @weft.program
 def product(A: Matrix["n", "m"], B: Matrix["m", "k"]):
@@ -99,7 +99,7 @@ def inner_and_outer(u: Vector["n"], v: Vector["n"]):
     return {"inner": u.T @ v, "outer": u @ v.T}
 
 
-# -- sums, chains, constants, slices -----------------------------------------------------------------
+# -- sums, chains, constants, slices ---------------------------------------------------------------
 @case(n=3, m=2)
 @weft.program
 def sums(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["m", "n"]):
@@ -129,7 +129,8 @@ def chain_of_nine(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"])
 def constant_factors(A: Matrix["n", "m"], x: Vector["n"]):
     F = np.array([[1.0, 0.5, -2.0], [0.1, 3.0, 0.0]])
     G = np.array([[0.3, 1.0], [2.0, -1.0]])
-    return {"left": F @ A, "both": F @ A @ G, "vector": A.T @ (F.T @ (F @ x)), "fixed": x * 0 + F[0]}
+    vector = A.T @ (F.T @ (F @ x))
+    return {"left": F @ A, "both": F @ A @ G, "vector": vector, "fixed": x * 0 + F[0]}
 
 
 @case(n=4, m=3)
@@ -170,7 +171,7 @@ def constant_answer(A: Matrix["n", "m"]):
     return {"fixed": weft.ones(2, 3) * 0.5, "used": A}
 
 
-# -- loops -------------------------------------------------------------------------------------------
+# -- loops -----------------------------------------------------------------------------------------
 @case(n=5, d=3, steps=7, tags=("ridge",))
 @weft.program
 def ridge_gd(

@@ -113,7 +113,8 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
                 assert equal_in_rationals(network), "differs in rationals"
         except Exception:  # whatever it is, it is a failure to report
             outcomes["FAILED"] += 1
-            failures.append(f"seed {key}: {target} {mode}\n{recipe!r}\n{traceback.format_exc(limit=-4)}")
+            why = traceback.format_exc(limit=-4)
+            failures.append(f"seed {key}: {target} {mode}\n{recipe!r}\n{why}")
 
     one()
 

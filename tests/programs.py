@@ -1,7 +1,7 @@
 """Random programs, for the fuzzer: every construct of the language, at small sizes.
 
-A recipe is a list of statements over a growing pool of values. Building it draws each statement from
-what fits the pool, so almost every program is well formed; what is not must be refused by weft
+A recipe is a list of statements over a growing pool of values. Building it draws each statement
+from what fits the pool, so almost every program is well formed; what is not must be refused by weft
 itself. The same recipe is replayed each time the program is called or traced.
 """
 

@@ -1,0 +1,255 @@
+"""Every case compiles for every target and mode, is proved equal to its program, and runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import weft
+from tests.cases import CASES, Case, heavy_ball, product, ridge_gd, two_sided
+from weft import Matrix, Scalar, Vector
+from weft.errors import CompileError, InputError
+from weft.run.dense import forward
+
+TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
+EVERY = pytest.mark.parametrize(
+    ("case", "target", "mode"),
+    [(c, t, m) for c in CASES for t in TARGETS for m in MODES],
+    ids=lambda x: x.name if isinstance(x, Case) else str(x),
+)
+
+
+def as_dict(answer):
+    return answer if isinstance(answer, dict) else {"": answer}
+
+
+def assert_same(got, expected, what=""):
+    got, expected = as_dict(got), as_dict(expected)
+    assert list(got) == list(expected)
+    for name, value in expected.items():
+        assert np.shape(got[name]) == np.shape(value), (what, name)
+        scale = np.max(np.abs(value), initial=0.0)
+        gap = np.max(np.abs(got[name] - value), initial=0.0)
+        assert gap <= 1e-10 * scale if scale else gap == 0.0, (what, name, gap, scale)
+
+
+@EVERY
+def test_every_case_is_proved_equal_and_agrees_in_float64(case, target, mode):
+    net = weft.compile(case.program, target=target, optimize=mode, **case.sizes)
+    assert net.certificate is not None
+    assert net.certificate.network == net.fingerprint
+    assert net.certificate.probability < 1e-9
+    if target == "lsa":
+        assert net.target == "lsa"
+    inputs = case.inputs()
+    expected = case.program(**inputs, **{k: v for k, v in case.sizes.items() if k in statics(case)})
+    assert_same(net(**inputs), expected, "one prompt")
+    # The definition of a network is its dense forward pass; the plan must not differ from it.
+    state = forward(net, net.prompt(**inputs))
+    assert_same(net.readout(state), expected, "dense")
+
+
+def statics(case):
+    return case.program.statics
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_batch_axes_stand_in_front_of_every_answer(case):
+    net = weft.compile(case.program, verify=False, **case.sizes)
+    kept = {k: v for k, v in case.sizes.items() if k in statics(case)}
+    inputs = case.inputs(batch=(2, 3))
+    together = as_dict(net(**inputs))
+    assert_same(together, case.program(**inputs, **kept), "batch")
+    for i, j in ((0, 0), (1, 2)):
+        alone = net(**{name: x[i, j] for name, x in inputs.items()})
+        assert_same({name: x[i, j] for name, x in together.items()}, alone, "one of the batch")
+
+
+def test_batch_axes_broadcast():
+    case = next(case for case in CASES if case.name == "ridge_gd")
+    net = weft.compile(ridge_gd, verify=False, **case.sizes)
+    inputs = case.inputs()
+    queries = np.random.default_rng(1).normal(size=(6, case.sizes["d"]))
+    got = net(**{**inputs, "u": queries})
+    assert got.shape == (6,)
+    assert_same(got, ridge_gd(**{**inputs, "u": queries}, steps=case.sizes["steps"]))
+
+
+# -- the same program, the same network ------------------------------------------------------------
+HASHES = """
+import weft
+from tests.cases import CASES
+for case in CASES:
+    for target in ("elsa", "lsa"):
+        for mode in ("faithful", "speed", "depth"):
+            how = {"target": target, "optimize": mode, "verify": False}
+            net = weft.compile(case.program, **how, **case.sizes)
+            print(case.name, target, mode, net.fingerprint)
+"""
+
+
+def fingerprints(seed: str) -> str:
+    env = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+    # Memory addresses must not matter either; another allocator gives other ones.
+    env["PYTHONMALLOC"] = "malloc" if seed == "1" else "default"
+    done = subprocess.run(
+        [sys.executable, "-c", HASHES], env=env, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+def test_compilation_is_deterministic_across_processes():
+    first, second = fingerprints("1"), fingerprints("2")
+    assert len(first.splitlines()) == len(CASES) * 6
+    assert first == second
+
+
+def test_compiling_twice_gives_equal_networks():
+    for case in CASES:
+        one, two = (weft.compile(case.program, verify=False, **case.sizes) for _ in range(2))
+        assert one == two
+        assert one.fingerprint == two.fingerprint
+
+
+# -- options ---------------------------------------------------------------------------------------
+def test_more_tokens_are_honoured_and_too_few_are_refused():
+    net = weft.compile(product, n=3, m=2, k=4, tokens=9)
+    assert net.tokens == 9
+    with pytest.raises(CompileError, match=r"tokens=1 is too few: .* rows"):
+        weft.compile(product, n=3, m=2, k=4, tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"target": "gpt"}, "target must be one of elsa, lsa, got 'gpt'"),
+        ({"optimize": "fast"}, "optimize must be one of faithful, speed, depth, got 'fast'"),
+    ],
+)
+def test_unknown_options_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        weft.compile(product, n=2, m=2, k=2, **options)
+
+
+def test_only_programs_compile():
+    with pytest.raises(InputError, match=r"made by @weft\.program"):
+        weft.compile(lambda x: x)
+
+
+def test_sizes_are_checked():
+    with pytest.raises(ValueError, match=r"takes the sizes n, m, k; missing: k"):
+        weft.compile(product, n=2, m=2)
+    with pytest.raises(ValueError, match=r"unknown: rows"):
+        weft.compile(product, n=2, m=2, k=2, rows=3)
+    for size in (0, -1, 2.5, True, "3"):
+        with pytest.raises(ValueError, match="size k must be a positive int"):
+            weft.compile(product, n=2, m=2, k=size)
+
+
+def test_a_static_argument_of_the_wrong_type_is_refused():
+    with pytest.raises(InputError, match=r"steps must be an int, got 2\.5"):
+        weft.compile(ridge_gd, n=2, d=2, steps=2.5)
+
+
+def test_an_unused_input_is_named_in_a_warning_and_ignored():
+    @weft.program
+    def careless(A: Matrix["n", "n"], b: Vector["n"], s: Scalar):  # noqa: ARG001
+        return A @ A
+
+    with pytest.warns(UserWarning, match=r"'careless' does not use its input\(s\) b, s"):
+        net = weft.compile(careless, n=2)
+    A = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert np.array_equal(net(A=A, b=np.ones(2), s=1.0), A @ A)
+
+
+def test_a_network_that_takes_long_to_verify_is_left_unverified_with_a_warning():
+    with pytest.warns(UserWarning, match=r"would take about \d+ s.*net\.verify\(\)"):
+        net = weft.compile(product, n=3000, m=3000, k=3000)
+    assert net.certificate is None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert weft.compile(product, n=3000, m=3000, k=3000, verify=False).certificate is None
+
+
+# -- what the modes promise ------------------------------------------------------------------------
+def test_a_faithful_loop_stays_one_tied_module():
+    net = weft.compile(ridge_gd, n=5, d=3, steps=50)
+    assert [module.repeat for module in net.modules] == [50, 1]
+
+
+def test_depth_is_never_deeper_than_the_other_modes():
+    for case in CASES:
+        depths = {
+            mode: weft.compile(case.program, optimize=mode, verify=False, **case.sizes).depth
+            for mode in MODES
+        }
+        assert depths["depth"] <= min(depths.values()), (case.name, depths)
+
+
+def test_no_network_is_shallower_than_its_lower_bound():
+    for case in CASES:
+        net = weft.compile(case.program, optimize="depth", verify=False, **case.sizes)
+        assert net.depth >= net.depth_lower_bound, case.name
+
+
+def test_momentum_collapses_to_logarithmic_depth():
+    depths = [
+        weft.compile(heavy_ball, optimize="depth", verify=False, n=4, d=3, steps=3**k).depth
+        for k in range(3, 7)
+    ]
+    assert depths == [depths[0] + k for k in range(4)]
+    assert weft.compile(heavy_ball, optimize="depth", n=4, d=3, steps=243).certificate is not None
+
+
+def test_a_symmetric_state_is_stored_once():
+    net = weft.compile(two_sided, n=2, steps=3)
+    (carries,) = (module.carries for module in net.modules if module.carries)
+    assert [len(places) for places in carries] == [1]
+
+
+def test_equal_products_are_computed_once():
+    @weft.program
+    def twice(A: Matrix["n", "n"], x: Vector["n"]):
+        return {"a": A @ x, "b": 3 * (A @ x), "c": x.T @ A.T}
+
+    @weft.program
+    def once(A: Matrix["n", "n"], x: Vector["n"]):
+        return A @ x
+
+    shared = weft.compile(twice, n=3)
+    alone = weft.compile(once, n=3)
+    assert shared.depth == alone.depth == 1
+    assert shared.certificate is not None
+
+
+def test_lsa_reports_the_blocks_it_had_to_add_and_why():
+    net = weft.compile(product, target="lsa", n=3, m=2, k=4)
+    assert net.target == "lsa"
+    assert net.origin is not None
+    assert len(net.origin.added) == 1
+    assert "identity" in net.origin.added[0]
+
+
+def test_a_computed_scalar_times_a_large_matrix_is_refused_with_advice():
+    @weft.program
+    def scaled(A: Matrix["n", "n"], x: Vector["n"]):
+        return (x.T @ x) * A
+
+    with pytest.raises(CompileError, match=r"computed scalar times a matrix needs .* heads"):
+        weft.compile(scaled, n=100, verify=False)
+
+
+def test_a_long_python_loop_compiles():
+    @weft.program
+    def unrolled(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+        for _ in range(steps):
+            x = A @ x + x
+        return x
+
+    net = weft.compile(unrolled, n=2, steps=40)
+    assert net.certificate is not None
