@@ -18,6 +18,7 @@ import pytest
 from weft.atomic import whole
 from weft.cli import main
 from weft.cli.app import COMMANDS
+from weft.cli.sources import gallery_names
 from weft.data import diabetes
 
 PROGRAMS = """
@@ -471,3 +472,70 @@ def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(we
     result = weft("compile", "programs.py:ridge", *SIZES)
     assert result.err.splitlines() == ["compiling ridge ...", "verifying ..."]
     assert "\x1b" not in result.out + result.err
+
+
+# -- parts that have tests of their own ------------------------------------------------------------
+def test_explore_writes_one_page(weft: Any, tmp_path: Path) -> None:
+    result = weft("explore", "programs.py:ridge", *SIZES, "-o", "net.html")
+    assert result.code == 0
+    assert "<html" in (tmp_path / "net.html").read_text(encoding="utf-8")
+    assert weft("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
+
+
+def test_the_lab_has_its_own_help_and_exit_codes(weft: Any) -> None:
+    pytest.importorskip("torch")
+    assert " lab " in weft("--help").out
+    assert weft("lab", "--help").code == 0
+    assert weft("lab", "nonsense").code == 2
+
+
+def test_the_benchmark_is_found_in_the_source_tree_only(weft: Any) -> None:
+    result = weft("bench")
+    assert result.code == 2
+    assert "make bench" in result.err
+
+
+def test_the_benchmark_is_run_where_it_is_and_its_exit_code_is_kept(
+    weft: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "benchmarks").mkdir()
+    code = "import sys; sys.exit(0 if sys.argv[1:] == ['--quick'] else 1)"
+    (tmp_path / "benchmarks" / "__main__.py").write_text(code, encoding="utf-8")
+    assert weft("bench", "--quick").code == 0
+    assert weft("bench").code == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes are closed as POSIX has them")
+def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
+    (tmp_path / "programs.py").write_text(PROGRAMS, encoding="utf-8")
+    command = f"{sys.executable} -m weft.cli show programs.py:ridge {' '.join(SIZES)}"
+    line = f"set -o pipefail; {command} | true"
+    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"Traceback" not in done.stderr
+    assert b"Exception" not in done.stderr
+
+
+@pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
+def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_program(
+    weft: Any,
+) -> None:
+    shown = weft("gallery", "ridge_gd")
+    assert shown.code == 0
+    assert "largest relative difference from the reference" in shown.out
+    data = json.loads(weft("gallery", "ridge_gd", "--json").out)
+    assert data["difference"] < 1e-10
+    assert weft("gallery", "nonsense").code == 2
+    ran = weft("run", "ridge_gd", "lam=0.5", "eta=0.1", "steps=3", "w0=0", *RUN)
+    assert ran.code == 0
+
+
+@pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
+def test_the_gallery_is_listed_as_a_table_and_as_json(
+    weft: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("weft.cli.gallery.gallery_names", lambda: ["ridge_gd"])
+    listed = weft("gallery")
+    assert listed.code == 0
+    assert "ridge_gd" in listed.out
+    assert json.loads(weft("gallery", "--json").out)["ridge_gd"]["certificate"] is not None

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import numpy as np
+import pytest
+
+from weft.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -67,6 +73,21 @@ def test_every_make_target_and_weft_command_the_readme_names_exists() -> None:
     assert targets >= {"demo", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
     assert set(re.findall(r"^weft ([\w-]+)", shell, re.MULTILINE)) <= set(COMMANDS)
+
+
+def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (code,) = blocks("python")
+    (tmp_path / "ridge.py").write_text(code, encoding="utf-8")
+    table = np.random.default_rng(0).normal(size=(12, 4))
+    for name, rows in (("table.csv", table[:8]), ("new.csv", table[8:])):
+        np.savetxt(tmp_path / name, rows, delimiter=",", header="a,b,c,y", comments="")
+    monkeypatch.chdir(tmp_path)
+    (block,) = (b for b in blocks("sh") if "weft compile" in b)
+    for line in block.replace("\\\n", " ").splitlines():
+        program, *words = shlex.split(line)
+        assert program == "weft"
+        assert main(words) == 0, line
+    assert len((tmp_path / "predictions.csv").read_text("utf-8").splitlines()) == 5
 
 
 def update() -> None:

@@ -65,6 +65,7 @@ def run(argv: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always")
+            warnings.simplefilter("ignore", RuntimeWarning)  # numpy; answers are checked instead
             warnings.showwarning = _show_warning
             code = build()(argv, exit_on_error=False, print_error=False)
         return int(code or DONE)

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
-from weft.cli.sources import optional
 from weft.errors import InputError
+
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def bench(
-    *words: Annotated[str, Parameter(allow_leading_hyphen=True, show=False)],
+    *words: Annotated[
+        str, Parameter(allow_leading_hyphen=True, help="Handed on to the benchmark.")
+    ],
 ) -> int:
     """Measure weft beside hand-written code, as ratios in one run.
 
-    The benchmark is a part of weft's source tree, not of the installed package; run it there. All
-    further words are handed to it.
+    The benchmark is a part of weft's source tree, not of the installed package: run this there. It
+    uses one thread unless the environment says otherwise.
 
     For example:
 
         weft bench
-
-        make bench
     """
-    module = optional("benchmarks.__main__")
-    if module is None or not hasattr(module, "main"):
+    if not Path("benchmarks", "__main__.py").is_file():
         raise InputError(
-            "no benchmark here: it is a part of weft's source tree; run `make bench` there"
+            "no benchmark in this folder: it is a part of weft's source tree; run it there, with "
+            "`weft bench` or `make bench`"
         )
-    return int(module.main(list(words)) or 0)
+    environment = dict.fromkeys(ONE_THREAD, "1") | os.environ
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words], env=environment, check=False
+    ).returncode

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inspect import cleandoc
 from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
+from rich.markup import escape
 
 from weft.cli import output
 from weft.cli.options import Json
@@ -66,18 +68,23 @@ def _list(names: list[str], json: bool) -> int:
     if json:
         output.say_json(found)
     else:
-        output.console().print(_table(found))
+        out = output.console()
+        out.print(_table(found, narrow=out.width < 100))
     return int(any(row["certificate"] is None for row in found.values()))
 
 
-def _table(found: dict[str, dict[str, Any]]) -> Any:
+def _table(found: dict[str, dict[str, Any]], narrow: bool) -> Any:
+    """One row per entry; on a narrow screen the source stands below the name."""
     columns = ("layers", "bound", "heads", "width", "degree", "verified")
-    shown = output.table("", "name", "source", *columns, left=2)
+    text = ("name",) if narrow else ("name", "source")
+    shown = output.table("", *text, *columns, left=len(text))
+    shown.collapse_padding = narrow
     for name, row in found.items():
         numbers = (row["depth"], row["depth_lower_bound"], row["heads"], row["width"])
         said = ["-" if n is None else str(n) for n in (*numbers, row["degree"])]
-        proof = row["certificate"]
-        shown.add_row(name, row["source"], *said, "no" if proof is None else proof["method"])
+        source = escape(row["source"])
+        named = [f"{name}\n[dim]{source}[/]"] if narrow else [name, source]
+        shown.add_row(*named, *said, "no" if row["certificate"] is None else "yes")
     return shown
 
 
@@ -101,7 +108,7 @@ def _one(name: str, json: bool) -> int:
         said = {"source": entry.source, "sizes": dict(entry.sizes), **report(network)}
         output.say_json(said | {"answer": answer, "reference": reference, "difference": gap})
         return int(not agrees)
-    output.say((entry.program.__doc__ or name).strip())
+    output.say(cleandoc(entry.program.__doc__ or name))
     output.say(f"\nSource: {entry.source}\n")
     output.say(network)
     output.say()

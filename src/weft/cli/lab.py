@@ -32,7 +32,7 @@ def build(place: int) -> App:
 def lab(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> Any:
     """Run a command of the lab."""
     try:
-        from weft.lab.cli import app  # type: ignore[import-not-found]
+        from weft.lab.cli import app
     except ModuleNotFoundError as error:
         raise InputError(f"the lab needs {error.name}: pip install 'weft[lab]'") from error
     return app(list(words), exit_on_error=False, print_error=False, result_action="return_value")

@@ -21,6 +21,13 @@ from rich.table import Table
 LOG_WIDTH = 120  # where there is no terminal to fit
 
 
+class Screen(Console):
+    """A console that lets the command line decide what a closed pipe means."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
 def console() -> Console:
     """Standard output as it is now: made anew, so that a caller may have redirected it."""
     return _console(sys.stdout)
@@ -31,10 +38,10 @@ def errors() -> Console:
 
 
 def _console(stream: Any) -> Console:
-    terminal = Console(file=stream, highlight=False, soft_wrap=False)
+    terminal = Screen(file=stream, highlight=False, soft_wrap=False)
     if terminal.is_terminal:
         return terminal
-    return Console(file=stream, highlight=False, width=LOG_WIDTH, soft_wrap=True)
+    return Screen(file=stream, highlight=False, width=LOG_WIDTH, soft_wrap=True)
 
 
 def say(text: object = "") -> None:
@@ -72,7 +79,7 @@ def table(title: str = "", *columns: str, left: int = 1) -> Table:
     """A table whose first `left` columns hold text and whose others hold numbers."""
     made = Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     for i, name in enumerate(columns):
-        made.add_column(name, justify="left" if i < left else "right", overflow="fold")
+        made.add_column(name, justify="left" if i < left else "right")
     return made
 
 
