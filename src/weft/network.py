@@ -348,6 +348,17 @@ class Network:
         H = fill_prompt(self.layout, self.fills, lifted, arithmetic)
         return trace(self, H, Floats.like(H))
 
+    def explore(
+        self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any
+    ) -> None:
+        """Write a page that shows this network, or two side by side, running on these inputs.
+
+        Without inputs, random ones are drawn; `H` instead of them is the prompt itself.
+        """
+        from weft.explore import write
+
+        write(path, self if compare is None else [self, compare], inputs)
+
     # -- proof ------------------------------------------------------------------------------------
     def verify(self, trials: int = 2, seed: int | None = None) -> Certificate:
         """Check this network against the program it was compiled from, exactly."""
