@@ -1,0 +1,170 @@
+"""Many seeds and step sizes at once: one stacked model instead of a run for each.
+
+The models here are so small that a run is mostly overhead, on a GPU above all. An ensemble stacks
+the weights of its members along a new axis and trains them in the same few operations; each member
+has its own start, its own data, its own gradient norm and its own step size, so the members are
+as independent as separate runs with those seeds.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, stack_module_state, vmap
+
+from weft.lab.baselines import Predictor
+from weft.lab.forms import Form
+from weft.lab.tasks import Batch, Target, Task, draw, stream
+from weft.nn import AttentionNetwork
+
+Weights = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an ensemble is trained."""
+
+    steps: int
+    batch: int
+    lrs: tuple[float, ...] = (3e-3,)
+    warmup: int = 100
+    clip: float = 1.0
+    betas: tuple[float, float] = (0.9, 0.99)
+    target: Target = "clean"
+    log_every: int = 100
+
+
+@dataclass
+class Ensemble:
+    """Stacked weights; member m has seed `seeds[m // len(lrs)]` and step size `lrs[m % len(lrs)]`.
+
+    `curve` holds (step, losses of all members). A member whose loss is no longer finite stays in
+    the ensemble and is never the best one.
+    """
+
+    template: nn.Module
+    weights: Weights
+    seeds: tuple[int, ...]
+    lrs: tuple[float, ...]
+    curve: list[tuple[int, list[float]]] = field(default_factory=list)
+    snapshots: list[tuple[int, Any]] = field(default_factory=list)
+
+    @property
+    def members(self) -> int:
+        return len(self.seeds) * len(self.lrs)
+
+    def predict(self, prompts: Tensor) -> Tensor:
+        """Predictions (members, B) for prompts shared by all members, or (members, B, ...)."""
+        shared = prompts.dim() == 3
+        call: Callable[..., Tensor] = lambda w, H: functional_call(self.template, w, (H,))  # noqa: E731
+        return vmap(call, in_dims=(0, None if shared else 0))(self.weights, prompts)
+
+    def member(self, index: int) -> AttentionNetwork:
+        """One member as a model of its own."""
+        model = copy.deepcopy(self.template)
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                p.copy_(self.weights[name][index])
+        assert isinstance(model, AttentionNetwork)
+        return model
+
+    def best(self, form: Form, batch: Batch, target: Target = "clean") -> list[int]:
+        """For each seed the member with the least loss on a tuning set."""
+        losses = self.losses(form, batch, target)
+        table = torch.nan_to_num(losses, nan=math.inf).reshape(len(self.seeds), len(self.lrs))
+        which = table.argmin(1).tolist()
+        return [s * len(self.lrs) + k for s, k in enumerate(which)]
+
+    @torch.no_grad()
+    def losses(self, form: Form, batch: Batch, target: Target = "clean") -> Tensor:
+        """The MSE of every member."""
+        return (self.errors(form, batch, target)).mean(1)
+
+    @torch.no_grad()
+    def errors(
+        self, form: Form, batch: Batch, target: Target = "clean", chunk: int = 4096
+    ) -> Tensor:
+        """Squared errors (members, B)."""
+        parts = []
+        for at in range(0, len(batch), chunk):
+            part = batch.rows(slice(at, at + chunk))
+            parts.append((self.predict(form.prompt(part)) - part.target(target)).square())
+        return torch.cat(parts, 1)
+
+    def predictors(self, form: Form, members: Sequence[int]) -> list[Predictor]:
+        models = [self.member(m) for m in members]
+        return [lambda batch, model=model: model(form.prompt(batch)) for model in models]  # type: ignore[misc]
+
+
+def assemble(
+    make: Callable[[int], nn.Module], seeds: Sequence[int], lrs: Sequence[float]
+) -> Ensemble:
+    """An ensemble of the models that `make(seed)` gives; step sizes share a seed's start."""
+    models = [make(seed) for seed in seeds for _ in lrs]
+    weights, _ = stack_module_state(models)
+    plain = {name: w.detach().clone() for name, w in weights.items()}
+    return Ensemble(models[0], plain, tuple(seeds), tuple(lrs))
+
+
+def train_ensemble(
+    ensemble: Ensemble,
+    task: Task,
+    form: Form,
+    settings: Settings,
+    device: torch.device | str = "cpu",
+    watch: Callable[[Ensemble], Any] | None = None,
+) -> Ensemble:
+    """Train all members with Adam, cosine decay, warm-up and a bound on each gradient's norm.
+
+    `watch` is called at every logged step and its answers are kept as snapshots. Members whose
+    loss stops being finite are frozen, so that they cannot spoil sums.
+    """
+    seeds, members = len(ensemble.seeds), ensemble.members
+    names = list(ensemble.weights)
+    values = [ensemble.weights[n].to(device).requires_grad_() for n in names]
+    ensemble.weights = dict(zip(names, values, strict=True))
+    first, second = ([torch.zeros_like(v) for v in values] for _ in range(2))
+    rates = torch.tensor(ensemble.lrs * seeds, device=device)
+    b1, b2 = settings.betas
+    sums, counted = torch.zeros(members, device=device), 0
+    for t in range(settings.steps):
+        generator = stream(ensemble.seeds[0], "ensemble", t, device=device)
+        batch = draw(task, settings.batch * seeds, generator, values[0].dtype)
+        prompts = form.prompt(batch)
+        prompts = prompts.reshape(seeds, settings.batch, *prompts.shape[1:])
+        prompts = prompts.repeat_interleave(len(ensemble.lrs), 0)
+        target = batch.target(settings.target).reshape(seeds, settings.batch)
+        target = target.repeat_interleave(len(ensemble.lrs), 0)
+        each = (ensemble.predict(prompts) - target).square().mean(1)
+        gradients = torch.autograd.grad(each.sum(), values)
+        with torch.no_grad():
+            norm = sum((g.flatten(1).square().sum(1) for g in gradients), torch.zeros_like(each))
+            alive = torch.isfinite(norm)
+            scale = (settings.clip / norm.sqrt().clamp(min=1e-12)).clamp(max=1.0)
+            scale = torch.where(alive, scale if settings.clip else torch.ones_like(scale), 0.0)
+            part = min(1.0, (t + 1) / max(1, settings.warmup))
+            part *= 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * t / settings.steps))
+            rate = torch.where(alive, rates * part, 0.0)
+            for v, g, m, s in zip(values, gradients, first, second, strict=True):
+                shape = (-1, *([1] * (v.dim() - 1)))
+                g = torch.nan_to_num(g, nan=0.0, posinf=0.0, neginf=0.0) * scale.reshape(shape)
+                m.mul_(b1).add_(g, alpha=1 - b1)
+                s.mul_(b2).addcmul_(g, g, value=1 - b2)
+                bias1, bias2 = 1 - b1 ** (t + 1), 1 - b2 ** (t + 1)
+                v.sub_(rate.reshape(shape) * (m / bias1) / ((s / bias2).sqrt() + 1e-8))
+            sums += each.detach()
+            counted += 1
+            if (t + 1) % settings.log_every == 0 or t + 1 == settings.steps:
+                ensemble.curve.append((t + 1, (sums / counted).tolist()))
+                sums.zero_()
+                counted = 0
+                if watch is not None:
+                    ensemble.snapshots.append((t + 1, watch(ensemble)))
+    ensemble.weights = {n: v.detach() for n, v in ensemble.weights.items()}
+    return ensemble

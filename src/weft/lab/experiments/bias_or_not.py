@@ -1,0 +1,169 @@
+"""The paper's own question: does the bias help a network that is trained, not constructed?
+
+On the ENUMERATED form: LSA and ELSA, one and two blocks per module, tied depth 1...4 plus a read-
+out module, four heads, as in the paper, with the same budget and seeds. Four things are varied
+around that:
+
+- `constants`: with √ηI in the prompt an LSA head can read its identity there. Without it (η = λ =
+  0) every row but the last looks alike to LSA, which then cannot address the row of the answer.
+- `designed`: the same on the DESIGNED form.
+- `activation`: ReLU or softmax scores instead of linear ones.
+- `start`: from random weights, or from the paper's construction plus noise.
+
+Losses are MSE on the clean target; beside them stand k tuned steps of gradient descent, and the
+number of steps whose predictions each network comes nearest to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from weft.lab import measures
+from weft.lab.ensemble import Settings
+from weft.lab.experiments import common
+from weft.lab.experiments.perturb import constructed_start
+from weft.lab.forms import Form, form
+from weft.lab.tasks import Task
+
+TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
+HEADS = 4
+
+
+def variants(quick: bool) -> list[dict[str, Any]]:
+    """What is trained; each entry is one ensemble."""
+    depths = (1, 2) if quick else (1, 2, 3, 4)
+    few = (1,) if quick else (1, 2)
+    found: list[dict[str, Any]] = [
+        {"form": "enumerated", "bias": bias, "blocks": blocks, "depth": depth}
+        for depth in depths
+        for blocks in (1, 2)
+        for bias in (False, True)
+    ]
+    found += [
+        {"form": "enumerated", "bias": bias, "blocks": blocks, "depth": 1, "constants": False}
+        for blocks in (1, 2)
+        for bias in (False, True)
+    ]
+    found += [
+        {"form": "designed", "bias": bias, "blocks": 1 + bias, "depth": depth}
+        for depth in few
+        for bias in (False, True)
+    ]
+    found += [
+        {"form": "enumerated", "bias": True, "blocks": 2, "depth": depth, "activation": activation}
+        for depth in few
+        for activation in ("relu", "softmax")
+    ]
+    found += [
+        {"form": "enumerated", "bias": True, "blocks": 2, "depth": depth, "start": "construction"}
+        for depth in depths
+    ]
+    return found
+
+
+def label(v: dict[str, Any]) -> str:
+    parts = [
+        v["form"],
+        "ELSA" if v["bias"] else "LSA",
+        f"{v['blocks']} block",
+        f"depth {v['depth']}",
+    ]
+    parts[2] += "s" * (v["blocks"] > 1)
+    if not v.get("constants", True):
+        parts.insert(1, "no constants")
+    if "activation" in v:
+        parts.append(v["activation"])
+    if "start" in v:
+        parts.append("from construction + noise")
+    return ", ".join(parts)
+
+
+def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
+    settings = Settings(
+        steps=1000 if quick else 6000,
+        batch=64 if quick else 512,
+        lrs=(3e-3, 1e-2) if quick else (1e-3, 3e-3, 1e-2),
+        warmup=100,
+        clip=1.0,
+        log_every=100,
+    )
+    seeds = list(range(seed, seed + (2 if quick else 5)))
+    tuning = common.held_out(TASK, 10_000, seed, "tune", device)
+    batch = common.held_out(TASK, 20_000 if quick else 100_000, seed, "eval", device)
+    etas, descents = [], []
+    for k in range(1, 9):
+        eta, predict = common.tuned_descent(k, tuning, 8.0)
+        etas.append(eta)
+        descents.append(predict)
+    rows, series = [], []
+    for v in variants(quick):
+        made = _form(v, etas)
+        if v.get("start") == "construction":
+            start = constructed_start(made, v["depth"], 0.02)
+            scaled = common.at_length(settings, lrs=tuple(lr / 10 for lr in settings.lrs))
+        else:
+            start = common.random_start(
+                made, bias=v["bias"], blocks=v["blocks"], heads=HEADS, depth=v["depth"], tied=True,
+                readout=True, activation=v.get("activation"), init="random", scale=0.5,
+            )  # fmt: skip
+            scaled = settings
+        ensemble = common.fit(start, TASK, made, scaled, seeds, device)
+        members, errors = common.chosen_errors(ensemble, made, tuning, batch)
+        few = batch.rows(slice(0, 5000))
+        nearest = [
+            measures.best_matching_steps(p, few, etas)[0]
+            for p in ensemble.predictors(made, members)
+        ]
+        rows.append(
+            common.row(label(v), errors, variant=v, best_seed=float(errors.mean(1).min()),
+                       nearest="/".join(map(str, nearest)))
+        )  # fmt: skip
+        series += common.curves(ensemble, label(v), members)
+        print(f"{label(v)}: {float(errors.mean()):.4f}, nearest to {nearest} GD steps", flush=True)
+    references = [
+        common.row(f"{k} tuned GD step{'s' * (k > 1)}", measures.squared_errors(p, batch))
+        for k, p in enumerate(descents[:4], start=1)
+    ]
+    references.append(common.row("zero", batch.clean.square()))
+    all_rows = rows + references
+    return {
+        "question": "Does the bias help when networks are trained?",
+        "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
+                     "heads": HEADS, "etas": etas},
+        "rows": all_rows,
+        "table": common.table(all_rows, "MSE", ["best_seed", "nearest"]),
+        "series": series,
+        "lines": [{"label": r["label"], "y": r["loss"]["mean"]} for r in references],
+        "axes": {"x": "step", "y": "MSE", "log": True},
+        "bars": True,
+        "claims": _claims(rows, references),
+    }  # fmt: skip
+
+
+def _form(v: dict[str, Any], etas: list[float]) -> Form:
+    """The prompt form with the η of that many tuned steps, for the gradient of the sum."""
+    eta = etas[v["depth"] - 1] / TASK.n if v.get("constants", True) else 0.0
+    return form(v["form"], TASK.n, TASK.d, eta=eta)
+
+
+def _claims(rows: list[common.Row], references: list[common.Row]) -> list[dict[str, Any]]:
+    """The paper's questions as numbers. Positive values favour the bias."""
+    loss = {r["label"]: r["loss"]["mean"] for r in rows}
+    found = []
+    for v in [r["variant"] for r in rows]:
+        plain = v["bias"] and "activation" not in v and "start" not in v
+        if plain and v["form"] == "enumerated":
+            other = label(v | {"bias": False})
+            gain = loss[other] - loss[label(v)]
+            found.append(common.claim(f"{label(v)}: less loss than without biases", gain, gain > 0))
+    for v in [r["variant"] for r in rows]:
+        k = v["depth"]
+        if "start" in v:
+            gap = loss[label(v)] / references[k - 1]["loss"]["mean"] - 1
+            text = f"{label(v)}: at most 5 % above {k} GD steps"
+            found.append(common.claim(text, gap, gap <= 0.05))
+        elif v["bias"] and v["blocks"] == 2 and "activation" not in v and v.get("constants", True):
+            gap = loss[label(v)] / references[k - 1]["loss"]["mean"] - 1
+            text = f"{label(v)}: random start finds {k} GD steps (within 5 %)"
+            found.append(common.claim(text, gap, gap <= 0.05))
+    return found
