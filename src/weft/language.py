@@ -232,6 +232,8 @@ class Program:
                 known = sizes.get(str(kind.sizes[0]), kind.sizes[0])
                 if known == shape[-2] or (isinstance(known, str) and shape[-2] > 1):
                     shape = shape[:-1]
+            if len(shape) < len(kind.sizes):
+                raise ShapeError(f"input {name!r}: got shape {shape}, expected {kind!r}")
             found = shape[-len(kind.sizes) :]
             for wanted, size in zip(kind.sizes, found, strict=False):
                 if isinstance(wanted, str):
