@@ -1,0 +1,105 @@
+"""Random programs: each compiles and is proved equal, or is refused. No other outcome."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import weft
+from tests.fuzz import MODES, TARGETS, attempt, equal_in_rationals, fuzz
+from tests.programs import Recipe
+
+COUNT, SEED = 300, 20_260
+
+
+@pytest.fixture(scope="module")
+def outcome() -> tuple[Counter[str], list[str]]:
+    return fuzz(COUNT, SEED)
+
+
+def test_300_random_programs_compile_and_verify_or_are_refused(outcome):
+    outcomes, failures = outcome
+    assert not failures, "\n\n".join(failures[:3])
+    decided = sum(n for name, n in outcomes.items() if name != "equal in rationals too")
+    assert decided >= COUNT
+
+
+def test_most_random_programs_do_compile_and_are_checked_in_rationals_too(outcome):
+    outcomes, _ = outcome
+    assert outcomes["compiled"] >= 0.9 * COUNT
+    assert outcomes["equal in rationals too"] >= 0.8 * COUNT
+
+
+def test_the_fuzzer_reports_a_compiler_that_crashes(monkeypatch):
+    def crash(*_args, **_kwargs):
+        raise KeyError("not a refusal")
+
+    monkeypatch.setattr(weft, "compile", crash)
+    outcomes, failures = fuzz(20, 1)
+    assert outcomes["FAILED"] == len(failures) > 0
+    assert "KeyError" in failures[0]
+
+
+def shaped(name, kind, shape):
+    return (name, kind, shape)
+
+
+# Programs that earlier compilers got wrong, each shrunk to what mattered.
+REGRESSIONS = {
+    "an entry of a row vector times a matrix": Recipe(
+        (shaped("A", "matrix", (2, 2)), shaped("B", "matrix", (2, 1))),
+        (("B.T[0, 0] * A", lambda p: p[1].T[0:1, 0:1] * p[0]),),
+        (2,),
+    ),
+    "a carried row vector": Recipe(
+        (shaped("A", "matrix", (1, 2)),),
+        (
+            ("loop", lambda p: weft.iterate(lambda s: p[0] + 0 * s, p[0], 1)),
+            ("A @ loop.T", lambda p: p[0] @ p[1].T),
+        ),
+        (2,),
+    ),
+    "an entry of a transposed vector": Recipe(
+        (shaped("x", "vector", (3, 1)),), (("x.T[0, 2]", lambda p: p[0].T[0, 2]),), (1,)
+    ),
+    "a carried value that nobody needs, fed by another loop": Recipe(
+        (shaped("A", "matrix", (1, 2)),),
+        (
+            ("first", lambda p: weft.iterate(lambda s: 2 * s, p[0], 2)),
+            (
+                "second",
+                lambda p: weft.iterate(lambda s, t: (p[1] + s, t + p[0]), (p[0], p[0]), 2)[1],
+            ),
+        ),
+        (2,),
+    ),
+    "a symmetric state in no family of commuting matrices": Recipe(
+        (shaped("A", "matrix", (2, 2)), shaped("S", "matrix", (2, 2))),
+        (
+            (
+                "loop",
+                lambda p: weft.iterate(lambda P: p[0] @ P @ p[0].T + p[1] @ p[1].T, weft.eye(2), 3),
+            ),
+            ("loop @ A", lambda p: p[2] @ p[0]),
+        ),
+        (3,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_what_was_once_wrong_stays_right(name):
+    for target in TARGETS:
+        for mode in MODES:
+            outcome, network = attempt(REGRESSIONS[name], target, mode)
+            assert outcome == "compiled"
+            assert network is not None
+            assert equal_in_rationals(network)
+
+
+def test_a_recipe_is_replayed_the_same_each_time():
+    recipe = REGRESSIONS["a carried row vector"]
+    A = np.array([[1.0, 2.0]])
+    assert np.array_equal(recipe.program()(A=A), recipe.program()(A=A))
