@@ -121,10 +121,12 @@ def networks(
     for place in draw(st.lists(places(layout), max_size=4)):
         scale = (("s", Fraction(1)),) if draw(st.integers(0, 3)) == 0 else ()
         if draw(st.booleans()):
-            fills.append(Fill(place, constant=draw(constants(place.rows, place.cols)), scale=scale))
+            constant = draw(constants(place.rows, place.cols))
+            fills.append(Fill(place, constant=constant, scale=scale))
         else:
             inputs.append(Input(f"x{len(inputs)}", place.rows, place.cols))
             fills.append(Fill(place, inputs[-1].name, scale=scale))
+    fills = [replace(f, coefficient=draw(st.sampled_from(COEFFICIENTS))) for f in fills]
     for i, place in enumerate(draw(st.lists(places(layout), min_size=1, max_size=2))):
         outputs.append(Output(f"y{i}", place))
     some = st.lists(modules(layout, repeats, activation), min_size=1, max_size=modules_at_most)

@@ -2,26 +2,49 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import weft
+from tests.cases import CASES
 from tests.random_networks import absolute, networks
 from weft import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Fill,
+    Head,
+    Input,
+    Layout,
+    Module,
     Network,
+    Output,
+    Piece,
+    Place,
+    Projection,
 )
 from weft.arithmetic import Arithmetic, Floats, Rationals
+from weft.constants import identity
+from weft.pointwise import Function, ReluNet
+from weft.projection import read
 from weft.prompt import fill_prompt
 from weft.run import dense, plan
+from weft.run.lower import Line, Loop
 from weft.verify.arithmetic import FieldArithmetic
 from weft.verify.field import FieldArray
 
 FIELD = FieldArithmetic(key=3)
 LEADS = [(), (), (2,), (3, 1)]
-often = settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-rarely = settings(often, max_examples=40)
+often = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+rarely = settings(often, max_examples=30)
 
 
 def random_inputs(net: Network, draw: Any, make: Any) -> dict[str, Any]:
@@ -85,9 +108,10 @@ def test_it_equals_the_dense_executor_in_floats_up_to_rounding(net, seed, data):
     inputs = random_inputs(net, data.draw, lambda shape: rng.uniform(-0.3, 0.3, shape))
     ar = Floats()
     H = fill_prompt(net.layout, net.fills, inputs, ar)
+    sizes = {name: np.abs(x) for name, x in inputs.items()}
     with np.errstate(all="ignore"):
-        room = 1e-12 * dense.forward(bound, np.abs(fill_prompt(
-            net.layout, net.fills, {name: np.abs(x) for name, x in inputs.items()}, ar)))  # fmt: skip
+        largest = np.abs(fill_prompt(net.layout, net.fills, sizes, ar))
+        room = 1e-12 * dense.forward(bound, largest)
         expected = dense.forward(net, H)
         found = plan(net).forward(H)
         answers = plan(net).answers(inputs, ar)
@@ -98,3 +122,385 @@ def test_it_equals_the_dense_executor_in_floats_up_to_rounding(net, seed, data):
     for output in net.outputs:
         gap = np.abs(answers[output.name] - output.place.read(net.layout, expected))
         assert (gap <= output.place.read(net.layout, room)).all()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_on_compiled_programs_it_equals_the_dense_executor(case, target):
+    for mode in ("faithful", "depth"):
+        options = {"target": target, "optimize": mode, "verify": False}
+        net = weft.compile(case.program, **options, **case.sizes)
+        inputs = case.inputs()
+        if any(spec.sign != "any" for spec in net.inputs):
+            inputs = {name: np.abs(x) + 0.1 for name, x in inputs.items()}
+        H = net.prompt(**inputs)
+        expected = dense.forward(net, H)
+        np.testing.assert_allclose(net.forward(H), expected, rtol=1e-12, atol=1e-12)
+        found, answer = net(**inputs), net.readout(expected)
+        for name in answer if isinstance(answer, dict) else [""]:
+            x, y = (found[name], answer[name]) if name else (found, answer)
+            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+
+
+# -- values that a network stores more than once --------------------------------------------------
+def square_layout(*names: str, size: int = 2) -> Layout:
+    return Layout.of(dict.fromkeys(names, (size, size)))
+
+
+def moving(
+    layout: Layout, source: str, dest: str, coefficient: Any = 1, flip: bool = False
+) -> Head:
+    """`dest += coefficient * source`, or its transpose: (I, I, A) and (I, A, I)."""
+    k, at = layout[dest].cols, layout[dest].start
+    eye = Projection((Piece(identity(k), 0),))
+    if flip:
+        placed = Projection((Piece(identity(k), at),))
+        return Head(eye, Projection((read(layout, source, 0, coefficient),)), placed)
+    return Head(eye, eye, Projection((read(layout, source, at, coefficient),)))
+
+
+@often
+@given(st.data())
+def test_values_that_begin_alike_are_told_apart_when_they_part(data):
+    layout = square_layout("A", "P", "Q", "R", "S")
+    stored = ["P", "Q", "R", "S"]
+    moves = st.tuples(
+        st.sampled_from(layout.names),
+        st.sampled_from(stored),
+        st.sampled_from([1, 1, -1, 2]),
+        st.booleans(),
+    )
+    layers = [
+        AttentionLayer(tuple(moving(layout, *m) for m in data.draw(st.lists(moves, max_size=5))))
+        for _ in range(data.draw(st.integers(1, 2)))
+    ]
+    net = Network(
+        layout,
+        (Module(tuple(layers), data.draw(st.integers(2, 5))),),
+        inputs=(Input("A", 2, 2),),
+        fills=(Fill(Place("A", 2, 2), "A"),),
+        outputs=tuple(Output(name, Place(name, 2, 2)) for name in stored),
+    )
+    inputs = {"A": FieldArray.random((2, 2), np.random.default_rng(0))}
+    check_every_entrance(net, inputs, FIELD, equal)
+
+
+def loops(code: Sequence[Line | Loop]) -> list[Loop]:
+    return [line for line in code if isinstance(line, Loop)]
+
+
+def test_a_value_stored_plain_and_transposed_is_carried_once():
+    layout = square_layout("A", "P", "Q")
+    heads = (moving(layout, "A", "P"), moving(layout, "A", "Q", flip=True))
+    net = Network(
+        layout,
+        (Module((AttentionLayer(heads),), 6),),
+        inputs=(Input("A", 2, 2),),
+        fills=(Fill(Place("A", 2, 2), "A"),),
+        outputs=(Output("P", Place("P", 2, 2)), Output("Q", Place("Q", 2, 2))),
+    )
+    (loop,) = loops(plan(net).from_inputs.lowered.code)
+    assert len(loop.phis) == 1
+    A = np.array([[1.0, 2.0], [3.0, 4.0]])
+    np.testing.assert_array_equal(net(A=A)["P"], 6 * A)
+    np.testing.assert_array_equal(net(A=A)["Q"], 6 * A.T)
+
+
+# -- least work -----------------------------------------------------------------------------------
+def tied(d: int, repeat: int, constants_in_prompt: bool = False) -> Network:
+    """`w ← w - G w + b`, `repeat` times, from w = 0; as LSA with its identity in the prompt."""
+    shapes = {"G": (d, d), "w": (d, 1), "b": (d, 1)} | (
+        {"I": (d, d)} if constants_in_prompt else {}
+    )
+    layout = Layout.of(shapes)
+    at = layout["w"].start
+    unit = read(layout, "I") if constants_in_prompt else Piece(identity(d), 0)
+    eye = Projection((unit,))
+    heads = (
+        Head(Projection((read(layout, "G", 0, -1),)), eye, Projection((read(layout, "w", at),))),
+        Head(eye, eye, Projection((read(layout, "b", at),))),
+    )
+    fills = [Fill(Place("G", d, d), "G"), Fill(Place("b", d, 1), "b")]
+    if constants_in_prompt:
+        fills.append(Fill(Place("I", d, d), constant=identity(d)))
+    return Network(
+        layout,
+        (Module((AttentionLayer(heads),), repeat),),
+        inputs=(Input("G", d, d), Input("b", d, 1, "vector")),
+        fills=tuple(fills),
+        outputs=(Output("", Place("w", d, 1), "vector"),),
+    )
+
+
+def by_hand(G: Any, b: Any, repeat: int) -> Any:
+    w = b * 0
+    for _ in range(repeat):
+        w = w - (G @ w[..., None])[..., 0] + b
+    return w
+
+
+def test_a_tied_step_costs_what_its_formula_costs():
+    net = tied(10, 100)
+    assert plan(net).flops == 100 * (2 * 10 * 10 + 2 * 10)
+    assert repr(plan(net)).splitlines()[1:] == [
+        "  w = 0",
+        "  repeat 100:",
+        "    w += b - G w",
+        "  return w",
+    ]
+
+
+def test_identities_in_the_prompt_cost_nothing():
+    assert plan(tied(10, 100, constants_in_prompt=True)).flops == plan(tied(10, 100)).flops
+
+
+def test_what_a_loop_does_not_change_is_computed_once_and_products_in_the_cheaper_order():
+    @weft.program
+    def descent(X: weft.Matrix["n", "d"], y: weft.Vector["n"], *, steps: int):
+        step = lambda w: w - X.T @ (X @ w - y)  # noqa: E731
+        return weft.iterate(step, weft.zeros(X.shape[1]), steps)
+
+    n, d = 400, 50
+    few = plan(weft.compile(descent, n=n, d=d, steps=2, verify=False))
+    many = plan(weft.compile(descent, n=n, d=d, steps=500, verify=False))
+    right_side_once = 2 * n * d
+    assert few.flops <= right_side_once + 2 * (4 * n * d + 2 * n + 2 * d)
+    gram_once = 2 * n * d * d + right_side_once
+    assert many.flops <= gram_once + 500 * (2 * d * d + 3 * d)
+
+
+def test_work_that_no_answer_needs_is_left_out():
+    net = tied(4, 10)
+    assert plan(replace(net, outputs=(Output("", Place("G", 4, 4)),))).flops <= 4 * 4
+
+
+# -- a prompt of the user's own -------------------------------------------------------------------
+def test_a_changed_constant_in_a_prompt_is_used_as_it_stands():
+    net = tied(3, 5, constants_in_prompt=True)
+    rng = np.random.default_rng(0)
+    H = net.prompt(G=rng.normal(size=(3, 3)), b=rng.normal(size=3))
+    assert plan(net)._is_own(H, Floats())
+    np.testing.assert_allclose(net.forward(H), dense.forward(net, H), rtol=1e-13)
+    H[0, net.layout["I"].start] = 2.0
+    assert not plan(net)._is_own(H, Floats())
+    np.testing.assert_allclose(net.forward(H), dense.forward(net, H), rtol=1e-13)
+
+
+def test_entries_below_a_block_are_used_as_they_stand():
+    layout = Layout.of({"A": (2, 2), "B": (1, 2), "C": (1, 2)}, tokens=3)
+    net = Network(layout, (Module((AttentionLayer((moving(layout, "B", "C"),)),)),))
+    net = replace(net, modules=(Module((AttentionLayer((Head(
+        Projection((read(layout, "A"),)), Projection((read(layout, "A"),)),
+        Projection((read(layout, "B", layout["C"].start),))),)),)),))  # fmt: skip
+    H = np.arange(18.0).reshape(3, 6)
+    np.testing.assert_array_equal(net.forward(H), dense.forward(net, H))
+
+
+def test_blocks_that_are_not_given_are_zero_and_unknown_ones_are_refused():
+    net = tied(2, 3)
+    b = np.array([[1.0], [2.0]])
+    np.testing.assert_array_equal(plan(net).run({"b": b})["w"], 3 * b)
+    with pytest.raises(weft.BlockError, match="unknown blocks: z"):
+        plan(net).run({"z": b})
+    with pytest.raises(weft.ShapeError, match="block 'b'"):
+        plan(net).run({"b": b.T})
+
+
+# -- pointwise functions --------------------------------------------------------------------------
+def test_a_function_of_a_place_leaves_the_rest_of_the_block_as_it_was():
+    layout = Layout.of({"A": (3, 3)})
+    bent = Function("bent", ReluNet((1.0, -1.0), (0.0, 0.25), (2.0, 0.5), 1.0))
+    layer = BlockPointwiseLayer(((Place("A", 1, 2, row=1, col=1), bent),))
+    net = Network(
+        layout,
+        (Module((layer,), 3),),
+        inputs=(Input("A", 3, 3),),
+        fills=(Fill(Place("A", 3, 3), "A"),),
+        outputs=(Output("", Place("A", 3, 3)),),
+    )
+    A = np.random.default_rng(0).normal(size=(4, 3, 3))
+    check_every_entrance(net, {"A": A}, Floats(), np.testing.assert_allclose)
+    exact = Rationals().array(np.round(A[0] * 8) / 8)
+    check_every_entrance(net, {"A": exact}, Rationals(), equal)
+    drawn = FieldArray.random((3, 3), np.random.default_rng(0))
+    check_every_entrance(net, {"A": drawn}, FIELD, equal)
+
+
+# -- array libraries ------------------------------------------------------------------------------
+def to(xp: Any, x: Any, dtype: str = "float64") -> Any:
+    return xp.asarray(np.asarray(x).tolist(), dtype=getattr(xp, dtype))
+
+
+def to_numpy(x: Any) -> Any:
+    return np.asarray(x.detach() if hasattr(x, "detach") else getattr(x, "_array", x))
+
+
+@pytest.mark.parametrize("lead", [(), (3,), (2, 3)])
+@pytest.mark.parametrize("shared", ["nothing", "G", "b"])
+def test_every_library_gives_its_own_arrays_and_the_same_numbers(xp, lead, shared):
+    net, rng = tied(4, 9), np.random.default_rng(0)
+    G = rng.normal(size=(*(() if shared == "G" else lead), 4, 4)) / 4
+    b = rng.normal(size=(*(() if shared == "b" else lead), 4))
+    given = {"G": to(xp, G), "b": to(xp, b)}
+    expected = np.broadcast_to(by_hand(G, b, 9), (*(lead if G.ndim + b.ndim > 3 else ()), 4))
+    found = net(**given)
+    assert type(found) is type(given["G"])
+    assert found.dtype == given["G"].dtype
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-12)
+    H = net.prompt(**given)
+    after = net.forward(H)
+    assert type(after) is type(H)
+    assert after.dtype == H.dtype
+    np.testing.assert_allclose(to_numpy(net.readout(after)), expected, rtol=1e-12)
+
+
+def test_single_precision_stays_single_precision(xp):
+    net = tied(4, 9)
+    rng = np.random.default_rng(0)
+    G, b = rng.normal(size=(4, 4)) / 4, rng.normal(size=4)
+    found = net(G=to(xp, G, "float32"), b=to(xp, b, "float32"))
+    assert found.dtype == xp.float32
+    np.testing.assert_allclose(to_numpy(found), by_hand(G, b, 9), rtol=1e-5)
+
+
+def test_a_matrix_of_numbers_counts_the_same_on_every_library(xp):
+    """A program with slices, scalars, constants and a loop."""
+
+    @weft.program
+    def mixed(A: weft.Matrix["n", "n"], x: weft.Vector["n"], s: weft.Scalar, *, steps: int):
+        def step(v, M):
+            return s * (A @ v) + x / 3, M @ A[:, ::1] + weft.eye(4)
+
+        v, M = weft.iterate(step, (x, weft.zeros(4, 4)), steps)
+        return {"v": v, "M": M, "part": M[1:3, :2], "s": s * s}
+
+    net = weft.compile(mixed, n=4, steps=5, verify=False)
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(2, 4, 4)) / 2, "x": rng.normal(size=4), "s": np.array(0.5)}
+    expected = mixed(**given, steps=5)
+    found = net(**{name: to(xp, value) for name, value in given.items()})
+    for name, value in expected.items():
+        want = np.broadcast_to(value, found[name].shape)
+        np.testing.assert_allclose(to_numpy(found[name]), want, rtol=1e-12)
+
+
+def test_gradients_flow_through_torch():
+    torch = pytest.importorskip("torch")
+    net = tied(3, 6)
+    G = torch.eye(3, dtype=torch.float64).mul(0.5).requires_grad_()
+    b = torch.arange(3, dtype=torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda G, b: net(G=G, b=b), (G, b))
+    assert torch.autograd.gradcheck(net.forward, (net.prompt(G=G, b=b).detach().requires_grad_(),))
+
+
+def test_jax_stages_a_loop_instead_of_unrolling_it():
+    jax = pytest.importorskip("jax")
+    b = jax.numpy.arange(3.0)
+
+    def size(repeat: int) -> int:
+        net = tied(3, repeat)
+        jaxpr = jax.make_jaxpr(lambda G: net(G=G, b=b))(jax.numpy.eye(3))
+        return len(str(jaxpr).splitlines())
+
+    assert size(1000) == size(10)
+
+
+def test_jax_transformations_apply():
+    jax = pytest.importorskip("jax")
+    net, rng = tied(3, 6), np.random.default_rng(0)
+    with jax.enable_x64(True):
+        Gs, b = jax.numpy.asarray(rng.normal(size=(5, 3, 3)) / 3), jax.numpy.arange(3.0)
+        run = jax.jit(lambda G: net(G=G, b=b).sum())
+        np.testing.assert_allclose(run(Gs[0]), by_hand(Gs[0], b, 6).sum(), rtol=1e-12)
+        mapped = jax.vmap(run)(Gs)
+        np.testing.assert_allclose(mapped, by_hand(Gs, b, 6).sum(-1), rtol=1e-12)
+        step = 1e-6 * jax.numpy.ones((3, 3))
+        slope = (run(Gs[0] + step) - run(Gs[0] - step)) / 2
+        np.testing.assert_allclose((jax.grad(run)(Gs[0]) * step).sum(), slope, rtol=1e-6)
+
+
+def test_jax_without_64_bits_never_touches_numpy_inputs():
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(False):
+        net = tied(3, 6)
+        found = net(G=np.eye(3) / 3, b=np.ones(3))
+        assert type(found) is np.ndarray
+        assert found.dtype == np.float64
+        assert net(G=jax.numpy.eye(3), b=jax.numpy.ones(3)).dtype == np.float32
+
+
+# -- inputs and outputs ---------------------------------------------------------------------------
+def test_answers_are_never_views_of_the_inputs():
+    layout = square_layout("A")
+    net = Network(
+        layout,
+        (),
+        inputs=(Input("A", 2, 2),),
+        fills=(Fill(Place("A", 2, 2), "A"),),
+        outputs=(Output("", Place("A", 2, 2, transpose=True)),),
+    )
+    A = np.eye(2)
+    assert not np.shares_memory(net(A=A), A)
+    assert not np.shares_memory(net.forward(A), A)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(np.full((3, 3), np.nan), weft.InputError), (np.ones((3, 2)), weft.ShapeError),
+     (np.ones((2, 3, 3)), weft.ShapeError)],
+)  # fmt: skip
+def test_inputs_that_are_wrong_are_still_refused(library, value, error):
+    xp = pytest.importorskip(library)
+    net = tied(3, 6)
+    with pytest.raises(error):
+        net(G=xp.asarray(value), b=xp.asarray(np.ones((4, 3))))
+    with pytest.raises(weft.BlockError, match="unknown: c"):
+        net(G=xp.asarray(np.eye(3)), b=xp.asarray(np.ones(3)), c=1.0)
+
+
+def test_large_finite_inputs_are_accepted():
+    assert np.isfinite(tied(1, 1)(G=np.zeros((1, 1)), b=np.array([1e200]))).all()
+
+
+# -- the plan belongs to its network --------------------------------------------------------------
+def test_a_plan_is_made_once_and_survives_pickling():
+    net = tied(3, 6)
+    assert plan(net) is plan(net)
+    again = pickle.loads(pickle.dumps(net))
+    np.testing.assert_array_equal(again(G=np.eye(3), b=np.ones(3)), net(G=np.eye(3), b=np.ones(3)))
+    assert plan(replace(net, modules=())) is not plan(net)
+
+
+def test_threads_do_not_disturb_each_other():
+    net, rng = tied(20, 200), np.random.default_rng(0)
+    Gs, b = rng.normal(size=(6, 20, 20)) / 20, rng.normal(size=20)
+    expected = [net(G=G, b=b) for G in Gs]
+    found: list[Any] = [None] * len(Gs)
+
+    def work(i: int) -> None:
+        for _ in range(20):
+            found[i] = net(G=Gs[i], b=b)
+            if not np.array_equal(found[i], expected[i]):
+                return
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(len(Gs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for x, y in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_exact_coefficients_stay_exact():
+    layout = square_layout("A", "P", size=1)
+    net = Network(
+        layout,
+        (Module((AttentionLayer((moving(layout, "A", "P", Fraction(1, 3)),)),), 9),),
+        inputs=(Input("A", 1, 1),),
+        fills=(Fill(Place("A", 1, 1), "A", coefficient=Fraction(1, 7)),),
+        outputs=(Output("", Place("P", 1, 1)),),
+    )
+    one = Rationals().array(np.ones((1, 1)))
+    assert plan(net).answers({"A": one}, Rationals())[""][0, 0] == Fraction(9, 21)

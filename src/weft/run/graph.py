@@ -284,7 +284,8 @@ def _wants_flip(a: Node, b: Node) -> bool:
     if (a.rows == 1) != (b.cols == 1):
         return a.rows == 1
     turned = _turned((a, b))
-    return turned > 0 or (turned == 0 and _age(b) < _age(a))
+    tie = turned == 0 and not (a.turns or b.turns)  # the transpose of a constant is another node
+    return turned > 0 or (tie and _age(b) < _age(a))
 
 
 def _turned(nodes: Sequence[Node]) -> int:

@@ -58,12 +58,10 @@ def _plainly_right(
         out[spec.name] = value[(..., *(None,) * (2 - axes))]
     if first is None:
         return None
-    kind = "numpy" if isinstance(first, np.ndarray) else "torch"
-    arithmetic = _floats(kind, first.dtype, first.device)
+    xp = _library("numpy" if isinstance(first, np.ndarray) else "torch")
+    arithmetic = Floats(xp, first.dtype, first.device)
     for name, number in numbers.items():
-        out[name] = arithmetic.xp.full(
-            (1, 1), number, dtype=arithmetic.dtype, device=arithmetic.device
-        )
+        out[name] = xp.full((1, 1), number, dtype=first.dtype, device=first.device)
     return out, arithmetic
 
 
@@ -86,13 +84,14 @@ def _finite(value: Array) -> bool:
 
     Where the sum overflows, `lift` looks more closely.
     """
-    if not isinstance(value, np.ndarray):
-        value = value.detach()
-    flat = value.reshape(-1)
+    if isinstance(value, np.ndarray):
+        flat = value.reshape(-1)
+        with np.errstate(all="ignore"):
+            return math.isfinite(flat.dot(flat))
+    flat = value.detach().reshape(-1)
     return math.isfinite(flat.dot(flat))
 
 
 @cache
-def _floats(library: str, dtype: Any, device: Any) -> Floats:
-    xp = importlib.import_module(f"array_api_compat.{library}")
-    return Floats(xp, dtype, device)
+def _library(name: str) -> Any:
+    return importlib.import_module(f"array_api_compat.{name}")

@@ -48,26 +48,19 @@ class Form(NamedTuple):
         return place._replace(core=self.box.rows) if self.diagonal else place
 
 
-Twin = tuple[int, bool]
-"""The span that a span is equal to, and whether transposed."""
-
-
 def follow_loop(builder: Builder, module: Module, state: State) -> State:
     """The state after a repeated module."""
     graph = builder.graph
     forms: dict[int, Form] = {}
-    twins: dict[int, Twin] = {}
-    guesses = 0
+    twins = _Twins(graph)
     while True:
         mark = graph.mark()
         graph.open(module.repeat)
         inside, phis = list(state), dict[int, Node]()
         for i, form in forms.items():
-            first, flip = twins.get(i, (i, False))
-            if first == i:
+            if twins.of(i) == (i, False):
                 phis[i] = builder.name(i, graph.phi(*form.shape))
-            node = graph.flip(phis[first]) if flip else phis[first]
-            inside[i] = (form.term(graph, node),)
+            inside[i] = (form.term(graph, twins.value(i, phis)),)
         end = builder.body(module, tuple(inside))
         wider = {
             i: form
@@ -75,23 +68,15 @@ def follow_loop(builder: Builder, module: Module, state: State) -> State:
             if end[i] != inside[i]
             and (form := _wide_enough(forms.get(i), (*state[i], *end[i]))) != forms.get(i)
         }
+        inits = {i: form.node(graph, state[i]) for i, form in (forms | wider).items()}
         if wider:
-            graph.abandon(mark)
-            forms, twins = dict(sorted((forms | wider).items())), {}
-            continue
-        inits = {i: form.node(graph, state[i]) for i, form in forms.items()}
-        nexts = {i: form.node(graph, end[i]) for i, form in forms.items()}
-        alone = {i: (i, False) for i in forms}
-        if twins:
-            found = _twins(graph, inits, nexts, twins)
+            forms = dict(sorted((forms | wider).items()))
+            twins = _Twins(graph)
         else:
-            found = _twins(graph, inits, inits, dict.fromkeys(forms, (0, False)))
-        if found == (twins or alone):
-            twins = found
-            break
-        guesses += 1
+            nexts = {i: form.node(graph, end[i]) for i, form in forms.items()}
+            if twins.settled(inits, nexts):
+                break
         graph.abandon(mark)
-        twins = found if guesses <= len(forms) else alone
     if not forms:
         graph.abandon(mark)
         return state
@@ -99,9 +84,7 @@ def follow_loop(builder: Builder, module: Module, state: State) -> State:
     last = {i: builder.name(i, node) for i, node in zip(phis, results, strict=True)}
     after = list(state)
     for i, form in forms.items():
-        first, flip = twins[i]
-        node = graph.flip(last[first]) if flip else last[first]
-        after[i] = (form.term(graph, node),)
+        after[i] = (form.term(graph, twins.value(i, last)),)
     return tuple(after)
 
 
@@ -115,29 +98,79 @@ def _wide_enough(form: Form | None, terms: Matrix) -> Form:
     return Form(box if form is None else box.join(form.box), False)
 
 
-def _twins(
-    graph: Graph, inits: dict[int, Node], values: dict[int, Node], before: dict[int, Twin]
-) -> dict[int, Twin]:
-    """Which spans stay twins: those that were until now, begin as twins and have twin values."""
-    found: dict[int, Twin] = {}
-    turned = {i: _turned(graph, value) for i, value in values.items()}
-    for i, (node, flip) in turned.items():
-        for j in found:
-            differ = flip != turned[j][1]
-            if (
-                found[j][0] == j
-                and turned[j][0] is node
-                and before[i][0] == before[j][0]
-                and (graph.flip(inits[j]) if differ else inits[j]) is inits[i]
-            ):
-                found[i] = (j, differ)
-                break
-        else:
+Twin = tuple[int, bool]
+"""The span that a span is equal to, and whether transposed; its own number if it stands alone."""
+
+
+class _Twins:
+    """Which carried spans are assumed to hold the same value.
+
+    First nothing is assumed; then that spans which begin alike stay alike; those which do not are
+    parted. Square values that begin symmetric, such as zero, may be alike either way round, so
+    those left alone are tried once more as transposes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.assumed: dict[int, Twin] = {}
+        self._tries = 0
+        self._turned = False
+
+    def of(self, span: int) -> Twin:
+        return self.assumed.get(span, (span, False))
+
+    def value(self, span: int, values: dict[int, Node]) -> Node:
+        """A span's value, given those of the spans that stand for themselves."""
+        first, flip = self.of(span)
+        return self.graph.flip(values[first]) if flip else values[first]
+
+    def settled(self, inits: dict[int, Node], nexts: dict[int, Node]) -> bool:
+        """Whether the values after a step are alike where assumed; if not, assume otherwise."""
+        alone = {i: (i, False) for i in inits}
+        if not self.assumed:
+            found = self._alike(inits, inits, dict.fromkeys(inits, (0, False)))
+            self.assumed = alone if found == alone else found
+            return found == alone
+        found = self._alike(inits, nexts, self.assumed)
+        self._tries += 1
+        if found != self.assumed:
+            self.assumed = found if self._tries <= len(inits) + 2 else alone
+            return False
+        if not self._turned:
+            self._turned = True
+            self.assumed = found | self._as_transposes(inits, found)
+        return found == self.assumed
+
+    def _alike(
+        self, inits: dict[int, Node], values: dict[int, Node], before: dict[int, Twin]
+    ) -> dict[int, Twin]:
+        """The spans that were alike before, begin alike and have alike values."""
+        found: dict[int, Twin] = {}
+        turned = {i: _upright(self.graph, value) for i, value in values.items()}
+        for i, (node, flip) in turned.items():
             found[i] = (i, False)
-    return found
+            for j in [j for j, twin in found.items() if twin == (j, False) and j != i]:
+                differ = flip != turned[j][1]
+                start = self.graph.flip(inits[j]) if differ else inits[j]
+                if turned[j][0] is node and before[i][0] == before[j][0] and start is inits[i]:
+                    found[i] = (j, differ)
+                    break
+        return found
+
+    def _as_transposes(self, inits: dict[int, Node], found: dict[int, Twin]) -> dict[int, Twin]:
+        """Spans on their own, each as the transpose of the first one that begins like it."""
+        firsts: dict[Node, int] = {}
+        for i, twin in found.items():
+            if twin == (i, False):
+                firsts.setdefault(inits[i], i)
+        return {
+            i: (firsts[inits[i]], True)
+            for i, twin in found.items()
+            if twin == (i, False) and inits[i].symmetric and firsts[inits[i]] != i
+        }
 
 
-def _turned(graph: Graph, node: Node) -> tuple[Node, bool]:
-    """A node as another one, the same for it and its transpose, and whether that is transposed."""
+def _upright(graph: Graph, node: Node) -> tuple[Node, bool]:
+    """A node as one that is the same for it and its transpose, and whether that is transposed."""
     lying = node.turns and node.rows < node.cols
     return (graph.flip(node), True) if node.flipped or lying else (node, False)
