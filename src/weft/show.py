@@ -38,10 +38,11 @@ class Words:
 
     def __init__(self, network: Network) -> None:
         self.layout: Layout = network.layout
+        changed = _changed(network)  # a loop may start from a constant and carry it on
         self.fixed: dict[str, Constant] = {
             fill.place.block: fill.constant
             for fill in network.fills
-            if fill.constant is not None and not fill.scale
+            if fill.constant is not None and not fill.scale and fill.place.block not in changed
         }
 
     def head(self, head: Head) -> list[tuple[str, str]]:
@@ -112,6 +113,25 @@ class Words:
         return isinstance(k, Shift) and k.row == k.col == 0 and k.size == k.cols and (
             anywhere or pieces[0].at == 0
         )  # fmt: skip
+
+
+def _changed(network: Network) -> set[str]:
+    """The blocks that some layer writes to."""
+    out: set[str] = set()
+    for layer in network.layers:
+        if not isinstance(layer, AttentionLayer):
+            out |= set(layer.touched(network.layout))
+            continue
+        for head in layer.heads:
+            if not isinstance(head.value, Projection):
+                return set(network.layout.names)
+            out |= {
+                block.name
+                for piece in head.value.pieces
+                for block in network.layout
+                if block.start < piece.stop and piece.at < block.stop
+            }
+    return out
 
 
 def _columns(piece: Piece) -> set[int]:
