@@ -86,6 +86,8 @@ def namespace(*arrays: Array) -> Any:
 class Floats:
     """Floating point through the array API: numpy, torch, jax, cupy, array-api-strict."""
 
+    checked = False  # whether pointwise functions look at their domains
+
     def __init__(self, xp: Any = None, dtype: Any = None, device: Any = None) -> None:
         xp = np if xp is None else xp
         self.xp, self.dtype, self.device = xp, dtype or xp.float64, device

@@ -334,11 +334,15 @@ class Network:
         found = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
         return found[""] if list(found) == [""] else found
 
-    def __call__(self, **inputs: Any) -> Any:
-        """The program's answer, computed by attention alone."""
+    def __call__(self, *, check: bool = True, **inputs: Any) -> Any:
+        """The program's answer, computed by attention alone.
+
+        With `check`, a pointwise function that leaves its domain raises DomainError, and an
+        iteration that blows up DivergenceError; without it the network does what it does.
+        """
         from weft.run import call
 
-        return call(self, inputs)
+        return call(self, inputs, check)
 
     def trace(self, **inputs: Any) -> Trace:
         """Every state and every head's query, key, value and output, by name."""

@@ -17,6 +17,6 @@ def forward(network: Network, H: Array) -> Array:
     return plan(network).forward(H)
 
 
-def call(network: Network, inputs: Mapping[str, Any]) -> Any:
+def call(network: Network, inputs: Mapping[str, Any], check: bool = True) -> Any:
     """Named inputs in, named answers out."""
-    return plan(network).call(inputs)
+    return plan(network).call(inputs, check)

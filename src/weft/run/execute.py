@@ -20,6 +20,7 @@ from weft.constants import Array
 from weft.network import PointwiseLayer
 from weft.pointwise import Function
 from weft.run import buffers
+from weft.run.checks import guard
 from weft.run.lower import Code, Line, Loop, Lowered
 
 Step = Callable[[list[Any]], None]
@@ -177,7 +178,15 @@ def _function(
     for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
         array[: net.units, 0, 0] = numbers
     C[0] = net.constant
-    return _units(V, W, B, C, True, units * rows * cols, arithmetic)
+    apply = _units(V, W, B, C, True, units * rows * cols, arithmetic)
+    if not (isinstance(arithmetic, Floats) and arithmetic.checked and function.domain):
+        return apply
+
+    def guarded(x: Array) -> Array:
+        guard(function, x, arithmetic.xp)
+        return apply(x)
+
+    return guarded
 
 
 def _layer(layer: PointwiseLayer, arithmetic: Arithmetic) -> Callable[[Array], Array]:

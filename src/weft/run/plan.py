@@ -22,6 +22,7 @@ from weft.constants import Array
 from weft.errors import BlockError, ShapeError
 from weft.network import Network
 from weft.prompt import Fill, Place, fill_prompt, lower, rooted
+from weft.run import checks
 from weft.run.build import Builder, State
 from weft.run.execute import Bound
 from weft.run.graph import ONE, Node
@@ -55,7 +56,12 @@ class Variant:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
         if not isinstance(arithmetic, Floats):
             return Bound(self.lowered, arithmetic)
-        key = (arithmetic.xp.__name__, str(arithmetic.dtype), str(arithmetic.device))
+        key = (
+            arithmetic.xp.__name__,
+            str(arithmetic.dtype),
+            str(arithmetic.device),
+            arithmetic.checked,
+        )
         if key not in self._bound:
             self._bound[key] = Bound(self.lowered, arithmetic)
         return self._bound[key]
@@ -85,11 +91,19 @@ class Plan:
         return plan, (self.network,)
 
     # -- entrances --------------------------------------------------------------------------------
-    def call(self, inputs: Mapping[str, Any]) -> Any:
-        """Named inputs in, the user's answers out."""
+    def call(self, inputs: Mapping[str, Any], check: bool = False) -> Any:
+        """Named inputs in, the user's answers out; `check` looks for what `checks` describes."""
         arrays, arithmetic = lifted(self.network.inputs, inputs)
         outputs = self.network.outputs
-        found = self.answers(arrays, arithmetic)
+        if not check:
+            found = self.answers(arrays, arithmetic)
+        else:
+            arithmetic.checked = True
+            try:
+                found = self.answers(arrays, arithmetic)
+            except checks.OutOfDomain as left:
+                raise checks.located(self.network, arrays, arithmetic, left) from None
+            checks.check_growth(self.network, arrays, found, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
         return lowered[""] if list(lowered) == [""] else lowered
 

@@ -1,0 +1,206 @@
+"""What `net(...)` checks beside its answer: domains of pointwise functions, and divergence.
+
+A network is a network: outside its domain a ReLU table is flat, and an iteration with too large a
+step grows. Neither is silent. Domains are looked at while the functions are applied; divergence
+only when an answer is not finite or suspiciously large, so that a good call pays nothing for it.
+Then the program itself is stepped to say where it happened and how fast it grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from weft import expressions as ex
+from weft.arithmetic import Floats
+from weft.constants import Array
+from weft.errors import DivergenceError, DomainError, ProgramError
+from weft.network import BlockPointwiseLayer, Network
+from weft.pointwise import Function
+from weft.prompt import fill_prompt, is_concrete
+
+SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
+SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
+WIDEST = 2000  # columns up to which the dense executor is asked where a domain was left
+
+
+class OutOfDomain(Exception):
+    """A function met a value outside its domain."""
+
+    def __init__(self, function: Function, value: float) -> None:
+        super().__init__(function.name)
+        self.function, self.value = function, value
+
+
+def guard(function: Function, x: Array, xp: Any) -> None:
+    """Raise OutOfDomain if any entry lies outside the function's domain."""
+    if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
+        return
+    low, high = function.domain
+    least, most = float(xp.min(x)), float(xp.max(x))
+    if not least >= low - SLACK * abs(low):
+        raise OutOfDomain(function, least)
+    if not most <= high + SLACK * abs(high):
+        raise OutOfDomain(function, most)
+
+
+def located(
+    network: Network, inputs: Mapping[str, Array], arithmetic: Floats, found: OutOfDomain
+) -> DomainError:
+    """The error for the user: which value, which layer, which domain."""
+    function = found.function
+    assert function.domain is not None
+    low, high = function.domain
+    where = ""
+    if network.width <= WIDEST:
+        where = _first_layer(network, inputs, arithmetic)
+    hint = "widen the domain in the program" if function.relative is False or found.value > 0 else (
+        "the system is singular or not positive definite, or the domain does not fit the data"
+    )  # fmt: skip
+    return DomainError(
+        f"{function.name} got {found.value:.6g}{where}; its domain is [{low:g}, {high:g}]: {hint}, "
+        "or call with check=False to see what the network does there"
+    )
+
+
+def _first_layer(network: Network, inputs: Mapping[str, Array], arithmetic: Floats) -> str:
+    from weft.run.dense import DenseExecutor
+
+    names: list[str] = []
+
+    class Found(Exception):
+        pass
+
+    def look(name: str, _: Array, step: Any) -> None:
+        if step is not None and isinstance(step.layer, BlockPointwiseLayer):
+            for place, function in step.layer.applied:
+                try:
+                    guard(function, place.read(network.layout, step.before), arithmetic.xp)
+                except OutOfDomain:
+                    names.append(f" at {name}, block {place.block!r}")
+                    raise Found from None
+
+    executor = DenseExecutor(network.layout, arithmetic)
+    H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
+    try:
+        for i, module in enumerate(network.modules):
+            H = executor.run(module, H, f"module {i}", look)
+    except Found:
+        return names[0]
+    return ""
+
+
+def check_growth(
+    network: Network, inputs: Mapping[str, Array], answers: Mapping[str, Array], xp: Any
+) -> None:
+    """Raise DivergenceError if the answers blew up and the program's loops say why."""
+    largest = 0.0
+    for value in answers.values():
+        if not is_concrete(value):
+            return
+        top = float(xp.max(xp.abs(value))) if math.prod(value.shape) else 0.0
+        largest = top if not top <= largest else largest
+    scale = max([1.0, *(float(xp.max(xp.abs(x))) for x in inputs.values() if math.prod(x.shape))])
+    if largest <= SUSPICIOUS * scale:
+        return
+    diagnosis = diagnose(
+        network, {name: np.asarray(x, dtype=np.float64) for name, x in inputs.items()}
+    )
+    if diagnosis or not math.isfinite(largest):
+        raise DivergenceError(
+            f"the answer reached {largest:.3g}, inputs are at most {scale:.3g}"
+            + (diagnosis or "; an intermediate value overflowed")
+            + "; check=False returns it as it is"
+        )
+
+
+def diagnose(network: Network, inputs: dict[str, Array]) -> str:
+    """Which loop grows, from which step on, how fast, and what would be stable."""
+    if network.origin is None:
+        return ""
+    traced = network.origin.traced
+    arithmetic = Floats()
+    order = ex.ordered(traced.outputs.values())
+    known: dict[int, Any] = {id(x): inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
+    with np.errstate(all="ignore"):
+        for x in order:
+            if isinstance(x, ex.LoopResult) and id(x.loop) not in known:
+                loop = x.loop
+                state = [known[id(y)] for y in loop.init]
+                sizes = [_size(state)]
+                for _ in range(loop.times):
+                    state = loop.run(state, known, arithmetic, 1)
+                    sizes.append(_size(state))
+                    if not math.isfinite(sizes[-1]) or sizes[-1] > 1e150:
+                        break
+                text = _growth(sizes, loop.carried[0].name)
+                if text:
+                    return text + _stable(loop, inputs)
+                known[id(loop)] = state
+            ex.fill([x], known, arithmetic)
+    return ""
+
+
+def _size(state: list[Array]) -> float:
+    return float(max((np.max(np.abs(x), initial=0.0) for x in state), default=0.0))
+
+
+def _growth(sizes: list[float], name: str) -> str:
+    """'; w grows ...' if the last steps grow geometrically."""
+    ratios = [b / a for a, b in itertools.pairwise(sizes) if a > 0 and math.isfinite(b)]
+    if len(ratios) < 2:
+        return ""
+    factor = float(np.median(ratios[-5:]))
+    start = max([1.0, *sizes[:2]])
+    past = next(
+        (t for t, size in enumerate(sizes) if size > 1e3 * start or not math.isfinite(size)), None
+    )
+    if factor <= 1.0 or past is None:
+        return ""
+    return (
+        f": {name} grows by a factor of {factor:.3g} per step "
+        f"and passes {1e3 * start:.3g} at step {past}"
+    )
+
+
+def _stable(loop: ex.Loop, inputs: Mapping[str, Array]) -> str:
+    """For `x ← x − s G x + c` with a scalar input s and symmetric G >= 0: the largest stable s."""
+    symbol = loop.carried[0]
+    if len(loop.carried) != 1 or symbol.cols != 1 or symbol.rows > 512:
+        return ""
+    if any(np.ndim(x) > 2 for x in inputs.values()):
+        return ""
+
+    def matrix(values: Mapping[str, Array]) -> Array:
+        own = {
+            id(x): values[x.name]
+            for x in ex.every([*loop.step, *loop.init])
+            if isinstance(x, ex.InputExpr)
+        }
+        outside = [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in own]
+        if any(isinstance(x, ex.LoopResult) for x in outside):
+            raise ValueError
+        ex.fill(outside, own, Floats())
+        basis = np.eye(symbol.rows)[:, :, None]
+        zero = loop.run([np.zeros((symbol.rows, 1))], dict(own), Floats(), 1)[0]
+        moved = loop.run([basis], dict(own), Floats(), 1)[0]
+        return (moved - zero)[..., 0].T
+
+    scalars = [name for name, x in inputs.items() if np.shape(x) == (1, 1) and float(x[0, 0]) > 0]
+    try:
+        A, eye = matrix(inputs), np.eye(symbol.rows)
+        for name in scalars:
+            double = matrix({**inputs, name: 2 * inputs[name]})
+            if np.allclose(double - eye, 2 * (A - eye), rtol=1e-9, atol=1e-12):
+                G = (eye - A) / float(inputs[name][0, 0])
+                if np.allclose(G, G.T, rtol=1e-8, atol=1e-10):
+                    return (
+                        f"; the largest stable {name} here is {2 / np.linalg.eigvalsh(G)[-1]:.4g}"
+                    )
+    except (ValueError, KeyError, ProgramError):
+        return ""
+    return ""

@@ -1,0 +1,105 @@
+"""`net(...)` refuses silently wrong answers: domains that were left, iterations that blow up."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import weft
+from tests.cases import ridge_gd
+from weft import Matrix, Scalar, Vector
+
+
+@weft.program
+def inverse(p: Scalar) -> Scalar:
+    return weft.reciprocal(p, domain=(0.5, 4.0))
+
+
+@weft.program
+def eliminate(F: Matrix["m", "m"], b: Vector["m"]) -> Vector["m"]:
+    m = F.shape[0]
+    first, turn = np.eye(m)[:, :1], np.roll(np.eye(m), -1, axis=0)
+    columns = np.eye(m + 1)
+    columns[:m, :m] = turn.T
+
+    def step(P):
+        r = weft.reciprocal(P[0, 0], domain=(1e-2, 1e2))
+        P = weft.hold(P - (P[:, 0:1] - first) * r @ P[0:1, :])
+        return turn @ P @ columns
+
+    return weft.iterate(step, weft.hstack([F, b]), m)[:, m]
+
+
+def test_a_value_inside_the_domain_passes_and_its_ends_too():
+    net = weft.compile(inverse)
+    assert net(p=0.5) == pytest.approx(2.0, rel=1e-12)
+    assert net(p=4.0) == pytest.approx(0.25, rel=1e-12)
+
+
+@pytest.mark.parametrize("p", [0.4, 4.1, -1.0])
+def test_a_value_outside_the_domain_is_refused_with_value_layer_and_domain(p):
+    net = weft.compile(inverse)
+    with pytest.raises(weft.DomainError, match=rf"reciprocal got {p:g}.*layer 1.*\[0.5, 4\]"):
+        net(p=p)
+
+
+def test_one_bad_entry_of_a_batch_is_found():
+    net = weft.compile(inverse)
+    with pytest.raises(weft.DomainError, match="reciprocal got 9"):
+        net(p=np.array([1.0, 2.0, 9.0]))
+
+
+def test_check_false_lets_the_network_saturate():
+    net = weft.compile(inverse)
+    at_end, beyond = net(p=4.0), net(p=40.0, check=False)
+    assert np.isfinite(beyond)
+    assert beyond != pytest.approx(1 / 40.0)
+    assert at_end == pytest.approx(0.25)
+
+
+def test_a_singular_system_says_which_pivot():
+    net = weft.compile(eliminate, m=3)
+    F = np.array([[2.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    with pytest.raises(weft.DomainError, match=r"module 1, step 1, "):
+        net(F=F, b=np.ones(3))
+
+
+def test_an_indefinite_system_says_which_pivot():
+    net = weft.compile(eliminate, m=2)
+    with pytest.raises(weft.DomainError, match=r"got -3.* step 1, .*not positive definite"):
+        net(F=np.array([[1.0, 2.0], [2.0, 1.0]]), b=np.ones(2))
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_divergence_names_the_step_the_factor_and_the_largest_stable_eta(mode):
+    rng = np.random.default_rng(0)
+    X, y, u = rng.standard_normal((20, 4)), rng.standard_normal(20), rng.standard_normal(4)
+    net = weft.compile(ridge_gd, optimize=mode, n=20, d=4, steps=60)
+    with pytest.raises(weft.DivergenceError) as caught:
+        net(X=X, y=y, u=u, lam=1.0, eta=0.2)
+    top = np.linalg.eigvalsh(X.T @ X + np.eye(4))[-1]
+    text = str(caught.value)
+    factor = float(re.search(r"factor of ([\d.]+)", text)[1])
+    stable = float(re.search(r"largest stable eta here is ([\d.e-]+)", text)[1])
+    assert factor == pytest.approx(0.2 * top - 1, rel=1e-2)
+    assert stable == pytest.approx(2 / top, rel=1e-3)
+    assert "at step" in text
+    assert abs(float(net(X=X, y=y, u=u, lam=1.0, eta=0.2, check=False))) > 1e8
+
+
+def test_a_stable_iteration_is_left_alone_just_below_the_limit():
+    rng = np.random.default_rng(0)
+    X, y, u = rng.standard_normal((20, 4)), rng.standard_normal(20), rng.standard_normal(4)
+    net = weft.compile(ridge_gd, n=20, d=4, steps=60)
+    eta = 1.99 / np.linalg.eigvalsh(X.T @ X + np.eye(4))[-1]
+    assert np.isfinite(net(X=X, y=y, u=u, lam=1.0, eta=eta))
+
+
+def test_a_large_but_honest_answer_is_not_called_divergence():
+    @weft.program
+    def cube(s: Scalar) -> Scalar:
+        return s * s * s
+
+    assert weft.compile(cube)(s=1e5) == pytest.approx(1e15)
