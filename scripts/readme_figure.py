@@ -28,7 +28,8 @@ mpl.use("Agg")
 HERE = Path(__file__).resolve().parent.parent / "docs" / "figures"
 N, D, STEPS, LAM = 8, 3, 27, 1.0
 FEATURES = ("bmi", "bp", "s5")
-COUNTS = (1, 2, 3, 5, 9, 15, 27, 45, 81, 140, 243, 420, 729, 1260, 2187)
+# Powers of 3, and counts on both sides of 2 * 3^k, where the depth leaves the bound by one layer.
+COUNTS = (1, 2, 3, 5, 8, 9, 15, 24, 27, 45, 70, 81, 140, 210, 243, 420, 650, 729, 1260, 1950, 2187)
 
 
 @dataclass(frozen=True)
@@ -214,14 +215,14 @@ def draw_depth(figure: Figure, theme: Theme, curves: dict[str, list[int]]) -> No
     for side in ("left", "bottom"):
         axes.spines[side].set_color(theme.grid)
     axes.tick_params(length=0)
-    axes.plot(COUNTS, curves["faithful"], color=theme.faint, marker="s", ms=4, lw=1.2)
-    axes.plot(COUNTS, curves["speed"], color=theme.low, marker="^", ms=5, lw=1.2)
+    axes.plot(COUNTS, curves["faithful"], color=theme.faint, marker="s", ms=3.5, lw=1.2)
+    axes.plot(COUNTS, curves["speed"], color=theme.low, marker="^", ms=4.5, lw=1.2)
     every = range(1, max(COUNTS) + 1)
     axes.plot(every, [bound(T) for T in every], color=theme.ink, lw=1.2, ls=(0, (2, 2)), zorder=2)
-    axes.plot(COUNTS, curves["depth"], color=theme.high, marker="o", ms=6, lw=0, zorder=3)
+    axes.plot(COUNTS, curves["depth"], color=theme.high, marker="o", ms=5.5, lw=0, zorder=3)
     axes.text(40, 300, "as written", color=theme.faint, fontsize=11, ha="right")
     axes.text(118, 70, "speed", color=theme.low, fontsize=11, ha="left")
-    axes.text(27, 6.4, "depth", color=theme.high, fontsize=11, fontweight="bold", ha="center")
+    axes.text(20, 6.8, "depth", color=theme.high, fontsize=11, fontweight="bold", ha="center")
     axes.text(
         2187,
         2.75,

@@ -89,7 +89,7 @@ def run(argv: list[str]) -> int:
 
 
 def _hint(argv: list[str]) -> str:
-    command = f"weft {argv[0]}" if argv and argv[0] in COMMANDS else "weft"
+    command = f"weft {argv[0]}" if argv and argv[0] in (*COMMANDS, "lab") else "weft"
     return f"see {command} --help"
 
 

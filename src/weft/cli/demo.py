@@ -61,7 +61,8 @@ class Problem:
 
     def by_network(self, network: Network) -> Numbers:
         """Predictions of one batched forward pass."""
-        inputs = {"X": self.X, "y": self.y, "u": self.queries, "lam": LAM, "eta": self.eta}
+        inputs: dict[str, Any] = {"X": self.X, "y": self.y, "u": self.queries}
+        inputs |= {"lam": LAM, "eta": self.eta}
         if any(spec.name == "w0" for spec in network.inputs):
             inputs["w0"] = np.zeros(self.X.shape[1])
         return self._back(np.asarray(network(**inputs)))

@@ -33,6 +33,11 @@ def lab(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> Any:
     """Run a command of the lab."""
     try:
         from weft.lab.cli import app
+
+        return app(
+            list(words), exit_on_error=False, print_error=False, result_action="return_value"
+        )
     except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("weft"):
+            raise
         raise InputError(f"the lab needs {error.name}: pip install 'weft[lab]'") from error
-    return app(list(words), exit_on_error=False, print_error=False, result_action="return_value")
