@@ -28,6 +28,12 @@ SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 WIDEST = 2000  # columns up to which the dense executor is asked where a domain was left
 
 
+def largest(x: Array, xp: Any) -> float:
+    """The largest magnitude in an array, outside any gradient."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return float(xp.max(xp.abs(x))) if math.prod(x.shape) else 0.0
+
+
 class OutOfDomain(Exception):
     """A function met a value outside its domain."""
 
@@ -41,6 +47,7 @@ def guard(function: Function, x: Array, xp: Any) -> None:
     if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
         return
     low, high = function.domain
+    x = x.detach() if hasattr(x, "detach") else x
     least, most = float(xp.min(x)), float(xp.max(x))
     if not least >= low - SLACK * abs(low):
         raise OutOfDomain(function, least)
@@ -98,24 +105,27 @@ def check_growth(
     network: Network, inputs: Mapping[str, Array], answers: Mapping[str, Array], xp: Any
 ) -> None:
     """Raise DivergenceError if the answers blew up and the program's loops say why."""
-    largest = 0.0
-    for value in answers.values():
-        if not is_concrete(value):
-            return
-        top = float(xp.max(xp.abs(value))) if math.prod(value.shape) else 0.0
-        largest = top if not top <= largest else largest
-    scale = max([1.0, *(float(xp.max(xp.abs(x))) for x in inputs.values() if math.prod(x.shape))])
-    if largest <= SUSPICIOUS * scale:
+    if not all(is_concrete(value) for value in answers.values()):
         return
-    diagnosis = diagnose(
-        network, {name: np.asarray(x, dtype=np.float64) for name, x in inputs.items()}
-    )
-    if diagnosis or not math.isfinite(largest):
+    top = 0.0
+    for value in answers.values():
+        found = largest(value, xp)
+        top = found if not found <= top else top  # NaN counts as large
+    scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
+    if top <= SUSPICIOUS * scale:
+        return
+    diagnosis = diagnose(network, {name: _as_numpy(x) for name, x in inputs.items()})
+    if diagnosis or not math.isfinite(top):
         raise DivergenceError(
-            f"the answer reached {largest:.3g}, inputs are at most {scale:.3g}"
+            f"the answer reached {top:.3g}, inputs are at most {scale:.3g}"
             + (diagnosis or "; an intermediate value overflowed")
             + "; check=False returns it as it is"
         )
+
+
+def _as_numpy(x: Array) -> Array:
+    x = x.detach().cpu() if hasattr(x, "detach") else x
+    return np.asarray(x, dtype=np.float64)
 
 
 def diagnose(network: Network, inputs: dict[str, Array]) -> str:
