@@ -111,6 +111,8 @@ def check_growth(
     for value in answers.values():
         found = largest(value, xp)
         top = found if not found <= top else top  # NaN counts as large
+    if top <= SUSPICIOUS:
+        return
     scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
     if top <= SUSPICIOUS * scale:
         return
