@@ -75,14 +75,13 @@ def run_command(
     filled = _fill(found, given, data, target, query, columns, standardize)
     network = found
     if not isinstance(network, Network):
-        sizes = network.sizes_of(filled.inputs)
+        arrays = {k: v for k, v in filled.inputs.items() if isinstance(v, np.ndarray)}
+        sizes = network.sizes_of(arrays)
         for name, value in statics.items():
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
         network = compiled(network, target=attention, optimize=optimize, sizes=sizes)
-    with np.errstate(all="ignore"):
-        found_answers = network(**_spread(network, filled.inputs))
-    answers = filled.finish(_finite(found_answers))
+    answers = filled.finish(_answers(network, _spread(network, filled.inputs)))
     if save_as is not None:
         tables.write(save_as, answers)
         output.note(f"wrote {save_as}")
@@ -96,14 +95,18 @@ def _is_static(source: Program | Network, name: str) -> bool:
     return isinstance(source, Program) and (name in source.statics or name in source.size_names)
 
 
-def _finite(answers: Any) -> Any:
-    """Refuse to hand out infinities as predictions."""
+def _answers(network: Network, inputs: dict[str, Any]) -> Any:
+    """What the network answers; infinities are not handed out as predictions."""
+    advice = "take a smaller step size, or scale the data with --standardize"
+    try:
+        with np.errstate(all="ignore"):
+            answers = network(**inputs)
+    except DivergenceError as error:
+        said = str(error).removesuffix("; check=False returns it as it is")
+        raise DivergenceError(f"the iteration diverged: {said}; {advice}") from error
     for value in answers.values() if isinstance(answers, dict) else [answers]:
         if not np.isfinite(value).all():
-            raise DivergenceError(
-                "the answers are not finite: the iteration diverged; take a smaller step size, "
-                "or scale the data with --standardize"
-            )
+            raise DivergenceError(f"the answers are not finite; {advice}")
     return answers
 
 
