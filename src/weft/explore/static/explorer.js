@@ -85,6 +85,18 @@ class TreeNode {
 
 /** One network's pass: the state at any position, and what can be derived from all of them. */
 export class Track {
+  /** @type {Int32Array} */ begins;
+  /** @type {Int32Array} */ offsets;
+  /** @type {number} */ every;
+  /** @type {Float64Array[]} */ checkpoints;
+  /** @type {Float64Array} */ largest;
+  /** @type {boolean[]} */ tall;
+  /** @type {Float64Array[]} */ norms;
+  /** @type {boolean[]} */ varies;
+  /** @type {Int32Array} */ numbers;
+  /** @type {Uint8Array} */ skips;
+  /** @type {(Float64Array | null)[]} */ distances;
+
   /** @param {NetworkData} data */
   constructor(data) {
     this.data = data;
@@ -100,7 +112,7 @@ export class Track {
     this.tree = data.modules.map((part) => new TreeNode(part, null));
     this.now = new Float64Array(this.size);
     this.before = new Float64Array(this.size);
-    this.at = -1;
+    this.at = -2; // nothing shown yet, not even the input
     this.index();
     this.survey();
     this.show(0);
@@ -140,7 +152,6 @@ export class Track {
   survey() {
     const { positions, blocks } = this;
     this.every = Math.max(32, Math.ceil((positions * this.size * 8) / 6.4e7));
-    /** @type {Float64Array[]} */
     this.checkpoints = [];
     this.largest = new Float64Array(blocks.length);
     this.tall = blocks.map(() => false);
@@ -150,10 +161,7 @@ export class Track {
     this.skips = new Uint8Array(positions);
     this.number(this.tree, 1, 0);
     const references = this.data.outputs.map((o) => (o.reference ? unpack(o.reference) : null));
-    this.distance = references.some(Boolean) ? new Float64Array(positions) : null;
-    let scale = 0;
-    for (const values of references) for (const v of values ?? []) scale += v * v;
-    this.referenceNorm = Math.sqrt(scale);
+    this.distances = references.map((wanted) => (wanted ? new Float64Array(positions) : null));
     const owner = new Int32Array(this.width);
     blocks.forEach((b, i) => owner.fill(i, b.start, b.start + b.cols));
     const H = Float64Array.from(this.first);
@@ -183,16 +191,14 @@ export class Track {
         }
         this.norms[b][k] = Math.sqrt(sum);
       }
-      if (this.distance) {
+      this.data.outputs.forEach((output, i) => {
+        const [wanted, distances] = [references[i], this.distances[i]];
+        if (!wanted || !distances) return;
+        const found = this.read(output.place, H);
         let sum = 0;
-        this.data.outputs.forEach((output, i) => {
-          const wanted = references[i];
-          if (!wanted) return;
-          const found = this.read(output.place, H);
-          for (let j = 0; j < wanted.length; j++) sum += (found[j] - wanted[j]) ** 2;
-        });
-        this.distance[k] = Math.sqrt(sum);
-      }
+        for (let j = 0; j < wanted.length; j++) sum += (found[j] - wanted[j]) ** 2;
+        distances[k] = Math.sqrt(sum);
+      });
     }
   }
 
@@ -248,6 +254,20 @@ export class Track {
     this.now.set(this.before);
     if (k > 0) this.apply(this.now, k);
     this.at = k;
+  }
+
+  /** The largest magnitude in each block of the current state. */
+  largestNow() {
+    return Float64Array.from(this.blocks, (b) => {
+      let most = 0;
+      for (let r = 0; r < this.tokens; r++) {
+        for (let c = b.start; c < b.start + b.cols; c++) {
+          const size = Math.abs(this.now[r * this.width + c]);
+          if (size > most && size < Infinity) most = size;
+        }
+      }
+      return most;
+    });
   }
 
   /** One entry's value at every position. @param {number} entry */
@@ -422,6 +442,11 @@ class Matrix {
     if (ones === 0) return "0";
     return ones === Math.min(this.rows, this.cols) || ones > 1 ? `I${subscript(ones)}` : "";
   }
+}
+
+/** @param {number} n @param {string} what */
+function count(n, what) {
+  return `${n} ${what}${n === 1 ? "" : "s"}`;
 }
 
 /** @param {number} n */
@@ -701,11 +726,20 @@ function el(name, attributes = {}, ...children) {
 }
 /** @typedef {globalThis.Node} Node2 */
 
+/** Scroll a row's own list, and nothing else, until the row is seen. @param {HTMLElement} row */
+function reveal(row) {
+  const list = /** @type {HTMLElement | null} */ (row.closest(".layers"));
+  if (!list || list.scrollHeight <= list.clientHeight) return;
+  const [a, b] = [row.getBoundingClientRect(), list.getBoundingClientRect()];
+  if (a.top < b.top) list.scrollTop += a.top - b.top - 8;
+  else if (a.bottom > b.bottom) list.scrollTop += a.bottom - b.bottom + 8;
+}
+
 /** A button that shows an icon drawn as a path. @param {string} label @param {string} path
  *  @param {(event: Event) => void} action @param {Record<string, any>} [more] */
 function iconButton(label, path, action, more = {}) {
   const icon = svg("svg", { viewBox: "0 0 16 16", width: 16, height: 16, "aria-hidden": "true" });
-  icon.append(svg("path", { d: path, fill: "currentColor" }));
+  icon.append(svg("path", { d: path, fill: "currentColor", "fill-rule": "evenodd" }));
   const button = el("button", { type: "button", class: "icon", "aria-label": label, title: label,
     onclick: action, ...more });
   button.append(icon);
@@ -719,7 +753,7 @@ const ICONS = {
   pause: "M4 3h3v10H4zM9 3h3v10H9z",
   next: "M5 3v10l7-5z",
   last: "M11 3h2v10h-2zM3 3v10l7-5z",
-  theme: "M8 1.5a6.5 6.5 0 1 0 0 13zM8 3v10A5 5 0 0 0 8 3z",
+  theme: "M8 1.5a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM8 3v10A5 5 0 0 1 8 3z",
   help: "M7.2 10.3h1.6v1.7H7.2zM8 3.5c-1.7 0-2.8 1-2.9 2.6h1.6c0-.8.5-1.2 1.3-1.2.7 0 1.2.4 1.2 1 0 .6-.3.9-.9 1.3-.8.5-1.1 1-1.1 1.9v.3h1.6v-.3c0-.5.2-.7.9-1.2.7-.5 1.1-1.1 1.1-2C10.8 4.4 9.7 3.5 8 3.5z",
   save: "M7.2 2h1.6v6.2l2.3-2.3 1.1 1.1L8 11.2 3.8 7l1.1-1.1 2.3 2.3zM3 12.5h10V14H3z",
   less: "M10 3.5v9L5 8z",
@@ -759,8 +793,13 @@ function arrange(track, width, view, expanded) {
   const left = 24;
   const room = width - left - 4 - STRIP_GAP * (track.blocks.length - 1);
   const fit = Math.floor(Math.min(28, room / track.width, 420 / track.tokens));
-  if (view === "matrix" || (view === "auto" && fit >= 7)) {
-    return arrangeMatrix(track, Math.max(fit, view === "matrix" ? 4 : 7), left);
+  const least = view === "matrix" ? 4 : 7;
+  if (view === "matrix" || (view === "auto" && fit >= least)) {
+    for (let cell = Math.max(fit, least); ; cell--) {
+      const plan = arrangeMatrix(track, cell, left); // slanted names may reach further than cells
+      if (plan.width <= width || (cell <= least && view === "matrix")) return plan;
+      if (cell <= least) break;
+    }
   }
   return arrangeBlocks(track, width, expanded);
 }
@@ -871,10 +910,12 @@ function changedAt(track, box, r, c) {
 }
 
 /** Draw the prompt. @param {Painter} p @param {Track} track @param {ReturnType<arrange>} plan
- *  @param {{scale: "block" | "global", marks: boolean, cursor: number, pins: number[]}} options */
+ *  @param {{scale: "block" | "global", fit: boolean, marks: boolean, cursor: number,
+ *   pins: number[]}} options */
 function paintPrompt(p, track, plan, options) {
   const { theme } = p;
-  const global = Math.max(...track.largest, 0);
+  const largest = options.fit ? track.largestNow() : track.largest;
+  const global = Math.max(...largest, 0);
   const moved = new Set();
   for (let i = track.begins[track.at]; i < track.begins[track.at + 1]; i++) {
     const col = track.changes[5 * i + 2];
@@ -882,7 +923,7 @@ function paintPrompt(p, track, plan, options) {
   }
   for (const box of plan.boxes) {
     const b = track.blocks[box.block];
-    const scale = options.scale === "global" ? global : track.largest[box.block];
+    const scale = options.scale === "global" ? global : largest[box.block];
     p.cells(box.x, box.y, box.cell, box.rows, box.cols, (r, c) =>
       shade(track.now[entryAt(track, box, r, c)], scale),
     );
@@ -970,19 +1011,20 @@ function spotOf(track, box, entry) {
   return [box.x + Math.floor(col / box.binC) * box.cell, box.y + Math.floor(row / box.binR) * box.cell];
 }
 
-/** How a small matrix is drawn: cell size and bins. @param {Matrix} m */
-function fitMatrix(m) {
+/** How a small matrix is drawn: cell size and bins. @param {Matrix} m @param {number} [most] */
+function fitMatrix(m, most = 34) {
   const binC = Math.max(1, Math.ceil((m.cols * 4) / 200));
   const binR = Math.max(1, Math.ceil((m.rows * 4) / 140));
   const cols = Math.max(1, Math.ceil(m.cols / binC));
   const rows = Math.max(1, Math.ceil(m.rows / binR));
-  const cell = Math.max(4, Math.min(38, Math.floor(Math.min(196 / cols, 152 / rows))));
+  const cell = Math.max(4, Math.min(most, Math.floor(Math.min(200 / cols, 148 / rows))));
   return { cell, rows, cols, binR, binC, width: cols * cell + 2, height: rows * cell + 2 };
 }
 
-/** Draw a small matrix. @param {Painter} p @param {Matrix} m @param {number} x @param {number} y */
-function paintMatrix(p, m, x, y) {
-  const fit = fitMatrix(m);
+/** Draw a small matrix. @param {Painter} p @param {Matrix} m @param {number} x @param {number} y
+ *  @param {number} [most] */
+function paintMatrix(p, m, x, y, most = 34) {
+  const fit = fitMatrix(m, most);
   const { theme } = p;
   let scale = 0;
   for (const v of m.values) if (Math.abs(v) > scale && Math.abs(v) < Infinity) scale = Math.abs(v);
@@ -1005,12 +1047,12 @@ function paintMatrix(p, m, x, y) {
       const v = at(r, c);
       const [cx, cy] = [x + 1 + (c + 0.5) * fit.cell, y + 1 + (r + 0.5) * fit.cell];
       if (v === 0) zeros.push([cx, cy]);
-      else if (fit.cell >= 30) {
+      else if (fit.cell >= 26) {
         const i = 4 * shade(v, scale);
         const [red, green, blue] = theme.colours.slice(i, i + 3);
         const bright = 0.299 * red + 0.587 * green + 0.114 * blue > 140;
         const text = tiny(v);
-        p.text(cx, cy + 3.5, text, { size: text.length > 5 ? 8.5 : 10, anchor: "middle",
+        p.text(cx, cy + 3.5, text, { size: (fit.cell >= 32 ? 10 : 9) - (text.length > 5 ? 1.5 : 0), anchor: "middle",
           colour: bright ? "#14181d" : "#ffffff", mono: false });
       }
     }
@@ -1129,7 +1171,7 @@ function lineChart(options) {
       cursor.setAttribute("x2", String(X(Math.min(k, x1))));
       series.forEach((s, i) => {
         const y = s.values[ks[i]];
-        const shown = y !== null && Number.isFinite(y);
+        const shown = y !== null && Number.isFinite(y) && !(options.logY && y <= 0);
         points[i].setAttribute("visibility", shown ? "visible" : "hidden");
         if (!shown) return;
         points[i].setAttribute("cx", String(X(ks[i])));
@@ -1158,11 +1200,11 @@ function linePath(s, X, Y, inner, log, stairs) {
       pen = "M";
       return;
     }
+    if (log && y <= 0) return; // zeros have no place on a log scale: the line passes over them
     const [px, py] = [X(x).toFixed(1), Y(y).toFixed(1)];
-    d += stairs && pen === "L" ? `H${px}V${py}` : `${pen}${px} ${py}`;
+    d += stairs && !log && pen === "L" ? `H${px}V${py}` : `${pen}${px} ${py}`;
     pen = "L";
   };
-  void log;
   const per = Math.floor(count / (2 * inner));
   if (per < 2) {
     for (let i = 0; i < count; i++) add(i);
@@ -1219,10 +1261,52 @@ async function savePicture(picture, name, kind) {
 
 // -- the explorer ------------------------------------------------------------------------------------
 
+const DASHES = ["none", "6 3", "2 2", "8 2 2 2"];
 const SPEEDS = [1, 2, 5, 10, 30, 60];
 const TABLE_MOST = 1200; // entries of the numbers table before one block is chosen
 
+/** @typedef {{node: HTMLElement, canvas: HTMLCanvasElement, plan: ReturnType<arrange>,
+ *   heading: HTMLElement, rule: HTMLElement, scroller: HTMLElement, legend: HTMLElement,
+ *   what: HTMLElement}} PromptPanel
+ * @typedef {{chart: ReturnType<lineChart> | null, owners: number[], values: Series[],
+ *   body: HTMLElement, legend: HTMLElement, spans: HTMLElement[],
+ *   make: () => {series: Series[], owners: number[]}, name: string, log: boolean,
+ *   empty: string}} ChartPanel
+ * @typedef {{figure: HTMLElement, canvas: HTMLCanvasElement, name: HTMLElement, note: HTMLElement,
+ *   tag: HTMLElement}} Figure
+ * @typedef {string | {id: string, m: Matrix, title: string, text: string}} Shown */
+
 class Explorer {
+  /** @type {Theme} */ theme;
+  /** @type {HTMLElement} */ live;
+  /** @type {HTMLElement} */ side;
+  /** @type {HTMLElement} */ centre;
+  /** @type {HTMLElement} */ left;
+  /** @type {HTMLElement} */ tip;
+  /** @type {HTMLDialogElement} */ help;
+  /** @type {{row: HTMLElement, node: TreeNode | null}[][]} */ rows;
+  /** @type {{node: TreeNode, label: HTMLElement, row: HTMLElement}[][]} */ counters;
+  /** @type {HTMLInputElement} */ slider;
+  /** @type {HTMLButtonElement} */ playButton;
+  /** @type {HTMLElement} */ where;
+  /** @type {HTMLElement} */ ticks;
+  /** @type {PromptPanel[]} */ prompts;
+  /** @type {HTMLElement} */ headTitle;
+  /** @type {HTMLElement} */ headOrder;
+  /** @type {HTMLElement} */ headText;
+  /** @type {HTMLElement} */ product;
+  /** @type {Map<string, Figure>} */ figures;
+  /** @type {Record<string, Matrix> | null} */ partsNow = null;
+  /** @type {HTMLSelectElement} */ sources;
+  /** @type {HTMLTableElement} */ table;
+  /** @type {HTMLElement} */ caption;
+  /** @type {HTMLDetailsElement} */ numbers;
+  /** @type {ChartPanel[]} */ charts;
+  /** @type {(() => void)[]} */ syncs = [];
+  /** @type {ReturnType<typeof setTimeout> | undefined} */ settling;
+  productKey = "";
+  sourceKey = "";
+
   /** @param {HTMLElement} root @param {Payload} payload @param {Model} model @param {boolean} page */
   constructor(root, payload, model, page) {
     this.root = root;
@@ -1236,6 +1320,7 @@ class Explorer {
     this.head = 0;
     /** @type {"block" | "global"} */
     this.scale = "block";
+    this.fit = false;
     this.marks = true;
     /** @type {"auto" | "matrix" | "blocks"} */
     this.view = "auto";
@@ -1308,8 +1393,7 @@ class Explorer {
     this.tip = el("div", { class: "tip", role: "tooltip", hidden: true });
     this.help = this.buildHelp();
     this.root.replaceChildren(
-      this.buildHeader(),
-      el("div", { class: "body" }, this.left, this.centre, this.side),
+      el("div", { class: "frame" }, this.buildHeader(), el("div", { class: "body" }, this.left, this.centre, this.side)),
       this.tip,
       this.help,
       this.live,
@@ -1323,7 +1407,7 @@ class Explorer {
     const names = el("div", { class: "names" });
     this.tracks.forEach((track, i) => {
       const r = track.data.report;
-      const size = `${r.depth} attention layers · ${r.heads} heads · ${r.tokens} tokens × ${r.width} columns`;
+      const size = `${count(r.depth, "attention layer")} · ${count(r.heads, "head")} · ${count(r.tokens, "token")} × ${count(r.width, "column")}`;
       names.append(
         el(
           "div",
@@ -1418,16 +1502,14 @@ class Explorer {
     const heading = el("h2", { text: title });
     const node = el(
       "section",
-      { class: `panel ${name}`, "aria-label": title },
+      { class: `panel panel-${name}`, "aria-label": title },
       el("div", { class: "bar" }, heading, ...controls, save),
     );
     return { node, heading };
   }
 
   buildNetworks() {
-    /** @type {{row: HTMLElement, node: TreeNode | null}[][]} */
     this.rows = [];
-    /** @type {{node: TreeNode, label: HTMLElement, row: HTMLElement}[][]} */
     this.counters = [];
     this.tracks.forEach((track, i) => {
       const { node, heading } = this.panel(track.data.name, `network-${i}`, () => this.networkPicture(i));
@@ -1461,7 +1543,7 @@ class Explorer {
               el(
                 "div",
                 { class: "repeat" },
-                el("span", { text: part.repeat === 1 ? "skip around" : `repeat ${part.repeat} times${part.skip ? ", skip around" : ""}` }),
+                el("span", { text: part.repeat === 1 ? "skip around" : `repeat ${part.repeat} ×${part.skip ? ", skip around" : ""}` }),
                 iconButton("Previous step", ICONS.less, () => move(-1)),
                 label,
                 iconButton("Next step", ICONS.more, () => move(1)),
@@ -1563,24 +1645,26 @@ class Explorer {
           this.playButton,
           iconButton("One layer forward (→)", ICONS.next, () => this.goto(this.k + 1)),
           iconButton("Last layer (End)", ICONS.last, () => this.goto(this.span - 1)),
-          el("div", { class: "track" }, this.slider, this.ticks),
           this.where,
-          speed,
           ...align,
+          speed,
         ),
+        el("div", { class: "track" }, this.slider, this.ticks),
       ),
     );
-    /** @type {{node: HTMLElement, canvas: HTMLCanvasElement, plan: ReturnType<arrange>, heading: HTMLElement,
-     *   rule: HTMLElement, scroller: HTMLElement, legend: HTMLElement, what: HTMLElement}[]} */
     this.prompts = this.tracks.map((track, i) => {
       const controls = i
         ? []
         : [
             this.choice("Colours", [["block", "per block"], ["global", "global"]], () => this.scale, (v) => {
               this.scale = /** @type {any} */ (v);
-              this.changed();
+              this.relayout();
             }),
-            this.choice("View", [["auto", "auto"], ["matrix", "matrix"], ["blocks", "blocks"]], () => this.view, (v) => {
+            this.choice("over", [["all", "all layers"], ["this", "this layer"]], () => (this.fit ? "this" : "all"), (v) => {
+              this.fit = v === "this";
+              this.relayout();
+            }),
+            this.choice("View", [["matrix", "matrix"], ["blocks", "blocks"]], () => this.prompts?.[0]?.plan.view ?? "matrix", (v) => {
               this.view = /** @type {any} */ (v);
               this.relayout();
             }),
@@ -1608,16 +1692,13 @@ class Explorer {
       this.changed();
     });
     const head = this.panel("Head", "head", () => this.headPicture(), order);
-    this.headPanel = head.node;
     this.headTitle = head.heading;
     this.headOrder = order;
     this.headText = el("p", { class: "formula" });
     this.product = el("div", { class: "product" });
     head.node.append(this.headText, this.product);
     this.centre.append(head.node);
-    /** @type {Map<string, {figure: HTMLElement, canvas: HTMLCanvasElement, name: HTMLElement, note: HTMLElement, tag: HTMLElement}>} */
     this.figures = new Map();
-    this.productKey = "";
     this.buildNumbers();
   }
 
@@ -1637,7 +1718,6 @@ class Explorer {
     );
     this.numbers.addEventListener("toggle", () => this.fillTable());
     this.centre.append(this.numbers);
-    this.sourceKey = "";
   }
 
   /** A row of radio-like buttons. @param {string} label @param {[string, string][]} options
@@ -1653,7 +1733,7 @@ class Explorer {
     const sync = () => {
       buttons.forEach((b, i) => b.setAttribute("aria-pressed", String(options[i][0] === get())));
     };
-    (this.syncs ??= []).push(sync);
+    this.syncs.push(sync);
     sync();
     group.append(el("span", { class: "soft", text: label }), ...buttons);
     return group;
@@ -1666,21 +1746,18 @@ class Explorer {
       sync();
     } });
     const sync = () => button.setAttribute("aria-pressed", String(get()));
-    (this.syncs ??= []).push(sync);
+    this.syncs.push(sync);
     sync();
     return button;
   }
 
   buildSide() {
-    /** @type {{draw: () => void, chart: ReturnType<lineChart> | null, owners: number[], values: Series[],
-     *   body: HTMLElement, legend: HTMLElement, spans: HTMLElement[], make: () => {series: Series[], owners: number[]},
-     *   name: string, log: boolean, empty: string}[]} */
     this.charts = [];
     this.addChart("Values over depth", "values", false, () => this.valueSeries(), "This network names no outputs; click an entry of the prompt to follow it.");
-    if (this.tracks.some((t) => t.distance)) {
-      this.addChart("Distance to the reference answer", "distance", true, () => this.distanceSeries(), "");
+    if (this.tracks.some((t) => t.distances.some(Boolean))) {
+      this.addChart("Distance to reference", "distance", true, () => this.distanceSeries(), "");
     }
-    this.addChart("Norm of each block that changes", "norms", true, () => this.normSeries(), "No block changes.");
+    this.addChart("Block norms", "norms", true, () => this.normSeries(), "No block changes.");
     this.tracks.forEach((track, i) => this.side.append(this.buildReport(track, i)));
   }
 
@@ -1689,14 +1766,14 @@ class Explorer {
   addChart(title, name, log, make, empty) {
     const body = el("div", { class: "chart" });
     const legend = el("ul", { class: "keys" });
-    /** @type {any} */
+    /** @type {ChartPanel} */
     const entry = { chart: null, owners: [], values: [], body, legend, spans: [], make, name, log, empty };
     const toggle = this.toggle("log", () => entry.log, (v) => {
       entry.log = v;
       this.drawChart(entry);
       this.markCharts();
     });
-    const { node } = this.panel(title, name, () => entry.chart.node, toggle);
+    const { node } = this.panel(title, name, () => entry.chart?.node ?? this.linesPicture([entry.empty]), toggle);
     const scrub = (/** @type {PointerEvent} */ event) => {
       if (!entry.chart || (event.type === "pointermove" && !(event.buttons & 1))) return;
       const box = body.getBoundingClientRect();
@@ -1707,7 +1784,7 @@ class Explorer {
     node.append(body, legend);
     if (name === "distance") {
       const source = this.tracks.find((t) => t.data.reference)?.data.reference ?? "";
-      node.append(el("p", { class: "soft small", text: `2-norm of answer − reference; reference: ${source}` }));
+      node.append(el("p", { class: "soft small", text: `2-norm of answer − reference. Reference: ${source}.` }));
     }
     this.side.append(node);
     this.charts.push(entry);
@@ -1737,7 +1814,7 @@ class Explorer {
         series.push({
           name,
           colour: this.theme.lines[(this.several ? i : j) % this.theme.lines.length],
-          dash: this.several && j ? ["", "5 3", "2 2", "7 2 2 2"][j % 4] || "none" : "none",
+          dash: this.several ? DASHES[j % DASHES.length] : "none",
           values: track.history(entry),
         });
         owners.push(i);
@@ -1753,9 +1830,13 @@ class Explorer {
     /** @type {number[]} */
     const owners = [];
     this.tracks.forEach((track, i) => {
-      if (!track.distance) return;
-      series.push({ name: this.several ? track.data.name : "distance", colour: this.theme.lines[i], values: track.distance });
-      owners.push(i);
+      track.distances.forEach((values, j) => {
+        if (!values || (this.several ? j > 2 : j > 6)) return;
+        const colour = this.theme.lines[this.several ? i : j];
+        const dash = this.several ? DASHES[j % DASHES.length] : "none";
+        series.push({ name: track.data.outputs[j].name || "answer", colour, dash, values });
+        owners.push(i);
+      });
     });
     return { series, owners };
   }
@@ -1773,7 +1854,7 @@ class Explorer {
         series.push({
           name: block.label,
           colour: this.theme.lines[(this.several ? i : j) % this.theme.lines.length],
-          dash: this.several && j ? ["", "5 3", "2 2", "7 2 2 2"][j % 4] || "none" : "none",
+          dash: this.several ? DASHES[j % DASHES.length] : "none",
           values: track.norms[b],
         });
         owners.push(i);
@@ -1783,7 +1864,7 @@ class Explorer {
     return { series, owners };
   }
 
-  /** @param {any} entry */
+  /** @param {ChartPanel} entry */
   drawChart(entry) {
     const { series, owners } = entry.make();
     entry.values = series;
@@ -1815,9 +1896,8 @@ class Explorer {
       const value = el("span", { class: "value" });
       const swatch = svg("svg", { width: 18, height: 8, "aria-hidden": "true" });
       swatch.append(svg("line", { x1: 0, x2: 18, y1: 4, y2: 4, stroke: s.colour, "stroke-width": 2.5, "stroke-dasharray": s.dash ?? "none" }));
-      entry.legend.append(el("li", { title: s.name }, swatch, el("span", { class: "key", text: clip(s.name, 22) }), value));
+      entry.legend.append(el("li", { title: s.name }, ...(this.several ? [this.chip(owners[i])] : []), swatch, el("span", { class: "key", text: clip(s.name, 22) }), value));
       entry.spans.push(value);
-      void i;
     });
   }
 
@@ -1992,7 +2072,10 @@ class Explorer {
       ArrowUp: () => this.nextHead(-1),
       ArrowDown: () => this.nextHead(1),
       m: () => (this.marks = !this.marks),
-      s: () => (this.scale = this.scale === "block" ? "global" : "block"),
+      s: () => {
+        this.scale = this.scale === "block" ? "global" : "block";
+        this.relayout();
+      },
       v: () => {
         this.view = this.prompts[this.net].plan.view === "matrix" ? "blocks" : "matrix";
         this.relayout();
@@ -2155,7 +2238,7 @@ class Explorer {
     });
     this.drawHead();
     this.markCharts();
-    for (const sync of this.syncs ?? []) sync();
+    for (const sync of this.syncs) sync();
     this.frameTime = performance.now() - begun;
     this.frames += 1;
   }
@@ -2203,7 +2286,7 @@ class Explorer {
 
   /** @param {number} i */
   paintOptions(i) {
-    return { scale: this.scale, marks: this.marks, cursor: i === this.net ? this.cursor : -1, pins: this.pins[i] };
+    return { scale: this.scale, fit: this.fit, marks: this.marks, cursor: i === this.net ? this.cursor : -1, pins: this.pins[i] };
   }
 
   /** @param {number} i */
@@ -2215,7 +2298,7 @@ class Explorer {
       const here = node ? node.layer === where.layer && !where.skip : at === 0;
       if (row.classList.contains("here") !== here) {
         row.classList.toggle("here", here);
-        if (here && !this.playing) row.scrollIntoView?.({ block: "nearest" });
+        if (here) reveal(row);
       }
       if (here) row.setAttribute("aria-current", "step");
       else row.removeAttribute("aria-current");
@@ -2275,21 +2358,22 @@ class Explorer {
     this.headOrder.hidden = false;
     const { query, key, value } = head.parts;
     const dest = [...new Set(head.lines.map(([, d]) => d))].join(", ");
-    const first = this.orderNow === "QK";
-    /** @type {[string, Matrix, string, string][]} */
+    const qk = this.orderNow === "QK";
+    /** @type {Shown[]} */
     const shown = [
-      ["Q", parts.Q, "Q", query.text],
-      ["×", parts.Q, "", ""],
-      ["K", parts.K, "Kᵀ", key.text],
-      ["×", parts.Q, "", ""],
-      ["V", parts.V, "V", value.text],
-      ["=", parts.Q, "", ""],
+      ...(qk ? ["("] : []),
+      { id: "Q", m: parts.Q, title: "Q", text: query.text },
+      qk ? "×" : "× (",
+      { id: "K", m: parts.K, title: "Kᵀ", text: key.text },
+      qk ? ") ×" : "×",
+      { id: "V", m: parts.V, title: "V", text: value.text },
+      qk ? "→" : ") →",
+      qk ? { id: "QK", m: parts.QK, title: "Q Kᵀ", text: "first" }
+        : { id: "KV", m: parts.KV, title: "Kᵀ V", text: "first" },
+      "→",
+      { id: "out", m: parts.out, title: "Q Kᵀ V", text: `→ ${dest}` },
     ];
-    if (first) shown.push(["QK", parts.QK, "Q Kᵀ", "first product"], ["·", parts.Q, "", ""], ["V2", parts.V, "V", value.text]);
-    else shown.push(["Q2", parts.Q, "Q", query.text], ["·", parts.Q, "", ""], ["KV", parts.KV, "Kᵀ V", "first product"]);
-    shown.push(["= ", parts.Q, "", ""], ["out", parts.out, "Q Kᵀ V", `added to ${dest}`]);
-    const steps = shown.filter(([id]) => !["V2", "Q2", "·"].includes(id));
-    this.drawProduct(steps);
+    this.drawProduct(shown);
   }
 
   /** @param {string} [text] */
@@ -2299,43 +2383,53 @@ class Explorer {
     this.product.replaceChildren(...(text ? [el("p", { class: "soft", text })] : []));
   }
 
-  /** @param {[string, Matrix, string, string][]} shown */
+  /** Matrices and the signs between them, in the order of multiplication. @param {Shown[]} shown */
   drawProduct(shown) {
-    const key = shown.map(([id]) => id).join(" ");
+    const key = shown.map((s) => (typeof s === "string" ? s : s.id)).join(" ");
     if (key !== this.productKey) {
       this.productKey = key;
       this.figures.clear();
       this.product.replaceChildren();
-      for (const [id, , title] of shown) {
-        if (!title) {
-          this.product.append(el("span", { class: "sign", text: id.trim() === "·" ? "×" : id.trim(), "aria-hidden": "true" }));
+      for (const part of shown) {
+        if (typeof part === "string") {
+          this.product.append(el("span", { class: "sign", text: part, "aria-hidden": "true" }));
           continue;
         }
         const canvas = el("canvas", { role: "img" });
         const name = el("span", { class: "expr" });
         const tag = el("span", { class: "tag" });
         const note = el("figcaption", { class: "soft small" });
-        const figure = el("figure", { class: "part" }, el("div", { class: "cap" }, el("b", { text: title }), tag), name, canvas, note);
-        this.figures.set(id, { figure, canvas, name, note, tag });
+        const figure = el("figure", { class: "part" }, el("div", { class: "cap" }, el("b", { text: part.title }), tag), name, canvas, note);
+        this.figures.set(part.id, { figure, canvas, name, note, tag });
         this.product.append(figure);
       }
     }
-    for (const [id, m, title, text] of shown) {
+    const matrices = shown.flatMap((s) => (typeof s === "string" ? [] : [s.m]));
+    const room = this.product.clientWidth - 42 * (shown.length - matrices.length);
+    let most = 34;
+    const total = () => matrices.reduce((sum, m) => sum + Math.max(72, fitMatrix(m, most).width), 0);
+    while (most > 14 && total() > room) most -= 2;
+    for (const part of shown) {
+      if (typeof part === "string") continue;
+      const { id, m, title, text } = part;
       const figure = this.figures.get(id);
       if (!figure) continue;
-      const fit = fitMatrix(m);
+      const fit = fitMatrix(m, most);
       const p = new CanvasPainter(figure.canvas, fit.width, fit.height, this.theme);
-      const { scale } = paintMatrix(p, m, 0, 0);
+      const { scale } = paintMatrix(p, m, 0, 0, most);
       const nature = m.nature();
       if (figure.name.textContent !== text) figure.name.textContent = text;
       figure.name.title = text;
-      const bins = fit.binR * fit.binC > 1 ? `, largest of ${fit.binR} × ${fit.binC} per cell` : "";
-      const note = nature === "0" ? `${m.rows} × ${m.cols}` : `${m.rows} × ${m.cols}, max ${short(scale)}${bins}`;
+      figure.name.style.maxWidth = `${Math.max(72, fit.width)}px`;
+      const bins = fit.binR * fit.binC > 1 ? `\n${fit.binR} × ${fit.binC} per cell:\nlargest magnitude` : "";
+      const size = `${m.rows} × ${m.cols}`;
+      const note = nature === "0" ? size : `${size}\nmax ${short(scale)}${bins}`;
       if (figure.note.textContent !== note) figure.note.textContent = note;
-      const tag = nature === "0" ? "zero" : nature ? `identity ${nature}` : "";
+      const tag = nature === "0" ? "zero" : nature;
       if (figure.tag.textContent !== tag) figure.tag.textContent = tag;
+      figure.tag.title = nature === "0" ? "all entries are zero" : "an identity, with zeros around it";
       figure.figure.classList.toggle("trivial", Boolean(nature));
-      figure.canvas.setAttribute("aria-label", `${title}, ${text}: ${note}${tag ? `, ${tag}` : ""}`);
+      figure.canvas.setAttribute("aria-label", `${title}, ${text}: ${note.replaceAll("\n", ", ")}${tag ? `, ${nature === "0" ? "zero" : "identity"}` : ""}`);
     }
   }
 
@@ -2541,12 +2635,17 @@ class Explorer {
   drawLegend(i) {
     const { legend } = this.prompts[i];
     const track = this.tracks[i];
+    if (this.scale === "block" && i < this.tracks.length - 1) {
+      legend.replaceChildren(); // the same for all networks: stated once, below the last
+      return;
+    }
     const canvas = el("canvas", { "aria-hidden": "true" });
     const p = new CanvasPainter(canvas, 150, 10, this.theme);
     p.cells(0, 0, 2, 5, 75, (_, c) => Math.round((c / 74) * 2 * HALF));
     const most = Math.max(...track.largest, 0);
-    const text = this.scale === "global" ? [`−${short(most)}`, short(most)] : ["−max", "+max"];
-    const rule = this.scale === "global" ? "one scale for all blocks and layers" : "each block: its largest magnitude over all layers";
+    const known = this.scale === "global" && !this.fit;
+    const text = known ? [`−${short(most)}`, short(most)] : ["−max", "+max"];
+    const rule = `max: ${this.scale === "global" ? "over all blocks" : "each block’s own"}, ${this.fit ? "in this layer" : "over all layers"}`;
     const zero = el("span", { class: "zero", "aria-hidden": "true" });
     const mark = el("span", { class: "sample", "aria-hidden": "true" });
     legend.replaceChildren(
