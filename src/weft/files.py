@@ -47,7 +47,7 @@ class Record:
     sizes: dict[str, Any]
     target: str
     optimize: str
-    tokens: int | None = None
+    tokens: int | str | None = None
 
 
 def save(network: Network, path: str | os.PathLike[str]) -> None:
@@ -237,7 +237,9 @@ def _record(value: Any, where: str) -> Record:
     found = mapping(value, where, ("program", "source", "sizes", "target", "optimize", "tokens"))
     for name in ("program", "source", "target", "optimize"):
         text(found[name], f"{where}.{name}")
-    if found["tokens"] is not None:
+    if isinstance(found["tokens"], str):
+        text(found["tokens"], f"{where}.tokens")
+    elif found["tokens"] is not None:
         integer(found["tokens"], f"{where}.tokens", 1)
     if not isinstance(found["sizes"], dict):
         raise FileFormatError(f"{where}.sizes is not a JSON object")

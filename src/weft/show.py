@@ -88,7 +88,10 @@ class Words:
                 name = turned(p.block) if transposed and block.rows * block.cols > 1 else p.block
                 text = pretty(name)
                 if not _whole(p.matrix) and not p.block.endswith("·I"):
-                    text += _slice(p.matrix, transposed)
+                    if transposed and not isinstance(p.matrix, Shift):
+                        text = f"{p.matrix.T!r} {text}"
+                    else:
+                        text += _slice(p.matrix, transposed)
             else:
                 constant = self._constant(p)
                 text = repr(constant.T if transposed else constant)

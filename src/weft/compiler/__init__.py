@@ -51,13 +51,18 @@ def stages(
     program: Program,
     target: str,
     optimize: str,
-    tokens: int | None,
+    tokens: int | str | None,
     layout: Any,
     sizes: dict[str, Any],
 ) -> Stages:
     """Run the stages in order; for least depth, also with nothing moved out of the loops."""
     with deep_recursion():
         traced = program.trace(**sizes)
+        if isinstance(tokens, str) and tokens not in program.size_names:
+            raise InputError(
+                f"tokens={tokens!r} is not a size of program {program.name!r}; it has "
+                f"{', '.join(program.size_names) or 'none'}"
+            )
         done = staged(traced, target, optimize, tokens, layout)
         if optimize == "depth" and any(isinstance(part, LoopSpec) for part in done.schedule.parts):
             plain = staged(traced, target, "faithful", tokens, layout)
@@ -65,7 +70,9 @@ def stages(
     return done
 
 
-def staged(traced: Traced, target: str, optimize: str, tokens: int | None, layout: Any) -> Stages:
+def staged(
+    traced: Traced, target: str, optimize: str, tokens: int | str | None, layout: Any
+) -> Stages:
     """One run through the stages."""
     forms = Forms()
     given = None if layout is None else given_form(layout, traced, forms)
@@ -73,9 +80,11 @@ def staged(traced: Traced, target: str, optimize: str, tokens: int | None, layou
     normalized = normalizer.program(traced)
     expander = Expander(forms, hoist=optimize != "faithful")
     expanded = {name: expander.form(form) for name, form in normalized.items()}
-    scheduler, schedule = search(forms, optimize, expanded, normalizer.loops)
+    narrow = isinstance(tokens, str)
+    scheduler, schedule = search(forms, optimize, expanded, normalizer.loops, narrow)
     allocation = Allocator(schedule, scheduler.leaves, given).run()
-    emitter = Emitter(schedule, allocation, target, tokens, given)
+    tall = None if isinstance(tokens, str) else tokens
+    emitter = Emitter(schedule, allocation, target, tall, given)
     network = emitter.network(traced.inputs, dict(traced.kinds))
     return Stages(
         traced, normalized, expanded, normalizer.loops, schedule, allocation, network,
@@ -88,7 +97,7 @@ def compile(
     *,
     target: str = "elsa",
     optimize: str = "faithful",
-    tokens: int | None = None,
+    tokens: int | str | None = None,
     layout: Any = None,
     verify: bool = True,
     **sizes: Any,
@@ -97,9 +106,10 @@ def compile(
 
     `target` is 'elsa' (heads with biases) or 'lsa' (constants live in the prompt). `optimize` is
     'faithful' (loops stay as written), 'speed' (what a loop does not change leaves it) or 'depth'
-    (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt. `layout` fixes the
-    input form: a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'), or a Network whose
-    input form is to be used. The network is verified unless `verify=False`.
+    (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt, or names the size
+    that tokens stand for: tokens="n" makes the prompt narrow, every example a row. `layout` fixes
+    the input form: a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'), or a Network
+    whose input form is to be used. The network is verified unless `verify=False`.
     """
     _check(program, target, optimize)
     done = stages(program, target, optimize, tokens, layout, sizes)
@@ -155,11 +165,16 @@ def _check(program: Any, target: str, optimize: str) -> None:
 
 
 def search(
-    forms: Forms, mode: str, outputs: dict[str, Form], loops: list[LoopItem]
+    forms: Forms,
+    mode: str,
+    outputs: dict[str, Form],
+    loops: list[LoopItem],
+    narrow: bool = False,
 ) -> tuple[Scheduler, Schedule]:
     """Schedule under the best choice of which values are stored transposed.
 
-    Each try is one schedule; its depth decides, then the area of the prompt, then flops. Descent
+    Each try is one schedule; its depth decides, then the area of the prompt (its width alone if
+    `narrow`: then what is long stands along the tokens), then flops. Descent
     over single flips from four starts finds the paper's own choice for ridge and is quick.
     """
     needed = reachable(list(outputs.values()))
@@ -188,6 +203,7 @@ def search(
         if choice not in tried:
             scheduler = Scheduler(forms, mode, dict(zip(free, choice, strict=True)), shared)
             scheduler.movable, scheduler.live = movable, carried
+            scheduler.narrow = narrow
             tried[choice] = scheduler, scheduler.run(outputs, live)
         return tried[choice]
 

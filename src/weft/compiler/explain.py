@@ -16,7 +16,7 @@ def explain(
     *,
     target: str = "elsa",
     optimize: str = "faithful",
-    tokens: int | None = None,
+    tokens: int | str | None = None,
     layout: Any = None,
     **sizes: Any,
 ) -> str:

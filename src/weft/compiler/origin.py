@@ -19,7 +19,7 @@ class Origin:
     sizes: dict[str, Any]
     target: str = "elsa"
     optimize: str = "faithful"
-    tokens: int | None = None
+    tokens: int | str | None = None
     layout: Any = None
     added: tuple[str, ...] = ()
 

@@ -156,6 +156,7 @@ class Scheduler:
         self.flops = 0.0
         self.movable: set[Leaf] = set()
         self.live: set[Leaf] = set()  # carried values that some answer needs
+        self.narrow = False  # tokens are free, columns are not
 
     def run(self, outputs: dict[str, Form], loops: Sequence[LoopItem]) -> Schedule:
         for number, item in enumerate(loops, 1):
@@ -711,7 +712,7 @@ class Scheduler:
         for key, spread in self.leaves.items():
             sizes.append((spread, spread) if key.value.rows == key.value.cols == 1 else key.shape)
         sizes += [key.shape for key in self.stored]
-        tokens = max((rows for rows, _ in sizes), default=1)
+        tokens = 1 if self.narrow else max((rows for rows, _ in sizes), default=1)
         return depth(self.root), tokens * sum(cols for _, cols in sizes), self.flops
 
 

@@ -7,7 +7,7 @@ reference can be laid side by side and only two of them share a line of code.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,7 @@ class Entry:
     answer: Callable[..., Any]
     tolerance: float = 1e-10
     targets: tuple[str, ...] = TARGETS
+    options: Mapping[str, Any] = field(default_factory=dict)  # of `weft.compile`
 
     @property
     def family(self) -> str:
@@ -62,7 +63,7 @@ class Entry:
 
     def compile(self, **options: Any) -> Network:
         """The network at the entry's sizes; any option of `weft.compile`, or another size."""
-        return compile(self.program, **{**self.sizes, **options})
+        return compile(self.program, **{**self.sizes, **self.options, **options})
 
 
 def difference(found: Any, expected: Any) -> float:

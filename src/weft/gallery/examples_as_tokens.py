@@ -70,16 +70,16 @@ def preconditioned_gd(
     w ← w + A Xᵀ(y − Xw), A diagonal with entries 1/((n + 1)λᵢ + Σλ + σ²) for features with
     variances λᵢ (isotropic: 1/(n + d + 1 + σ²)): the global optimum of one trained layer of linear
     attention (Ahn et al. 2023; isotropic with noise: Mahankali et al. 2023).
-    The network for one step: two layers; A is a constant of its projections.
+    The network for one step: one layer of one head, with A a constant of its projections.
     """
     n, d = X.shape
     variances = np.ones(d) if spectrum is None else np.asarray(spectrum)
     A = np.diag(1 / ((n + 1) * variances + variances.sum() + noise**2))
 
-    def step(w: Any) -> Any:
-        return w + A @ (X.T @ (y - X @ w))
-
-    return u.T @ weft.iterate(step, weft.zeros(d), steps)
+    w: Any = weft.zeros(d)
+    for _ in range(steps):
+        w = w + A @ (X.T @ (y - X @ w))
+    return u.T @ w
 
 
 # -- references and example data -----------------------------------------------------------------
@@ -132,11 +132,12 @@ def _gaussian(
     return pick(made, "X", "u", y=made["X"] @ (w / scale) + noise * rng.normal(size=n))
 
 
+ROWS = {"tokens": "n"}  # one token per example
 ENTRIES = (
     Entry(dual_gd, "von Oswald et al. 2023; Dai et al. 2023", {"n": 40, "d": 8, "steps": 100},
-          _tokens, _dual_gd),
+          _tokens, _dual_gd, options=ROWS),
     Entry(gd_plus_plus, "von Oswald et al. 2023", {"n": 40, "d": 8, "steps": 20}, _plus_plus,
-          _gd_plus_plus),
+          _gd_plus_plus, options=ROWS),
     Entry(preconditioned_gd, "Ahn et al. 2023; Mahankali et al. 2023",
-          {"n": 20, "d": 5, "steps": 1}, _gaussian, _preconditioned),
+          {"n": 20, "d": 5, "steps": 1}, _gaussian, _preconditioned, options=ROWS),
 )  # fmt: skip
