@@ -39,7 +39,7 @@ from weft import (
 )
 from weft.constants import Dense, identity
 from weft.files import KEY, decode, encode
-from weft.pointwise import Function, ReluNet
+from weft.relunet import Function, ReluNet
 
 MEMORY = 16 * 2**20  # for files of a few kilobytes
 

@@ -33,9 +33,9 @@ from weft import (
 )
 from weft.arithmetic import Arithmetic, Floats, Rationals
 from weft.constants import identity
-from weft.pointwise import Function, ReluNet
 from weft.projection import read
 from weft.prompt import fill_prompt
+from weft.relunet import Function, ReluNet
 from weft.run import dense, plan
 from weft.run.lower import Line, Loop
 from weft.verify.arithmetic import FieldArithmetic

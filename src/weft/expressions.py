@@ -402,7 +402,7 @@ class LoopResult(Expr):
         return f"{self.loop.carried[self.index].name}[{self.loop.times}]"
 
 
-# -- building --------------------------------------------------------------------------------------
+# -- building -------------------------------------------------------------------------------------
 def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, Fraction, np.number)) and not isinstance(x, bool)
 
@@ -574,7 +574,7 @@ def constant_array(array: Any) -> Dense:
     return Dense(array)
 
 
-# -- walking ---------------------------------------------------------------------------------------
+# -- walking --------------------------------------------------------------------------------------
 class _Layered(dict[int, Any]):
     """Values of a loop body over those that stand outside it."""
 

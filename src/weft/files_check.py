@@ -32,9 +32,9 @@ from weft.network import (
     Part,
     PointwiseLayer,
 )
-from weft.pointwise import Function, ReluNet
 from weft.projection import AnyProjection, DenseProjection, Piece, Projection
 from weft.prompt import Fill, Input, Output, Place
+from weft.relunet import Function, ReluNet
 from weft.verify.certificate import Certificate
 
 LARGEST_SIZE = 2**31 - 1

@@ -26,7 +26,7 @@ from weft.constants import Array
 from weft.errors import InputError
 from weft.expressions import Applied, Expr, refuse
 from weft.language import hold
-from weft.pointwise import Function, ReluNet
+from weft.relunet import Function, ReluNet
 
 MOST_UNITS = 200_000
 TABLE_UNITS = 64  # of a table that Newton's iteration refines

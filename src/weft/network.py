@@ -23,9 +23,9 @@ from weft.constants import Array, content, real_array
 from weft.errors import BlockError, InputError, ShapeError
 from weft.layout import Layout
 from weft.layout import describe as describe_layout
-from weft.pointwise import Function
 from weft.projection import AnyProjection
 from weft.prompt import Fill, Input, Output, Place, fill_prompt, lift, lower
+from weft.relunet import Function
 
 if TYPE_CHECKING:
     from weft.compiler.origin import Origin

@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from weft.errors import InputError
 from weft.estimators.base import Array, InContextEstimator, Search, extremes, means
-from weft.estimators.programs import logistic_descent, sigmoid_table
+from weft.estimators.programs import logistic_descent, sigmoid, sigmoid_table
 
 FINEST = 1e-9  # error of the sigmoid below which its table gets too large
 
@@ -75,25 +75,25 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             weights = np.append(weights, 0.0)
         R = np.diag(weights)
         high = extremes(scaled.T @ scaled / 4 + R)[1]
-        self.sigmoid_error_ = self.tol / 10
+        self.sigmoid_error_ = _half_decade(self.tol / 10)
         search = Search(0.0, self)
         while search.next():
             prompt = {"X": scaled, "y": y, "R": R, "eta": 1 / high, "beta": search.momentum}
             self._use(logistic_descent, prompt, steps=search.steps, error=self.sigmoid_error_)
             w = self._found()
             logits = scaled @ w
-            p = 0.5 + 0.5 * np.tanh(logits / 2)
+            p = sigmoid(logits)
             H = scaled.T @ (scaled * (p * (1 - p))[:, None]) + R
             gradient = scaled.T @ (p - y) + R @ w
-            table = sigmoid_table(self.sigmoid_error_).function.net(logits)  # type: ignore[attr-defined]
+            table = sigmoid_table(self.sigmoid_error_).net(logits)
             low = max(extremes(H)[0], 1e-12)
             distance, size = _norm(np.linalg.solve(H, gradient)), _norm(w)
             by_table = _norm(np.linalg.solve(H, scaled.T @ (table - p)))
-            finer = by_table > self.tol / 2 * size and self.sigmoid_error_ > FINEST
-            search.heard(distance, size, low / high, stay=finer)
-            if finer and not search.done:
-                error = self.sigmoid_error_ * self.tol * size / (4 * by_table)
-                self.sigmoid_error_ = max(_decade(error), FINEST)
+            limited = by_table > distance / 2 and self.sigmoid_error_ > FINEST
+            search.heard(distance, size, low / high, stay=limited)
+            if limited and not search.done:
+                wanted = self.sigmoid_error_ * self.tol * size / (2 * by_table)
+                self.sigmoid_error_ = max(_half_decade(wanted), FINEST)
         self.coef_ = (w[: self.n_features_in_] / self._scales)[None, :]
         origin = -self._means / self._scales
         self.intercept_ = self._answers(self._with_one(origin[None, :]))
@@ -126,7 +126,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""
-        second = 0.5 + 0.5 * np.tanh(self.decision_function(X) / 2)
+        second = sigmoid(self.decision_function(X))
         return np.column_stack([1 - second, second])
 
     def predict(self, X: Any) -> Any:
@@ -134,9 +134,10 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
-def _decade(error: float) -> float:
-    """The next power of ten below, so that data of the same size share a network."""
-    return float(10.0 ** np.floor(np.log10(error)))
+def _half_decade(error: float) -> float:
+    """1 or 3 times the next power of ten below, so that data of the same size share a network."""
+    power = float(10.0 ** np.floor(np.log10(error)))
+    return 3 * power if error >= 3 * power else power
 
 
 def _norm(x: Array) -> float:

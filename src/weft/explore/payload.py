@@ -103,7 +103,7 @@ def prompts_of(
         for net in networks.values():
             net.layout.check(H)
             _single(H)
-        return "a prompt given by the user", {name: (H, None) for name in networks}
+        return "a prompt given by the user", dict.fromkeys(networks, (H, None))
     note = "data given by the user"
     if not inputs and known:
         inputs, note = example(networks), "example data: random entries, seed 0"

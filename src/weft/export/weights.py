@@ -10,8 +10,8 @@ import numpy as np
 from weft.errors import InputError
 from weft.layout import Layout
 from weft.network import AttentionLayer, Module, Network, Part, PointwiseLayer
-from weft.pointwise import Function
 from weft.prompt import Fill, Place
+from weft.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 LONGEST = 100_000  # executed layers of a network that is written out layer by layer

@@ -20,8 +20,8 @@ from weft.arithmetic import Floats
 from weft.constants import Array
 from weft.errors import DivergenceError, DomainError, ProgramError
 from weft.network import BlockPointwiseLayer, Network
-from weft.pointwise import Function
 from weft.prompt import fill_prompt, is_concrete
+from weft.relunet import Function
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at

@@ -18,7 +18,7 @@ import numpy as np
 from weft.arithmetic import Arithmetic, Floats, Rationals
 from weft.constants import Array
 from weft.network import PointwiseLayer
-from weft.pointwise import Function
+from weft.relunet import Function
 from weft.run import buffers
 from weft.run.checks import guard
 from weft.run.lower import Code, Line, Loop, Lowered
