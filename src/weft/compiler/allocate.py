@@ -163,7 +163,8 @@ class Allocator:
         fitting = [(s, k) for s, k in free if s.cols == cols]
         for s, k in fitting:
             span = self.lives[k].span
-            if life.span is None and span is not None and span[1] < life.born:
+            ended = life.span is None and span is not None and span[1] < life.born
+            if ended and (not keep or self.given is not None):  # an answer has a name of its own
                 return (s, k), True
         for s, k in fitting:
             if self.lives[k].span == life.span and not keep:  # for an answer it would cost a head
