@@ -70,7 +70,7 @@ class Place:
     def check(self, layout: Layout, what: str) -> None:
         block, (rows, cols) = layout[self.block], self.extent
         inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols
-        if not inside:
+        if not inside or self.diagonal < 0:
             raise ShapeError(
                 f"{what}: {rows} x {cols} from ({self.row}, {self.col}) does not fit into block "
                 f"{self.block!r} of {block.rows} x {block.cols}"
