@@ -1,0 +1,221 @@
+"""Mutation check: `python -m tests.mutate` changes every stored number of ten networks in turn.
+
+A mutant that changes the function must be refused by verification. Whether it does is decided
+independently: by the dense executor, on inputs over exact rationals, against the program's answers.
+Mutants that even differ on some random input but pass verification have survived; there must be
+none. Those that never differ are equivalent (a coefficient that meets only zeros, say).
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, is_dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+import weft
+from tests.cases import CASES
+from tests.fuzz import rational_inputs
+from weft.arithmetic import Rationals
+from weft.constants import Dense, Ones, Shift
+from weft.errors import VerificationError, WeftError
+from weft.network import Head, Module, Network
+from weft.projection import Piece
+from weft.prompt import Fill, Place, fill_prompt
+from weft.run.dense import forward
+
+CHOSEN = (
+    ("product", "elsa", "faithful"),
+    ("chain_of_four", "lsa", "depth"),
+    ("constant_factors", "elsa", "speed"),
+    ("slices", "lsa", "faithful"),
+    ("scalars", "elsa", "depth"),
+    ("ridge_gd", "elsa", "faithful"),
+    ("ridge_gd", "lsa", "depth"),
+    ("heavy_ball", "elsa", "speed"),
+    ("nested", "lsa", "speed"),
+    ("two_sided", "elsa", "faithful"),
+)
+Path = tuple[Any, ...]  # field names and indices, from the network down
+
+
+def networks() -> Iterator[tuple[str, Network]]:
+    cases = {case.name: case for case in CASES}
+    for name, target, mode in CHOSEN:
+        case = cases[name]
+        sizes = {k: 2 if k in ("steps", "inner") else v for k, v in case.sizes.items()}
+        net = weft.compile(case.program, target=target, optimize=mode, **sizes)
+        yield f"{name}, {target}, {mode}", net
+
+
+# -- where a network can be changed, and how -------------------------------------------------------
+@dataclass(frozen=True)
+class Mutant:
+    path: Path
+    value: Any
+    text: str
+
+
+def mutants(network: Network) -> Iterator[Mutant]:
+    """Every single change: numbers, offsets, sources, flags."""
+    for path, node in walk(network.modules, ("modules",)):
+        yield from changes(network, path, node)
+    for path, node in walk(network.fills, ("fills",)):
+        yield from changes(network, path, node)
+
+
+def walk(node: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Every dataclass below a node, with the way to it."""
+    if isinstance(node, tuple):
+        for i, inner in enumerate(node):
+            yield from walk(inner, (*path, i))
+    elif is_dataclass(node):
+        yield path, node
+        for f in fields(node):
+            if f.name != "carries":  # says how to verify, not what to compute
+                yield from walk(getattr(node, f.name), (*path, f.name))
+
+
+def changes(network: Network, path: Path, node: Any) -> Iterator[Mutant]:
+    """The changes of one dataclass."""
+
+    def one(name: str, value: Any) -> Mutant:
+        old = getattr(node, name)
+        return Mutant((*path, name), value, f"{type(node).__name__}.{name}: {old!r} to {value!r}")
+
+    if isinstance(node, (Piece, Fill)):
+        for value in (node.coefficient + 1, -node.coefficient, Fraction(0)):
+            yield one("coefficient", value)
+    if isinstance(node, Piece):
+        for step in (-1, 1):
+            yield one("at", node.at + step)
+        for block in network.layout:
+            if block.name != node.block:
+                yield one("block", block.name)
+        yield one("block", None)
+        if isinstance(node.matrix, Dense):
+            for i, j in np.ndindex(*node.matrix.shape):
+                array = np.array(node.matrix.array)
+                array[i, j] += 1
+                yield one("matrix", Dense(array))
+        elif isinstance(node.matrix, Ones):
+            yield one("matrix", Shift(*node.matrix.shape, 0, 0, min(node.matrix.shape)))
+    if isinstance(node, Shift):
+        for name in ("row", "col", "size"):
+            for step in (-1, 1):
+                yield one(name, getattr(node, name) + step)
+    if isinstance(node, Place):
+        for name in ("row", "col", "diagonal"):
+            for step in (-1, 1):
+                yield one(name, getattr(node, name) + step)
+        yield one("transpose", not node.transpose)
+        for block in network.layout:
+            if block.name != node.block:
+                yield one("block", block.name)
+    if isinstance(node, Fill) and node.source is not None:
+        for spec in network.inputs:
+            if spec.name != node.source:
+                yield one("source", spec.name)
+    if isinstance(node, Module):
+        for step in (-1, 1):
+            yield one("repeat", node.repeat + step)
+    if isinstance(node, Head):
+        yield one("query", node.value)
+        yield one("key", node.query)
+    if hasattr(node, "skip"):
+        yield one("skip", not node.skip)
+
+
+def apply(node: Any, path: Path, value: Any) -> Any:
+    """A copy of a node with the value at a path replaced."""
+    if not path:
+        return value
+    step, rest = path[0], path[1:]
+    if isinstance(node, tuple):
+        return (*node[:step], apply(node[step], rest, value), *node[step + 1 :])
+    return replace(node, **{step: apply(getattr(node, step), rest, value)})
+
+
+# -- judging ---------------------------------------------------------------------------------------
+class Judge:
+    """Knows the program's answers on some inputs over the rationals."""
+
+    def __init__(self, network: Network, points: int = 3) -> None:
+        self.arithmetic = Rationals()
+        self.inputs = [rational_inputs(network, key) for key in range(points)]
+        assert network.origin is not None
+        traced = network.origin.traced
+        self.expected = [traced.evaluate(x, self.arithmetic) for x in self.inputs]
+
+    def same(self, network: Network) -> bool:
+        """Whether a network gives the program's answers on every input, computed densely."""
+        for inputs, expected in zip(self.inputs, self.expected, strict=True):
+            H = fill_prompt(network.layout, network.fills, inputs, self.arithmetic)
+            H = forward(network, H, self.arithmetic)
+            for output in network.outputs:
+                got = output.place.read(network.layout, H)
+                if not (got == expected[output.name]).all():
+                    return False
+        return True
+
+
+def built(network: Network, mutant: Mutant) -> Network | None:
+    """The changed network; None if a network refuses to be so."""
+    try:
+        changed: Network = apply(network, mutant.path, mutant.value)
+    except WeftError:
+        return None
+    return changed
+
+
+def judge(changed: Network, known: Judge) -> str:
+    """'killed', 'equivalent', or 'survived'."""
+    try:
+        changed.verify(trials=1, seed=1)
+    except VerificationError:
+        return "killed"
+    return "equivalent" if known.same(changed) else "survived"
+
+
+def check(network: Network, most: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
+    """Judge up to `most` mutants of a network; the counts, and the survivors."""
+    everything, known = list(mutants(network)), Judge(network)
+    counts: Counter[str] = Counter()
+    survivors = []
+    for i in np.random.default_rng(seed).permutation(len(everything)):
+        if sum(counts[word] for word in ("killed", "survived", "equivalent")) == most:
+            break
+        mutant, changed = everything[i], built(network, everything[i])
+        found = "invalid" if changed is None else judge(changed, known)
+        counts[found] += 1
+        if found == "survived":
+            survivors.append(f"{mutant.path}: {mutant.text}")
+    return counts, survivors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--most", type=int, default=500, help="mutants of each network")
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    print(f"{'network':34} {'killed':>8} {'survived':>9} {'equivalent':>11} {'invalid':>8}")
+    total: Counter[str] = Counter()
+    for name, network in networks():
+        counts, survivors = check(network, args.most, args.seed)
+        total += counts
+        row = [counts[word] for word in ("killed", "survived", "equivalent", "invalid")]
+        print("{:34} {:8} {:9} {:11} {:8}".format(name, *row))
+        for text in survivors[:10]:
+            print(f"  survived: {text}")
+    row = [total[word] for word in ("killed", "survived", "equivalent", "invalid")]
+    print("{:34} {:8} {:9} {:11} {:8}".format("all", *row))
+    return 1 if total["survived"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

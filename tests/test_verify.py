@@ -1,0 +1,299 @@
+"""Verification: certificates, what a wrong network is told, loops by induction, exact degrees."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import weft
+import weft.paper
+from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
+from weft import Matrix, Scalar, Vector
+from weft.arithmetic import Rationals
+from weft.constants import fractions
+from weft.errors import InputError, ProgramError, VerificationError
+from weft.network import AttentionLayer, Module
+from weft.projection import Projection
+from weft.verify import Certificate
+from weft.verify.degree import degree, lower_bound
+from weft.verify.field import P
+
+
+@weft.program
+def ridge(
+    X: Matrix["n", "d"],
+    y: Vector["n"],
+    u: Vector["d"],
+    w0: Vector["d"],
+    lam: Scalar,
+    eta: Scalar,
+    *,
+    steps: int,
+) -> Scalar:
+    """The algorithm of the paper's Section 3, from any start."""
+    return u.T @ weft.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
+
+
+# -- certificates ----------------------------------------------------------------------------------
+def test_a_certificate_says_how_equality_was_established():
+    net = weft.compile(ridge_gd, n=5, d=3, steps=7)
+    found = net.verify(trials=3, seed=11)
+    assert (found.program, found.network) == ("ridge_gd", net.fingerprint)
+    assert (found.method, found.prime, found.seed, found.trials) == ("induction", P, 11, 3)
+    assert 1 <= found.degree < 100
+    assert found.probability == pytest.approx((found.degree / P) ** 3)
+    assert found.float_difference is not None
+    assert found.float_difference < 1e-12
+    text = str(found)
+    for word in ("ridge_gd", net.fingerprint[:12], str(P), "3 trials", "seed 11", "probability"):
+        assert word in text
+    assert len(text.splitlines()) <= 6
+
+
+@pytest.mark.parametrize("case", CASES[::6], ids=lambda case: case.name)
+def test_a_certificate_survives_json(case):
+    certificate = weft.compile(case.program, **case.sizes).certificate
+    assert certificate is not None
+    assert Certificate.from_json(certificate.to_json()) == certificate
+    assert json.loads(certificate.to_json())["prime"] == P
+
+
+def test_verification_repeats_with_its_seed():
+    net = weft.compile(product, verify=False, n=2, m=2, k=2)
+    assert net.certificate is None
+    assert net.verify(seed=5) == net.verify(seed=5)
+    assert net.certificate == net.verify(seed=5)
+
+
+def test_verification_needs_a_trial_and_a_program():
+    net = weft.compile(product, n=2, m=2, k=2)
+    with pytest.raises(ProgramError, match="at least one trial"):
+        net.verify(trials=0)
+    with pytest.raises(InputError, match=r"use weft\.verify\(program, network\)"):
+        weft.paper.ridge_lsa(2, 2, 1).verify()
+
+
+# -- wrong networks --------------------------------------------------------------------------------
+def tampered(net, module=0, layer=0, head=0, part="value", piece=0, by=Fraction(2)):
+    """The network with one coefficient changed."""
+    old = net.modules[module].body[layer]
+    assert isinstance(old, AttentionLayer)
+    projection = getattr(old.heads[head], part)
+    pieces = list(projection.pieces)
+    pieces[piece] = replace(pieces[piece], coefficient=pieces[piece].coefficient * by)
+    heads = list(old.heads)
+    heads[head] = replace(heads[head], **{part: Projection(tuple(pieces))})
+    body = list(net.modules[module].body)
+    body[layer] = replace(old, heads=tuple(heads))
+    modules = list(net.modules)
+    modules[module] = replace(net.modules[module], body=tuple(body))
+    return replace(net, modules=tuple(modules), certificate=None)
+
+
+def test_a_wrong_product_names_the_first_entry_and_the_first_layer():
+    net = weft.compile(product, n=3, m=2, k=4)
+    with pytest.raises(VerificationError) as caught:
+        tampered(net).verify()
+    message = str(caught.value)
+    assert "'product' differ: the answer, entry (0, 0)" in message
+    assert "first at module 0, layer 0, which writes block 'answer'" in message
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_a_wrong_step_names_its_layer(mode):
+    net = weft.compile(ridge_gd, optimize=mode, n=5, d=3, steps=7)
+    index = len(net.modules) - 1 if mode == "depth" else 0
+    last = len(net.modules[index].body) - 1
+    with pytest.raises(VerificationError, match=rf"first at module {index}.*layer {last}"):
+        tampered(net, module=index, layer=last).verify()
+
+
+def test_the_named_output_is_the_first_that_is_wrong():
+    @weft.program
+    def two(A: Matrix["n", "n"], x: Vector["n"]):
+        return {"right": x + x, "wrong": A @ x}
+
+    @weft.program
+    def other(A: Matrix["n", "n"], x: Vector["n"]):
+        return {
+            "right": x + x,
+            "wrong": A @ x + weft.vstack([weft.zeros(2), A[0, 1] * weft.ones(1)]),
+        }
+
+    net = weft.compile(two, n=3)
+    with pytest.raises(VerificationError, match=r"output 'wrong', entry \(2, 0\)"):
+        weft.verify(other, net)
+
+
+def test_a_network_with_another_number_of_steps_is_refused():
+    net = weft.compile(ridge_gd, n=4, d=2, steps=5)
+    (i,) = (i for i, module in enumerate(net.modules) if module.carries)
+    for times in (0, 4, 6):
+        modules = list(net.modules)
+        modules[i] = replace(modules[i], repeat=times)
+        with pytest.raises(VerificationError):
+            replace(net, modules=tuple(modules)).verify()
+
+
+def test_inputs_and_outputs_must_be_the_programs():
+    net = weft.compile(product, n=2, m=2, k=2)
+
+    @weft.program
+    def other(A: Matrix["n", "n"], C: Matrix["n", "n"]):
+        return A @ C
+
+    @weft.program
+    def named(A: Matrix["n", "m"], B: Matrix["m", "k"]):
+        return {"AB": A @ B}
+
+    with pytest.raises(VerificationError, match="the network takes"):
+        weft.verify(other, net, n=2)
+    with pytest.raises(VerificationError, match="answers"):
+        weft.verify(named, net)
+
+
+def test_scratch_left_behind_by_a_step_is_noticed():
+    net = weft.compile(ridge_gd, n=4, d=2, steps=5)
+    layer = net.modules[0].body[-1]
+    assert isinstance(layer, AttentionLayer)
+    # Without the head that clears scratch, one step is right and the second is not.
+    for drop in range(len(layer.heads)):
+        heads = tuple(head for i, head in enumerate(layer.heads) if i != drop)
+        body = (*net.modules[0].body[:-1], replace(layer, heads=heads))
+        broken = replace(net, modules=(replace(net.modules[0], body=body), *net.modules[1:]))
+        with pytest.raises(VerificationError):
+            broken.verify()
+
+
+# -- loops -----------------------------------------------------------------------------------------
+def test_a_tied_loop_is_proved_by_induction_and_the_cost_does_not_grow():
+    for steps in (5, 10**6):
+        net = weft.compile(ridge_gd, n=4, d=2, steps=steps, verify=False)
+        assert net.verify().method == "induction"
+
+
+def test_a_collapsed_loop_is_run_whole():
+    net = weft.compile(ridge_gd, optimize="depth", n=4, d=2, steps=81)
+    assert net.certificate.method == "direct"
+
+
+def test_a_symmetric_state_is_proved_by_induction_over_symmetric_states():
+    net = weft.compile(two_sided, n=2, steps=1000, verify=False)
+    assert net.verify().method == "induction"
+    assert weft.compile(newton_schulz, n=3, steps=4).certificate.method == "induction"
+
+
+def test_induction_and_direct_checking_agree_on_every_case():
+    for case in CASES:
+        net = weft.compile(case.program, **case.sizes)
+        plain = tuple(without_carries(module) for module in net.modules)
+        assert replace(net, modules=plain).verify().method == "direct"
+
+
+def without_carries(part):
+    if not isinstance(part, Module):
+        return part
+    return replace(part, body=tuple(map(without_carries, part.body)), carries=())
+
+
+# -- the paper's own networks ----------------------------------------------------------------------
+@pytest.mark.parametrize("steps", [0, 1, 2, 6])
+@pytest.mark.parametrize(
+    "network",
+    [
+        lambda steps: weft.paper.ridge_lsa(4, 3, steps),
+        lambda steps: weft.paper.ridge_lsa(4, 3, steps, module="elsa"),
+        lambda steps: weft.paper.ridge_elsa(4, 3, steps),
+    ],
+    ids=["designed form, LSA", "designed form, ELSA", "enumerated form, ELSA"],
+)
+@pytest.mark.filterwarnings("ignore:.*does not use its input")
+def test_the_papers_networks_compute_ridge_regression(network, steps):
+    net = network(steps)
+    found = weft.verify(ridge, net, steps=steps)
+    assert found.network == net.fingerprint
+    assert found.probability < 1e-9
+
+
+@pytest.mark.parametrize("make", [weft.paper.ridge_lsa, weft.paper.ridge_elsa])
+def test_the_papers_networks_do_not_compute_one_step_more(make):
+    with pytest.raises(VerificationError, match="entry"):
+        weft.verify(ridge, make(4, 3, 5), steps=6)
+
+
+# -- degrees ---------------------------------------------------------------------------------------
+def degree_by_interpolation(traced, limit, seed=0):
+    """The degree along a random ray t x in exact rationals: finite differences of values."""
+    rng = np.random.default_rng(seed)
+    point = {
+        spec.name: fractions(rng.integers(1, 10, size=(spec.rows, spec.cols)).astype(float))
+        for spec in traced.inputs
+    }
+    rows = []
+    for t in range(limit + 2):
+        scaled = {name: x * Fraction(t) for name, x in point.items()}
+        found = traced.evaluate(scaled, Rationals())
+        rows.append([entry for value in found.values() for entry in np.ravel(value)])
+    best, order = 0, 0
+    while rows:
+        if any(rows[0]):
+            best = order
+        rows = [[b - a for a, b in zip(x, y, strict=True)] for x, y in itertools.pairwise(rows)]
+        order += 1
+    assert best <= limit, "the limit was too small to tell"
+    return best
+
+
+@weft.program
+def cancelling(A: Matrix["n", "n"], B: Matrix["n", "n"]):
+    return (A + B) @ (A - B) - A @ A + B @ A + weft.eye(2)
+
+
+@weft.program
+def vanishing(A: Matrix["n", "n"], x: Vector["n"]):
+    return x.T @ (A - A.T) @ x
+
+
+@weft.program
+def commuting(A: Matrix["n", "n"], x: Vector["n"]):
+    return A @ (A @ A) @ x - (A @ A) @ (A @ x) + 2 * x
+
+
+@pytest.mark.parametrize(
+    ("program", "sizes", "expected"),
+    [
+        (product, {"n": 2, "m": 2, "k": 2}, 2),
+        (ridge_gd, {"n": 2, "d": 2, "steps": 1}, 4),
+        (ridge_gd, {"n": 2, "d": 2, "steps": 3}, 10),
+        (newton_schulz, {"n": 2, "steps": 2}, 14),
+        (scalar_loop, {"steps": 3}, 8),
+        (cancelling, {"n": 2}, 2),
+        (vanishing, {"n": 2}, 0),
+        (commuting, {"n": 2}, 1),
+    ],
+    ids=lambda x: getattr(x, "name", None),
+)
+def test_the_degree_is_exact(program, sizes, expected):
+    traced = program.trace(**sizes)
+    assert degree(traced) == (expected, True)
+    assert degree_by_interpolation(traced, limit=20) == expected
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_the_degree_of_every_case_agrees_with_interpolation(case):
+    traced = case.program.trace(**case.sizes)
+    found, is_exact = degree(traced)
+    assert is_exact
+    if found <= 30:
+        assert degree_by_interpolation(traced, limit=found + 2) == found
+
+
+def test_the_lower_bound_is_the_logarithm_of_the_degree():
+    assert [lower_bound(D) for D in (0, 1, 2, 3, 4, 9, 10, 27, 28, 2188)] == [
+        0, 0, 1, 1, 2, 2, 3, 3, 4, 8,
+    ]  # fmt: skip
