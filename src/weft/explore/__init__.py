@@ -10,8 +10,9 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from weft.explore.page import html
-from weft.explore.payload import named, payload
+from weft.explore.document import html
+from weft.explore.payload import named
+from weft.explore.payload import payload as contents
 from weft.network import Network
 
 __all__ = ["Widget", "compare", "page", "write"]
@@ -29,7 +30,7 @@ def page(
     `reference` is the answer that the networks' answers are compared with; if it is not given, the
     program that a network was compiled from says.
     """
-    return html(payload(named(networks), inputs or {}, reference))
+    return html(contents(named(networks), inputs or {}, reference))
 
 
 def write(

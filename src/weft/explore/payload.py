@@ -1,9 +1,9 @@
 """Everything the page shows, as one JSON-able value.
 
-Arrays travel as base64 of little-endian typed arrays. The page computes the rest itself: states from
-the recorded changes, a head's query, key and value from the state and the head's pieces, curves from
-the states. Nothing is stored that can be derived, so the size of a page grows with what changes, not
-with depth times prompt.
+Arrays travel as base64 of little-endian typed arrays. The page computes the rest itself: states
+from the recorded changes, a head's query, key and value from the state and the head's pieces,
+curves from the states. Nothing is stored that can be derived, so the size of a page grows with what
+changes, not with depth times prompt.
 """
 
 from __future__ import annotations
@@ -33,9 +33,11 @@ from weft.prompt import Input, Output, Place, fill_prompt, lift
 from weft.show import Words, is_polynomial, known_degree, pretty
 
 VERSION = 1
-EXACT_BYTES = 3_000_000  # states of one page in float64 up to here, in float32 beyond
+# Sizes in the page, that is, in base64.
+EXACT_BYTES = 3_000_000  # states in float64 up to here, in float32 beyond
 MOST_BYTES = 60_000_000  # and no page larger than about this
-WEIGHT_BYTES = 1_000_000  # dense weights of one network; heads beyond are shown without their parts
+PAGE_BYTES = 4_600_000  # dense weights take what states leave of this,
+WEIGHT_BYTES = 1_500_000  # and no more than this; heads beyond are shown without their parts
 CURVE_POINTS = 129
 CURVES = 6  # most functions drawn for one dense pointwise layer
 
@@ -55,9 +57,12 @@ def payload(
     size = sum(8 * (r.numbers + r.first.size) * 4 // 3 for r in recordings.values())
     if size > 2 * MOST_BYTES:
         raise InputError(
-            f"the states would take about {size // 2_000_000} MB even in single precision, more than "
-            f"a page can hold ({MOST_BYTES // 1_000_000} MB); explore fewer steps or a smaller prompt"
+            f"the states would take about {size // 2_000_000} MB even in single precision, more "
+            f"than a page can hold ({MOST_BYTES // 1_000_000} MB); explore fewer steps or a "
+            "smaller prompt"
         )
+    short = size > EXACT_BYTES
+    left = min(WEIGHT_BYTES, PAGE_BYTES - (size // 2 if short else size)) // len(networks)
     answers = {
         name: reference_of(net, prompts[name][1], reference) for name, net in networks.items()
     }
@@ -67,7 +72,7 @@ def payload(
         "weft": __version__,
         "inputs": note,
         "networks": [
-            Packer(name, net, recordings[name], size > EXACT_BYTES).pack(
+            Packer(name, net, recordings[name], short, left).pack(
                 _fitting(answers[name] or shared, net)
             )
             for name, net in networks.items()
@@ -112,7 +117,7 @@ def prompts_of(
         raise BlockError(
             f"unknown input(s) {', '.join(unknown)}; the inputs are {', '.join(sorted(known))}"
         )
-    out = {}
+    out: dict[str, tuple[np.ndarray[Any, Any], dict[str, Any] | None]] = {}
     for name, net in networks.items():
         own = {s.name: plain(inputs[s.name]) for s in net.inputs if s.name in inputs}
         lifted, arithmetic = lift(net.inputs, own)
@@ -205,8 +210,10 @@ def array(values: Any, dtype: str) -> dict[str, Any]:
 class Packer:
     """Writes one network and its recording down for the page."""
 
-    def __init__(self, name: str, network: Network, kept: Recording, short: bool) -> None:
-        self.name, self.network, self.kept = name, network, kept
+    def __init__(
+        self, name: str, network: Network, kept: Recording, short: bool, weights: int
+    ) -> None:
+        self.name, self.network, self.kept, self.weights = name, network, kept, weights
         single = kept.first.dtype == np.float32
         largest = max((float(np.abs(v).max()) for v in [kept.first, *kept.values] if v.size),
                       default=0.0)  # fmt: skip
@@ -308,9 +315,10 @@ class Packer:
         values = np.asarray(entries).astype(np.float64)
         key = (values.shape, values.tobytes())
         if key not in self.dense:
-            self.spent += 8 * values.size
-            if self.spent > WEIGHT_BYTES:
+            size = 8 * values.size * 4 // 3
+            if self.spent + size > self.weights:
                 return None
+            self.spent += size
             self.dense[key] = len(self.arrays)
             self.arrays.append(array(values, "float64"))
         return {"rows": values.shape[0], "cols": values.shape[1], "dense": self.dense[key]}

@@ -1,8 +1,8 @@
 """What happened in one forward pass, stored once per change instead of once per layer.
 
 A layer of a compiled network writes a few blocks and leaves the rest of the prompt as it was. So a
-recording is the input prompt and, for each position after it, the rectangles that changed. A position
-is one executed layer, or the skip around a module where there is one.
+recording is the input prompt and, for each position after it, the rectangles that changed. A
+position is one executed layer, or the skip around a module where there is one.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _dense_is_cheap(network: Network) -> bool:
 class PieceExecutor(DenseExecutor):
     """The same sums without the zeros: each piece of a projection is applied as what it is.
 
-    Rounding may differ from the definition in the last digits, so it is used for large prompts only.
+    Rounding may differ from the definition in the last digits, so only large prompts use it.
     """
 
     def project(self, projection: Any, H: Array) -> Array:
@@ -158,5 +158,3 @@ class PieceExecutor(DenseExecutor):
             at = (slice(place.row, place.row + rows), slice(left, left + cols))
             output[at] = function.net(H[at])
         return Step(name, layer, H, output, output)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from weft.errors import InputError
-from weft.explore.page import asset
+from weft.explore.document import asset
 from weft.explore.payload import named, payload
 from weft.network import Network
 
@@ -13,9 +13,7 @@ try:
     import anywidget
     import traitlets
 except ImportError as error:  # pragma: no cover - depends on the installation
-    raise InputError(
-        "weft.explore.Widget needs anywidget: pip install 'weft[widget]'"
-    ) from error
+    raise InputError("weft.explore.Widget needs anywidget: pip install 'weft[widget]'") from error
 
 
 class Widget(anywidget.AnyWidget):

@@ -1650,30 +1650,30 @@ class Explorer {
           speed,
         ),
         el("div", { class: "track" }, this.slider, this.ticks),
+        el(
+          "div",
+          { class: "row options" },
+          this.choice("Colours", [["block", "per block"], ["global", "global"]], () => this.scale, (v) => {
+            this.scale = /** @type {any} */ (v);
+            this.relayout();
+          }),
+          this.choice("over", [["all", "all layers"], ["this", "this layer"]], () => (this.fit ? "this" : "all"), (v) => {
+            this.fit = v === "this";
+            this.relayout();
+          }),
+          this.choice("View", [["matrix", "matrix"], ["blocks", "blocks"]], () => this.prompts?.[0]?.plan.view ?? "matrix", (v) => {
+            this.view = /** @type {any} */ (v);
+            this.relayout();
+          }),
+          this.toggle("changes", () => this.marks, (v) => {
+            this.marks = v;
+            this.changed();
+          }),
+        ),
       ),
     );
     this.prompts = this.tracks.map((track, i) => {
-      const controls = i
-        ? []
-        : [
-            this.choice("Colours", [["block", "per block"], ["global", "global"]], () => this.scale, (v) => {
-              this.scale = /** @type {any} */ (v);
-              this.relayout();
-            }),
-            this.choice("over", [["all", "all layers"], ["this", "this layer"]], () => (this.fit ? "this" : "all"), (v) => {
-              this.fit = v === "this";
-              this.relayout();
-            }),
-            this.choice("View", [["matrix", "matrix"], ["blocks", "blocks"]], () => this.prompts?.[0]?.plan.view ?? "matrix", (v) => {
-              this.view = /** @type {any} */ (v);
-              this.relayout();
-            }),
-            this.toggle("changes", () => this.marks, (v) => {
-              this.marks = v;
-              this.changed();
-            }),
-          ];
-      const { node, heading } = this.panel("Prompt", `prompt-${i}`, () => this.promptPicture(i), ...controls);
+      const { node, heading } = this.panel("Prompt", `prompt-${i}`, () => this.promptPicture(i));
       if (this.several) heading.before(this.chip(i));
       const canvas = el("canvas", { tabindex: 0, role: "img", class: "map" });
       canvas.addEventListener("pointermove", (event) => this.hover(i, event));

@@ -1,8 +1,8 @@
 """One HTML file: template, style, module and data put together.
 
-The content security policy allows exactly the style and the script that are inside, by their hashes,
-and images made by the page itself. Data stands in a script element of a type that no browser runs,
-with every `<` escaped, so no name in it can end that element.
+The content security policy allows exactly the style and the script that are inside, by their
+hashes, and images made by the page itself. Data stands in a script element of a type that no
+browser runs, with every `<` escaped, so no name in it can end that element.
 """
 
 from __future__ import annotations

@@ -1,0 +1,431 @@
+"""The explorer in a real browser: what a reader sees is what the network computed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+import weft.explore
+from tests.browser.conftest import Watched
+from weft import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    DenseProjection,
+    Head,
+    Layout,
+    Matrix,
+    Module,
+    Network,
+    Place,
+    Scalar,
+    Vector,
+)
+from weft.explore.document import asset, inert
+from weft.explore.payload import payload as contents
+from weft.relunet import Function, ReluNet
+from weft.run.dense import trace
+
+pytestmark = pytest.mark.browser
+Visit = Callable[..., Watched]
+
+
+@weft.program
+def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int):
+    return weft.iterate(
+        lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), weft.zeros(X.shape[1]), steps
+    )
+
+
+def data(n: int, d: int, eta: float = 0.04) -> dict[str, Any]:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(n, d))
+    return {"X": X, "y": X @ rng.normal(size=d), "lam": 0.1, "eta": eta}
+
+
+INPUTS = data(6, 3)
+LOOP = weft.compile(ridge, n=6, d=3, steps=9)
+SHALLOW = weft.compile(ridge, n=6, d=3, steps=9, optimize="depth")
+
+
+@pytest.fixture(scope="session")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    LOOP.explore(folder / "loop.html", **INPUTS)
+    weft.explore.compare(folder / "two.html", {"loop": LOOP, "shallow": SHALLOW}, INPUTS)
+    return folder
+
+
+def test_a_page_loads_from_disk_without_errors_or_requests(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html")
+    assert seen.page.title() == "ridge, ELSA, faithful · weft explorer"
+    assert len(seen.requests) == 1
+    policy = seen.page.get_attribute('meta[http-equiv="Content-Security-Policy"]', "content")
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+
+
+def test_the_policy_forbids_the_network(browser: Any, pages: Path) -> None:
+    page = browser.new_page()
+    page.goto((pages / "loop.html").as_uri())
+    sent = []
+    page.on("requestfinished", lambda request: sent.append(request.url))
+    outcome = page.evaluate(
+        "fetch('https://example.com/').then(() => 'sent', error => 'refused: ' + error.name)"
+    )
+    page.close()
+    assert outcome == "refused: TypeError"
+    assert sent == []
+
+
+def test_each_layer_shows_exactly_the_numbers_of_the_trace(visit: Visit, pages: Path) -> None:
+    steps = LOOP.trace(**INPUTS).steps
+    states = [steps[0].before, *(step.after for step in steps)]
+    seen = visit(pages / "loop.html")
+    for k in [0, 1, 2, len(states) - 1, 7, 6, 3]:
+        seen.layer(k)
+        seen.settled(k)
+        assert np.array_equal(np.array(seen.table()), states[k]), f"layer {k}"
+
+
+def test_a_skip_around_a_module_is_a_position_of_its_own(visit: Visit, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    layout = Layout.of({"A": (3, 2), "B": (2, 2)})
+    head = Head(*(DenseProjection(0.3 * rng.normal(size=(4, 4))) for _ in range(3)))
+    net = Network(layout, (Module((AttentionLayer((head,), skip=False),), repeat=3, skip=True),))
+    H = rng.normal(size=(3, 4))
+    net.explore(tmp_path / "skip.html", H=H)
+    found = dict(trace(net, H).states)
+    seen = visit(tmp_path / "skip.html", "#layer=2s")
+    seen.settled("2s")
+    assert np.array_equal(np.array(seen.table()), found["module 0, step 1"])
+    seen.layer(3)
+    seen.settled("2")
+    assert np.array_equal(np.array(seen.table()), found["module 0, step 1, layer 0"])
+
+
+@pytest.mark.parametrize("network", [LOOP, SHALLOW], ids=["loop", "shallow"])
+def test_the_parts_of_a_head_are_those_of_the_trace(
+    visit: Visit, tmp_path: Path, network: Network
+) -> None:
+    network.explore(tmp_path / "page.html", **INPUTS)
+    steps = network.trace(**INPUTS).steps
+    seen = visit(tmp_path / "page.html")
+    for k, step in enumerate(steps[:4], start=1):
+        for h, head in enumerate(step.heads):
+            parts = seen.page.evaluate(
+                """([k, h]) => {
+                  const e = document.getElementById('weft').explorer;
+                  e.head = h; e.k = k; e.draw();
+                  const get = (m) => ({rows: m.rows, cols: m.cols, values: [...m.values],
+                                       names: m.names});
+                  const named = Object.entries(e.partsNow).map(([n, m]) => [n, get(m)]);
+                  return Object.fromEntries(named);
+                }""",
+                [k, h],
+            )
+
+            def full(part: dict[str, Any]) -> np.ndarray:
+                return np.array(part["values"]).reshape(part["rows"], part["cols"])
+
+            for name, wanted in [("Q", head.query), ("V", head.value), ("out", head.output)]:
+                dense = np.zeros_like(wanted)
+                dense[:, parts[name]["names"]] = full(parts[name])
+                np.testing.assert_allclose(dense, wanted, rtol=1e-12, atol=1e-14)
+            np.testing.assert_allclose(
+                full(parts["QK"]), head.query @ head.key.T, rtol=1e-12, atol=1e-14
+            )
+            np.testing.assert_allclose(
+                full(parts["KV"]),
+                (head.key.T @ head.value)[np.ix_(parts["Q"]["names"], parts["V"]["names"])],
+                rtol=1e-12, atol=1e-14,
+            )  # fmt: skip
+
+
+def test_keys_move_through_layers_steps_and_heads(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html")
+    press = seen.page.keyboard.press
+    press("ArrowRight")
+    press("ArrowRight")
+    seen.settled(2)
+    assert seen.where() == "layer 2 of 18 · step 1 of 9"
+    press("Shift+ArrowRight")
+    seen.settled(4)
+    press("ArrowDown")
+    seen.linked("#layer=4&head=1")
+    assert seen.page.text_content(".panel-head h2") == "Layer 4, head 1 of 2"
+    press("End")
+    seen.settled(18)
+    press("ArrowRight")
+    press("ArrowLeft")
+    seen.settled(17)
+    press("Home")
+    seen.settled(0)
+    press("t")
+    assert seen.page.get_attribute(".weft", "data-theme") == "dark"
+    press("?")
+    assert seen.page.is_visible("dialog.help")
+
+
+def test_play_runs_to_the_last_layer_and_stops(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html")
+    seen.page.select_option("select[aria-label='Layers per second']", "60")
+    seen.page.keyboard.press("Space")
+    assert seen.page.is_visible("button[aria-label='Pause (space)']")
+    seen.settled(18)
+    seen.page.wait_for_selector("button[aria-label='Play (space)']")
+
+
+def test_a_link_restores_the_view_and_the_view_writes_a_link(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html", "#layer=3&head=1&scale=global")
+    seen.settled(3)
+    assert seen.page.text_content(".panel-head h2") == "Layer 3, head 1 of 3"
+    assert seen.page.get_attribute(".head.chosen", "aria-label").startswith("Head 1: − Xᵀ y")
+    pressed = seen.page.eval_on_selector_all(
+        ".choice button[aria-pressed=true]", "b => b.map(x => x.textContent)"
+    )
+    assert "global" in pressed
+    seen.layer(5)
+    seen.linked("#layer=5&head=1")
+    seen.page.evaluate("location.hash = '#layer=2&head=0'")
+    seen.settled(2)
+    for odd in ["#layer=999", "#layer=-1&head=99", "#layer=x&head=y&net=7", "#%00&&=&layer"]:
+        visit(pages / "loop.html", odd)
+
+
+def test_every_control_can_be_reached_by_keyboard_and_has_a_name(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "two.html", "#layer=2")
+    unnamed = seen.page.evaluate(
+        """[...document.querySelectorAll('button, select, input, summary, canvas[tabindex]')]
+            .filter(x => !(x.getAttribute('aria-label') || x.textContent.trim()))
+            .map(x => x.outerHTML.slice(0, 80))"""
+    )
+    assert unnamed == []
+    unreachable = seen.page.evaluate(
+        "[...document.querySelectorAll('button, select, input')].filter(x => x.tabIndex < 0).length"
+    )
+    assert unreachable == 0
+    slider = seen.page.locator("input.scrubber")
+    slider.focus()
+    seen.page.keyboard.press("ArrowRight")
+    seen.settled(3)
+    assert slider.get_attribute("aria-valuetext") == seen.where()
+
+
+def test_two_networks_are_scrubbed_by_layer_or_by_share_of_depth(visit: Visit, pages: Path) -> None:
+    loop, shallow = LOOP.trace(**INPUTS), SHALLOW.trace(**INPUTS)
+    seen = visit(pages / "two.html", "#layer=2&net=0")
+    seen.settled(2)
+    assert np.array_equal(np.array(seen.table()), loop.steps[1].after)
+    seen.page.keyboard.press("n")
+    seen.linked("net=1")
+    seen.settled(2)
+    assert np.array_equal(np.array(seen.table()), shallow.steps[1].after)
+    seen.layer(18)
+    seen.settled(len(shallow))
+    assert np.array_equal(np.array(seen.table()), shallow.final)
+    seen.page.click("text=share of depth")
+    seen.layer(9)
+    seen.page.keyboard.press("n")
+    seen.settled(9)
+    half = round(9 / 18 * len(shallow))
+    titles = seen.page.eval_on_selector_all(".panel h2", "h => h.map(x => x.textContent)")
+    assert "Prompt after layer 9" in titles
+    assert f"Prompt after layer {half}" in titles
+
+
+def test_both_reach_the_reference_answer(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "two.html", "#layer=18")
+    seen.page.wait_for_timeout(100)
+    values = seen.page.eval_on_selector_all(
+        ".panel-distance .keys .value", "v => v.map(x => x.textContent)"
+    )
+    assert len(values) == 2
+    assert all(float(text.replace("−", "-")) < 1e-12 for text in values)
+
+
+def test_hovering_tells_block_row_column_and_value(visit: Visit, pages: Path) -> None:
+    after = LOOP.trace(**INPUTS).steps[1].after
+    seen = visit(pages / "loop.html", "#layer=2")
+    spot = seen.page.evaluate(
+        """() => {
+          const e = document.getElementById('weft').explorer, p = e.prompts[0];
+          const b = p.plan.boxes.find(b => e.track.blocks[b.block].name === 'w');
+          const r = p.canvas.getBoundingClientRect();
+          return [r.left + b.x + b.cell / 2, r.top + b.y + 1.5 * b.cell];
+        }"""
+    )
+    seen.page.mouse.move(*spot)
+    tip = seen.page.inner_text(".tip")
+    value = LOOP.layout.unpack(after)["w"][1, 0]
+    assert "w" in tip.splitlines()[0]
+    assert "row 1, column 0" in tip
+    assert float(seen.page.inner_text(".tip .number")) == value
+    assert "was 0 before this layer" in tip
+    seen.page.mouse.click(*spot)  # and a click draws its curve
+    keys = seen.page.eval_on_selector_all(".panel-values .key", "k => k.map(x => x.textContent)")
+    assert "w[1, 0]" in keys
+
+
+def test_hostile_names_are_shown_and_not_run(visit: Visit, tmp_path: Path) -> None:
+    bad = ["<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<!--<script>"]
+    curve = Function("<svg onload=alert(4)>", ReluNet((1.0,), (0.0,), (1.0,)))
+    net = Network(
+        Layout.of(dict.fromkeys(bad, (2, 2))),
+        (Module((BlockPointwiseLayer(((Place(bad[0], 2, 2), curve),)),)),),
+    )
+    page = tmp_path / "bad.html"
+    title = "</title><script>alert(3)</script>"
+    weft.explore.write(page, {title: net}, {"H": np.ones((2, 6))})
+    seen = visit(page, "#layer=1")
+    text = seen.page.inner_text("body")
+    for name in [*bad, title]:
+        assert name in text
+    assert seen.page.title() == f"{title} · weft explorer"
+    assert seen.page.locator("body img").count() == 0
+    assert seen.page.locator("script").count() == 2  # the data and the module
+    seen.page.hover("canvas.map")
+
+
+def test_a_wide_prompt_is_drawn_in_bins_and_opens_on_a_click(visit: Visit, tmp_path: Path) -> None:
+    net = weft.compile(ridge, n=150, d=12, steps=3)
+    net.explore(tmp_path / "wide.html", **data(150, 12, 0.005))
+    seen = visit(tmp_path / "wide.html", "#layer=1")
+    assert seen.page.is_visible("text=shows the one of largest magnitude")
+    spot = """() => {
+      const e = document.getElementById('weft').explorer, p = e.prompts[0];
+      const b = p.plan.boxes.find(b => e.track.blocks[b.block].cols > 100);
+      const r = p.canvas.getBoundingClientRect();
+      return {bins: b.binR * b.binC, at: [r.left + b.x + 4, r.top + b.y + 4]};
+    }"""
+    before = seen.page.evaluate(spot)
+    assert before["bins"] > 1
+    seen.page.mouse.click(*before["at"])
+    assert seen.page.evaluate(spot)["bins"] == 1
+
+
+@pytest.mark.parametrize(
+    "panel", ["prompt-0", "head", "distance", "norms", "network-0", "report-0"]
+)
+def test_any_panel_can_be_saved_as_svg_and_png(visit: Visit, pages: Path, panel: str) -> None:
+    seen = visit(pages / "loop.html", "#layer=3")
+    for kind, start in [("SVG", b"<svg"), ("PNG", b"\x89PNG")]:
+        seen.page.click(f".panel-{panel} .save summary")
+        with seen.page.expect_download() as waiting:
+            seen.page.click(f".panel-{panel} .save button:text-is('{kind}')")
+        content = Path(waiting.value.path()).read_bytes()
+        assert content.startswith(start)
+        assert len(content) > 300
+
+
+def test_the_page_prints_on_white(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html", "#layer=3")
+    seen.page.emulate_media(media="print", color_scheme="dark")
+    assert not seen.page.is_visible("button.play")
+    assert seen.page.is_visible("table.numbers")
+    colour = seen.page.evaluate("getComputedStyle(document.querySelector('.weft')).backgroundColor")
+    assert colour == "rgb(255, 255, 255)"
+
+
+def test_the_module_renders_with_a_notebooks_model(browser: Any, tmp_path: Path) -> None:
+    """The widget's side: the same module, and a model that talks back."""
+    payload = contents({"net": LOOP}, INPUTS)
+    script = (
+        asset("explorer.js")
+        + """
+    const payload = JSON.parse(document.getElementById("data").textContent);
+    const values = {payload, layer: 0, head: 0};
+    const listeners = {};
+    const model = {
+      get: (name) => values[name],
+      set: (name, value) => { values[name] = value; },
+      on: (event, action) => { listeners[event] = action; },
+      save_changes: () => { window.saved = {...values, payload: null}; },
+    };
+    window.fromPython = (name, value) => { values[name] = value; listeners[`change:${name}`](); };
+    const done = render({ model, el: document.getElementById("cell") });
+    window.leave = () => done();
+    """
+    )
+    page = tmp_path / "notebook.html"
+    page.write_text(
+        f'<!doctype html><meta charset="utf-8"><style>{asset("explorer.css")}</style>'
+        f'<div id="cell"></div><script type="application/json" id="data">{inert(payload)}</script>'
+        f'<script type="module">{script}</script>',
+        encoding="utf-8",
+    )
+    tab = browser.new_page()
+    seen = Watched(tab)
+    seen.open(page)
+    tab.evaluate("fromPython('layer', 5)")
+    seen.settled(5)
+    assert np.array_equal(np.array(seen.table()), LOOP.trace(**INPUTS).steps[4].after)
+    seen.layer(7)
+    tab.wait_for_function("() => window.saved && window.saved.layer === 7")
+    assert "#" not in tab.url
+    tab.evaluate("leave()")
+    tab.close()
+    assert seen.errors == []
+    assert seen.console == []
+
+
+FRAMES = """async (last) => {
+  const e = document.getElementById('weft').explorer;
+  const slider = document.querySelector('input.scrubber');
+  const work = [], gaps = [];
+  let before = await new Promise(requestAnimationFrame);
+  for (let i = 0; i < 150; i++) {
+    slider.value = (i * 7) % last;
+    slider.dispatchEvent(new Event('input', {bubbles: true}));
+    const now = await new Promise(requestAnimationFrame);
+    gaps.push(now - before);
+    before = now;
+    work.push(e.frameTime);
+  }
+  const sorted = (a) => [...a].sort((x, y) => x - y);
+  const at = (a, q) => sorted(a)[Math.floor(q * (a.length - 1))];
+  return {work: [at(work, 0.5), at(work, 0.95)], gap: [at(gaps, 0.5), at(gaps, 0.95)]};
+}"""
+
+
+@pytest.mark.parametrize("kind", ["compiled", "every entry changes"])
+def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_scrub_smoothly(
+    visit: Visit, tmp_path: Path, kind: str, record_property: Any, capsys: Any
+) -> None:
+    page = tmp_path / "large.html"
+    if kind == "compiled":
+        net = weft.compile(ridge, n=97, d=20, steps=100)
+        net.explore(page, **data(97, 20, 0.004))
+    else:
+        rng = np.random.default_rng(0)
+        head = Head(*(DenseProjection(0.004 * rng.normal(size=(200, 200))) for _ in range(3)))
+        net = Network(
+            Layout.of({"A": (20, 120), "B": (20, 80)}),
+            (Module((AttentionLayer((head,)),), repeat=200),),
+        )
+        net.explore(page, H=0.5 * rng.normal(size=(20, 200)))
+    assert (net.tokens, net.depth) == (20, 200)
+    assert net.width >= 198
+    size = page.stat().st_size
+    assert size < 5e6
+    seen = visit(page)
+    found = seen.page.evaluate(FRAMES, net.depth)
+    record_property("frame", json.dumps(found))
+    with capsys.disabled():
+        print(
+            f"\n  {kind}: {size / 1e6:.2f} MB; work per frame {found['work'][0]:.1f} ms median, "
+            f"{found['work'][1]:.1f} ms at 95 %; frame to frame {found['gap'][0]:.1f} ms median"
+        )
+    assert found["work"][0] < 16.7
+
+
+def test_the_module_mentions_no_address_but_the_svg_namespace() -> None:
+    text = asset("explorer.js") + asset("explorer.css") + asset("page.html")
+    assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
