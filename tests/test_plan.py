@@ -185,6 +185,17 @@ def test_values_that_begin_alike_are_told_apart_when_they_part(data):
     check_every_entrance(net, inputs, FIELD, equal)
 
 
+def test_three_of_four_values_stay_alike():
+    layout = square_layout("A", "P", "Q", "R", "S")
+    heads = [moving(layout, "A", dest) for dest in "PPQR"]
+    heads += [moving(layout, "A", "S", flip=True)]
+    net = Network(layout, (Module((AttentionLayer(tuple(heads)),), 4),))
+    A = np.array([[1.0, 2.0], [3.0, 4.0]])
+    found = plan(net).run({"A": A})
+    for name, expected in {"P": 8 * A, "Q": 4 * A, "R": 4 * A, "S": 4 * A.T}.items():
+        np.testing.assert_array_equal(found[name], expected)
+
+
 def loops(code: Sequence[Line | Loop]) -> list[Loop]:
     return [line for line in code if isinstance(line, Loop)]
 
@@ -457,6 +468,18 @@ def test_inputs_that_are_wrong_are_still_refused(library, value, error):
         net(G=xp.asarray(value), b=xp.asarray(np.ones((4, 3))))
     with pytest.raises(weft.BlockError, match="unknown: c"):
         net(G=xp.asarray(np.eye(3)), b=xp.asarray(np.ones(3)), c=1.0)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["G", "b"])
+@pytest.mark.parametrize("check", [True, False])
+def test_one_entry_that_is_not_finite_is_refused_by_name(library, bad, name, check):
+    xp = pytest.importorskip(library)
+    given = {"G": np.zeros((5, 3, 3)), "b": np.zeros((5, 3))}
+    given[name][(3, 1, 1)[: given[name].ndim]] = bad
+    with pytest.raises(weft.InputError, match=f"'{name}' holds NaN or infinity"):
+        tied(3, 6)(check=check, **{k: xp.asarray(v) for k, v in given.items()})
 
 
 def test_large_finite_inputs_are_accepted():

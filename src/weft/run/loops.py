@@ -138,7 +138,7 @@ class _Twins:
             return False
         if not self._turned:
             self._turned = True
-            self.assumed = found | self._as_transposes(inits, found)
+            self.assumed = self._as_transposes(inits, found)
         return found == self.assumed
 
     def _alike(
@@ -158,15 +158,16 @@ class _Twins:
         return found
 
     def _as_transposes(self, inits: dict[int, Node], found: dict[int, Twin]) -> dict[int, Twin]:
-        """Spans on their own, each as the transpose of the first one that begins like it."""
+        """The same, with spans on their own as transposes of the first that begins like them."""
         firsts: dict[Node, int] = {}
         for i, twin in found.items():
             if twin == (i, False):
                 firsts.setdefault(inits[i], i)
         return {
-            i: (firsts[inits[i]], True)
-            for i, twin in found.items()
-            if twin == (i, False) and inits[i].symmetric and firsts[inits[i]] != i
+            i: (firsts[inits[first]], flip != (firsts[inits[first]] != first))
+            if inits[first].symmetric
+            else (first, flip)
+            for i, (first, flip) in found.items()
         }
 
 
