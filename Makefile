@@ -31,7 +31,11 @@ test: $(VENV)/.dev ## run the whole test suite; ARGS="-k name" narrows it
 .PHONY: test-browser
 test-browser: $(VENV)/.browser ## run the tests that need a real Chromium
 	scripts/system-packages chromium
-	$(ONE_THREAD) $(PY) -m pytest -m browser $(ARGS)
+	$(ONE_THREAD) $(PY) -m pytest -m browser tests/browser $(ARGS)
+
+.PHONY: check-js
+check-js: ## check the types of the explorer's JavaScript (needs npx)
+	scripts/check-js
 
 .PHONY: check
 check: $(VENV)/.dev ## lint, formatting, types, repository review
