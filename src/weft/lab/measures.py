@@ -50,6 +50,8 @@ def bootstrap(values: Any, level: float = 0.95, samples: int = 1000, seed: int =
     table = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if table.ndim != 2 or table.size == 0:
         raise InputError(f"expected (tasks,) or (seeds, tasks) values, got shape {table.shape}")
+    if not np.isfinite(table).all():  # a predictor that overflows somewhere has no finite loss
+        return Interval(np.inf, np.inf, np.inf)
     mean = float(table.mean())
     if table.shape[1] > 1000:
         kept = table[:, : table.shape[1] // 1000 * 1000]

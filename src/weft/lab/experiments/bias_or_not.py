@@ -99,7 +99,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     for v in variants(quick):
         made = _form(v, etas)
         if v.get("start") == "construction":
-            start = constructed_start(made, v["depth"], 0.02)
+            start = constructed_start(made, v["depth"], 0.003)
             scaled = common.at_length(settings, lrs=tuple(lr / 10 for lr in settings.lrs))
         else:
             start = common.random_start(

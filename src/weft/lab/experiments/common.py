@@ -74,6 +74,8 @@ def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) 
     """A line of the table: a loss with its interval, and whatever else is known."""
     interval = errors if isinstance(errors, Interval) else bootstrap(errors.detach().cpu())
     loss = {k: scale * v for k, v in interval.asdict().items()}
+    if isinstance(errors, Tensor):
+        more["median"] = scale * float(errors.median())
     return {"label": label, "loss": loss, **more}
 
 

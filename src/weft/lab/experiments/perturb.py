@@ -2,7 +2,8 @@
 
 The paper's ELSA construction for k = 2 steps on the enumerated form, and its LSA construction on
 the designed form: every weight and bias gets normal noise of growing size, then the network is
-trained for a short while. Losses before and after, beside k tuned steps of gradient descent.
+trained for a short while. Losses before and after (medians too: a perturbed network overflows on
+some problems), beside k tuned steps of gradient descent.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def constructed_start(form: Form, steps: int, size: float) -> Callable[[int], At
 
 
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
-    sizes = (0.0, 0.01, 0.03, 0.1, 0.3) if quick else (0.0, 0.003, 0.01, 0.03, 0.1, 0.2, 0.3)
+    sizes = (0.0, 0.003, 0.01, 0.03, 0.1) if quick else (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
     settings = Settings(
         steps=400 if quick else 3000,
         batch=64 if quick else 512,
@@ -69,28 +70,29 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             before = untouched.errors(made, batch)
             ensemble = common.fit(start, TASK, made, settings, seeds, device)
             _, after = common.chosen_errors(ensemble, made, tuning, batch)
-            lines["before"].append(float(before.mean()))
-            lines["after"].append(float(after.mean()))
+            lines["before"].append(float(before.median()))
+            lines["after"].append(float(after.median()))
             rows.append(common.row(f"{name}, noise {size:g}, before", before))
             rows.append(common.row(f"{name}, noise {size:g}, after training", after))
         for when, y in lines.items():
             series.append({"label": f"{name}, {when}", "group": f"{name}, {when}",
                            "x": list(sizes), "y": y})  # fmt: skip
-        exact = abs(lines["before"][0] / float(reference.mean()) - 1)
+        exact = abs(lines["before"][0] / float(reference.median()) - 1)
         claims.append(common.claim(f"{name}: the construction is {STEPS} GD steps", exact,
                                    exact < 1e-4))  # fmt: skip
-        worst = lines["after"][-1] / float(reference.mean())
-        text = f"{name}: training repairs noise {sizes[-1]:g} to within 10 % of {STEPS} GD steps"
-        claims.append(common.claim(text, worst - 1, worst <= 1.1))
+        for size, y in zip(sizes[1:], lines["after"][1:], strict=True):
+            gap = y / float(reference.median()) - 1
+            text = f"{name}: training repairs noise {size:g} to within 10 % of {STEPS} GD steps"
+            claims.append(common.claim(f"{text} (medians)", gap, gap <= 0.1))
     rows.append(common.row(f"{STEPS} tuned GD steps", reference))
     return {
         "question": "How much noise does a construction bear, and does training repair it?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "eta": eta},
         "rows": rows,
-        "table": common.table(rows, "MSE"),
+        "table": common.table(rows, "MSE", ["median"]),
         "series": series,
-        "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.mean())}],
-        "axes": {"x": "standard deviation of the noise", "y": "MSE", "log": True, "symlogx": 0.003},
+        "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.median())}],
+        "axes": {"x": "standard deviation of the noise", "y": "median squared error", "log": True, "symlogx": 0.001},
         "claims": claims,
     }  # fmt: skip

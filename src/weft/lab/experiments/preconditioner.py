@@ -1,9 +1,10 @@
 """Do the layers learn to precondition with the inverse of the input covariance?
 
 d = 5, n = 20, three layers, x ~ N(0, Σ) with eigenvalues 1, 1, 1/4, 1/16, 1 in a rotated basis and
-w ~ N(0, Σ⁻¹). The layers are LSA heads whose scores see x only and whose values see y only, so each
-has one d x d matrix A_k: r ← r - X A_k Xᵀ r / n on the residuals. The distance of A_k to the
-multiples of Σ⁻¹ is 0 for a multiple and 1 for an orthogonal matrix.
+w ~ N(0, Σ⁻¹). The layers are LSA heads whose scores see x only and whose values see y only, so
+each has one d x d matrix A_k (and the query is masked out of the keys, as usual in this setting):
+r ← r - X A_k Xᵀ r / n on the residuals. The distance of A_k to the multiples of Σ⁻¹ is 0 for a
+multiple and 1 for an orthogonal matrix.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ from weft.lab.ensemble import Ensemble, Settings
 from weft.lab.experiments import common
 from weft.lab.forms import form
 from weft.lab.tasks import TASKS, stream
-from weft.nn import AttentionModule, AttentionNetwork, ExtendedLinearAttention
 
 TASK = TASKS["anisotropic"]
 LAYERS = 3
 
 
 class Preconditioned(nn.Module):
-    """Heads restricted to A_k on prompts of example tokens (x, y) with the query (u, 0) last."""
+    """Heads restricted to A_k on prompts of example tokens (x, y) with the query (u, 0) last.
+
+    Equal to LSA layers with scores diag(A_k, 0) and values in the y column, but for the mask.
+    """
 
     def __init__(self, layers: int, d: int, scale: float, generator: torch.Generator) -> None:
         super().__init__()
@@ -40,22 +43,6 @@ class Preconditioned(nn.Module):
             prediction = prediction + u @ direction
             residual = residual - X @ direction
         return prediction[..., 0, 0]
-
-    def as_attention(self, n: int) -> AttentionNetwork:
-        """The same function as LSA layers: W_q W_kᵀ = diag(A, 0), W_v = -e e ᵀ/n in the y column.
-
-        The query row gathers minus the prediction, so the read-out is its negative.
-        """
-        made = form("examples", n, self.A.shape[-1])
-        modules = []
-        for A in self.A.detach().unbind(0):
-            layer = ExtendedLinearAttention(n + 1, A.shape[0] + 1, 1, bias=False, merged=True)
-            with torch.no_grad():
-                layer.weight.zero_()
-                layer.weight[:-1, 0, 0, :-1] = A
-                layer.weight[-1, 0, 1, -1] = -1.0 / n
-            modules.append(AttentionModule([layer]))
-        return AttentionNetwork(modules, made.layout, made.inputs, made.fills, made.outputs)
 
 
 def distances(ensemble: Ensemble) -> list[list[float]]:

@@ -24,12 +24,12 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     settings = Settings(
         steps=6000 if quick else 20_000,
         batch=256 if quick else 2048,
-        lrs=(1e-2,) if quick else (3e-3, 1e-2),
-        clip=1.0,
+        lrs=(3e-2,) if quick else (1e-2, 3e-2),
+        clip=10.0,
         log_every=200,
     )
     seeds = list(range(seed, seed + (2 if quick else 5)))
-    start = common.random_start(made, bias=False, depth=2, tied=True, scale=0.7)
+    start = common.random_start(made, bias=False, merged=True, depth=2, tied=True, scale=0.7)
     ensemble = common.fit(start, TASK, made, settings, seeds, device)
     tuning = common.held_out(TASK, 20_000, seed, "tune", device)
     batch = common.held_out(TASK, 50_000 if quick else 400_000, seed, "eval", device)
@@ -48,7 +48,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     gd, gdpp = (measures.squared_errors(p, batch) for p in (descent, plus))
     rows = [
         common.row("two tied LSA layers, trained", errors, 0.5),
-        *(common.row(f"  seed {s}", errors[i], 0.5) for i, s in enumerate(seeds)),
+        *(common.row(f"  seed {s}", errors[i], 0.5) for i, s in enumerate(ensemble.seeds)),
         common.row(f"two GD steps, η = {eta:.2f}", gd, 0.5, cosine=cosine["GD"]),
         common.row("GD++, η = {:.2f}, γ = {:.2f}".format(*pair), gdpp, 0.5, cosine=cosine["GD++"]),
     ]

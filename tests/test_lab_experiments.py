@@ -1,0 +1,193 @@
+"""Experiments: ensembles train as single runs do, restricted layers are LSA, results are whole."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from weft.errors import InputError
+from weft.lab import baselines, measures
+from weft.lab.__main__ import main
+from weft.lab.ensemble import Settings, assemble, train_ensemble
+from weft.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
+from weft.lab.forms import form
+from weft.lab.report import markdown, report
+from weft.lab.tasks import Task, draw, stream
+
+TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
+
+
+def test_an_ensemble_member_is_trained_as_if_alone():
+    """One member by itself gets the same weights as inside an ensemble with another step size."""
+    made = form("examples", 6, 3)
+    start = common.random_start(made, bias=False, depth=2, scale=0.3, dtype=torch.float64)
+
+    def trained(lrs):
+        settings = Settings(steps=20, batch=32, lrs=lrs, warmup=2, log_every=10)
+        return train_ensemble(assemble(start, (7,), lrs), TASK, made, settings)
+
+    together, alone = trained((0.003, 0.02)), trained((0.02,))
+    for name, weights in alone.weights.items():
+        torch.testing.assert_close(together.weights[name][1], weights[0], rtol=1e-9, atol=1e-12)
+    assert [step for step, _ in alone.curve] == [10, 20]
+    batch = draw(TASK, 50, stream(0), torch.float64)
+    member = alone.member(0)
+    torch.testing.assert_close(
+        alone.predict(made.prompt(batch))[0], member(made.prompt(batch)), rtol=1e-9, atol=1e-12
+    )
+
+
+def test_a_member_that_diverges_is_never_the_best_and_spoils_no_other():
+    made = form("examples", 6, 3)
+    start = common.random_start(made, bias=False, depth=3, scale=0.5)
+    settings = Settings(steps=60, batch=32, lrs=(1e-3, 100.0), warmup=1, clip=0.0)
+    ensemble = train_ensemble(assemble(start, (0, 1), settings.lrs), TASK, made, settings)
+    tuning = draw(TASK, 200, stream(0, "tune"))
+    assert ensemble.best(made, tuning) == [0, 2]
+    assert all(bool(w[0].isfinite().all()) for w in ensemble.weights.values())
+
+
+def test_an_ensemble_reaches_the_closed_form_of_one_step():
+    task = Task(d=3, n=6, inputs="uniform")
+    made = form("examples", 6, 3)
+    settings = Settings(steps=500, batch=256, lrs=(0.03,), warmup=20)
+    start = common.random_start(made, bias=False, merged=True)
+    ensemble = train_ensemble(assemble(start, (0,), settings.lrs), task, made, settings)
+    batch = draw(task, 20_000, stream(0, "eval"))
+    step = baselines.gradient_descent(1, baselines.one_step_eta(task))
+    best = baselines.one_step_loss(task)
+    excess = (ensemble.errors(made, batch)[0] - measures.squared_errors(step, batch)).mean()
+    assert float(excess) / best == pytest.approx(0.0, abs=0.03)
+    (predict,) = ensemble.predictors(made, [0])
+    cosine = measures.sensitivity_cosine(predict, step, batch.rows(slice(0, 500)))
+    assert float(cosine.mean()) > 0.99
+
+
+def test_the_restricted_layers_are_lsa_layers_with_the_query_masked():
+    """Layer by layer: scores X A Xᵀ among examples, values y, added to y; the query only reads."""
+    model = preconditioner.Preconditioned(3, 5, 0.2, stream(0)).double()
+    batch = draw(preconditioner.TASK, 20, stream(0), torch.float64)
+    H = form("examples", 20, 5).prompt(batch)
+    state = H
+    mask = torch.ones(21, 1, dtype=torch.float64)
+    mask[-1] = 0.0
+    for A in model.A.detach():
+        scores = torch.block_diag(A, torch.zeros(1, 1, dtype=torch.float64))
+        values = torch.zeros(6, 6, dtype=torch.float64)
+        values[-1, -1] = -1 / 20
+        state = state + (state @ scores) @ (mask * state).mT @ (mask * state @ values)
+    torch.testing.assert_close(-state[:, -1, -1], model(H).detach())
+    with torch.no_grad():
+        model.A.copy_(0.3 * torch.eye(5).expand(3, 5, 5))
+    torch.testing.assert_close(model(H).detach(), baselines.gradient_descent(3, 0.3)(batch))
+
+
+def test_the_unperturbed_construction_is_gradient_descent():
+    batch = draw(TASK, 40, stream(0))
+    for name in ("enumerated", "designed"):
+        made = form(name, TASK.n, TASK.d, eta=0.05)
+        model = perturb.constructed_start(made, 2, 0.0)(0)
+        expected = baselines.gradient_descent(2, 0.05 * TASK.n)(batch)
+        torch.testing.assert_close(
+            model(made.prompt(batch)).detach(), expected, rtol=1e-4, atol=1e-5
+        )
+        shaken = perturb.constructed_start(made, 2, 0.01)(0)
+        assert float((shaken(made.prompt(batch)).detach() - expected).abs().mean()) > 1e-3
+
+
+def test_without_constants_lsa_cannot_tell_the_rows_apart():
+    """Swapping two features that are not the last swaps the rows of the state: LSA has no names.
+
+    So the entry in row 0 of `answer` is that of row 1 for the swapped problem, and the mean of the
+    two is all that an LSA network can know; a bias breaks the tie.
+    """
+    made = form("enumerated", TASK.n, TASK.d)
+    batch = draw(TASK, 10, stream(0), torch.float64)
+    H = made.prompt(batch)
+    swapped = H[:, [1, 0, 2]]
+    for bias in (False, True):
+        start = common.random_start(
+            made, bias=bias, heads=2, depth=2, tied=True, init="random", dtype=torch.float64
+        )
+        model = start(0)
+        same = torch.allclose(model.final(H)[:, [1, 0, 2]], model.final(swapped))
+        assert same is (not bias)
+
+
+def test_variants_are_distinct_and_cover_the_question():
+    for quick in (True, False):
+        labels = [bias_or_not.label(v) for v in bias_or_not.variants(quick)]
+        assert len(labels) == len(set(labels))
+    full = bias_or_not.variants(False)
+    assert {v["depth"] for v in full} == {1, 2, 3, 4}
+    assert {v["form"] for v in full} == {"enumerated", "designed"}
+    assert {v.get("activation") for v in full} == {None, "relu", "softmax"}
+
+
+def tiny(monkeypatch):
+    """The quick form of an experiment with almost no training."""
+
+    def fit(make, task, made, settings, seeds, device, watch=None):
+        small = common.at_length(settings, steps=4, batch=8, log_every=2)
+        ensemble = assemble(make, seeds[:1], small.lrs)
+        return train_ensemble(ensemble, task, made, small, device, watch)
+
+    def held_out(task, _, seed, stream_name, device):
+        return draw(task, 300, stream(seed, stream_name, device=device))
+
+    monkeypatch.setattr(common, "fit", fit)
+    monkeypatch.setattr(common, "held_out", held_out)
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_every_experiment_writes_a_whole_result_and_its_figure(name, tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    tiny(monkeypatch)
+    path = run(name, tmp_path, quick=True)
+    result = json.loads(path.read_text())
+    assert result["command"].startswith(f"weft lab run {name} --quick")
+    for row in result["rows"]:
+        assert row["loss"]["low"] <= row["loss"]["mean"] <= row["loss"]["high"]
+        assert row["label"] in result["table"]
+    assert result["claims"]
+    text, picture = report([path], tmp_path / "out")
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert result["claims"][0]["claim"] in text.read_text()
+
+
+def test_a_report_says_what_did_not_hold():
+    result = {
+        "name": "x", "command": "c", "rows": [], "axes": {"y": "MSE"},
+        "claims": [{"claim": "it works", "value": 0.5, "holds": False}],
+    }  # fmt: skip
+    assert "it works: **does not hold** (0.5)" in markdown(result)
+
+
+def test_the_command_line_says_what_went_wrong(tmp_path, capsys):
+    assert main(["run", "nothing", "--out", str(tmp_path)]) == 1
+    assert "no experiment 'nothing'; there are one-step" in capsys.readouterr().err
+    assert main(["report", str(tmp_path / "none.json")]) == 1
+    assert main(["list"]) == 0
+    assert capsys.readouterr().out.split() == list(EXPERIMENTS)
+    with pytest.raises(InputError, match="holds no training run"):
+        report([tmp_path])
+
+
+def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
+    (tmp_path / "a.toml").write_text(
+        "[task]\nd = 2\nn = 4\n[train]\nsteps = 20\nbatch = 16\nlog_every = 10\n"
+        "checkpoint_every = 10\neval_size = 100\n"
+    )
+    out = str(tmp_path / "a")
+    assert main(["train", str(tmp_path / "a.toml"), "--out", out]) == 0
+    assert main(["evaluate", out, "--size", "500", "--half"]) == 0
+    said = capsys.readouterr().out
+    assert "half-MSE (clean)" in said
+    assert "least squares" in said
+    assert main(["report", out]) == 0
+    assert (tmp_path / "a" / "lab-a.png").exists()
+    app = pytest.importorskip("weft.lab.cli").app
+    app(["list"], result_action="return_value")
+    assert "bias-or-not" in capsys.readouterr().out
