@@ -33,7 +33,7 @@ from weft.language import Program
 from weft.network import Network
 
 Array = NDArray[np.float64]
-Key = tuple[Program, str, tuple[tuple[str, Any], ...]]
+Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]
 
 FEWEST_STEPS, MOST_STEPS = 128, 16384  # of an accelerated method
 ROUNDING = float(np.finfo(np.float64).eps)
@@ -42,9 +42,9 @@ ROUNDING = float(np.finfo(np.float64).eps)
 @lru_cache(maxsize=128)
 def compiled(key: Key) -> Network:
     """The certified network of a program at given sizes; the data do not matter to it."""
-    program, target, sizes = key
+    program, target, optimize, sizes = key
     with np.errstate(all="ignore"):  # the float check may run an iteration that diverges
-        return compile(program, target=target, optimize="speed", **dict(sizes))
+        return compile(program, target=target, optimize=optimize, **dict(sizes))
 
 
 class InContextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -56,11 +56,17 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     # -- the network ------------------------------------------------------------------------------
-    def _use(self, program: Program, prompt: Mapping[str, Any], **statics: Any) -> None:
+    def _use(
+        self,
+        program: Program,
+        prompt: Mapping[str, Any],
+        optimize: str = "speed",
+        **statics: Any,
+    ) -> None:
         """Take the network of a program for the sizes of a prompt."""
         n, d = prompt["X"].shape
         sizes = {"n": n, "d": d, **statics}
-        self._key: Key = (program, self.target, tuple(sorted(sizes.items())))
+        self._key: Key = (program, self.target, optimize, tuple(sorted(sizes.items())))
         self.network_ = compiled(self._key)
         self.prompt_ = dict(prompt)
 
@@ -82,8 +88,7 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
         state: dict[str, Any] = dict(super().__getstate__())
         state.pop("network_", None)  # its program is code: named, and compiled again
         if "_key" in state:
-            program, target, sizes = state["_key"]
-            state["_key"] = (program.name, target, sizes)
+            state["_key"] = (state["_key"][0].name, *state["_key"][1:])
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -91,8 +96,8 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
 
         super().__setstate__(state)
         if "_key" in state:
-            name, target, sizes = state["_key"]
-            self._key = (getattr(programs, name), target, sizes)
+            name, *rest = state["_key"]
+            self._key = (getattr(programs, name), *rest)
             self.network_ = compiled(self._key)
 
     # -- parameters -------------------------------------------------------------------------------
@@ -183,6 +188,13 @@ class Search:
 def means(X: Array, intercept: bool) -> Array:
     """What is subtracted from the rows: their mean, or nothing without an intercept."""
     return X.mean(axis=0) if intercept else np.zeros(X.shape[1:])
+
+
+def centred(X: Array, mean: Array) -> Array:
+    """X less its mean, and zero where only rounding errors are left."""
+    rest = X - mean
+    noise = 16 * ROUNDING * np.abs(X).max(axis=0)
+    return np.where(np.abs(rest).max(axis=0) <= noise, 0.0, rest)
 
 
 def extremes(S: Array) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from weft.estimators.base import (
     Array,
     InContextEstimator,
     Search,
+    centred,
     extremes,
     means,
 )
@@ -64,7 +65,7 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._means, self._level = means(X, self.fit_intercept), means(y, self.fit_intercept)
-        X, y = X - self._means, y - self._level
+        X, y = centred(X, self._means), centred(y, self._level)
         squares = np.einsum("ij,ij->j", X, X)
         self._scales = np.sqrt(np.where(squares == 0, 1.0, squares))
         scaled = X / self._scales

@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from weft.errors import InputError
-from weft.estimators.base import Array, InContextEstimator, Search, extremes, means
+from weft.estimators.base import Array, InContextEstimator, Search, centred, extremes, means
 from weft.estimators.programs import logistic_descent, sigmoid, sigmoid_table
 
 FINEST = 1e-9  # error of the sigmoid below which its table gets too large
@@ -66,7 +66,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = self._labels(y)
         self._means = means(X, self.fit_intercept)
-        X = X - self._means
+        X = centred(X, self._means)
         self._scales = np.sqrt(np.einsum("ij,ij->j", X, X) / 4 + penalty)
         scaled, weights = X / self._scales, penalty / self._scales**2
         if self.fit_intercept:
@@ -79,7 +79,10 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         search = Search(0.0, self)
         while search.next():
             prompt = {"X": scaled, "y": y, "R": R, "eta": 1 / high, "beta": search.momentum}
-            self._use(logistic_descent, prompt, steps=search.steps, error=self.sigmoid_error_)
+            # Not "speed": it would carry v twice, plain and transposed, and under momentum the two
+            # copies drift apart by a factor 1 + β a step.
+            self._use(logistic_descent, prompt, optimize="faithful", steps=search.steps,
+                      error=self.sigmoid_error_)  # fmt: skip
             w = self._found()
             logits = scaled @ w
             p = sigmoid(logits)
@@ -131,7 +134,8 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
 
     def predict(self, X: Any) -> Any:
         """The likelier class."""
-        return self.classes_[(self.decision_function(X) > 0).astype(int)]
+        second = self.decision_function(X) > 0
+        return self.classes_[second.astype(int)]
 
 
 def _half_decade(error: float) -> float:

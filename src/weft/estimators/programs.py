@@ -52,12 +52,13 @@ def ridge_tripling(
     """3^levels steps of the same gradient descent, in `levels` repetitions of one layer.
 
     A step is w ← Aw + z with A = I − η(XᵀX + R) and z = ηXᵀy. If (A, z) stands for T steps, then
-    (A³, z + Az + A²z) stands for 3T. It is what `optimize="depth"` makes of `ridge_descent`, as a
-    loop: so it is proved by induction, at a cost that does not grow with the number of steps.
+    (A³, z + Az + A²z) stands for 3T; A is symmetric, so AAᵀA is one head. It is what
+    `optimize="depth"` makes of `ridge_descent`, written as a loop: so it is proved by induction, at
+    a cost that does not grow with the number of steps.
     """
 
     def triple(A: Any, z: Any) -> Any:
-        return A @ A @ A, z + A @ z + A @ A @ z
+        return A @ A.T @ A, z + A @ z + A @ A.T @ z
 
     start = (weft.eye(X.shape[1]) - eta * (X.T @ X + R), eta * (X.T @ y))
     return u.T @ weft.iterate(triple, start, levels)[1]

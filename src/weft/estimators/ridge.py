@@ -13,6 +13,7 @@ from weft.estimators.base import (
     ROUNDING,
     Array,
     InContextEstimator,
+    centred,
     extremes,
     means,
     power_above,
@@ -71,9 +72,9 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         self._means, self._level = means(X, self.fit_intercept), means(Y, self.fit_intercept)
-        X, Y = X - self._means, Y - self._level
+        X, Y = centred(X, self._means), centred(Y, self._level)
         squares = np.einsum("ij,ij->j", X, X)
-        # A column of zeros has the coefficient 0 under any penalty; with one, the system is regular.
+        # A column of zeros has the coefficient 0 under any penalty; with one the system is regular.
         penalty = np.where(squares == 0, 1.0, alpha)
         self._scales = np.sqrt(squares + penalty)
         scaled, R = X / self._scales, np.diag(penalty / self._scales**2)
@@ -113,7 +114,7 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
             self.solver_ = "depth"
         steps = needed if self.steps == "auto" else int(self.steps)
         if self.solver_ == "depth":
-            levels = power_above(3, steps)
+            levels = max(1, power_above(3, steps))
             self.steps_ = 3**levels
             self._use(ridge_tripling, prompt, levels=levels)
             return

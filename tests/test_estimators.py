@@ -1,0 +1,325 @@
+"""The estimators against scikit-learn's own, its checks of estimators, and hard data."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import warnings
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_classification, make_regression
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import weft
+from weft.estimators import InContextLasso, InContextLogistic, InContextRidge
+from weft.estimators.base import compiled
+from weft.estimators.programs import ridge_descent, ridge_tripling, sigmoid, sigmoid_table
+
+SOLVERS = ("gradient", "depth", "closed_form")
+
+
+@parametrize_with_checks(
+    [
+        InContextRidge(),
+        InContextRidge(solver="depth"),
+        InContextRidge(solver="closed_form", target="lsa"),
+        InContextLasso(alpha=0.1),
+        InContextLogistic(tol=1e-3),
+    ]
+)
+def test_it_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the checks provoke warnings and look at them themselves
+        check(estimator)
+
+
+@cache
+def data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    if name == "diabetes":
+        return load_diabetes(return_X_y=True)
+    if name == "breast cancer":  # raw: columns from 1e-3 to 1e3
+        X, y = load_breast_cancer(return_X_y=True)
+        return X, y.astype(float)
+    if name == "wide":
+        return make_regression(20, 40, noise=5, random_state=0)
+    return make_regression(60, 8, noise=5, bias=100, random_state=0)
+
+
+DATA = ("diabetes", "breast cancer", "synthetic", "wide")
+
+
+def gap(found: Any, expected: Any) -> float:
+    """The largest difference relative to the largest number expected."""
+    return float(np.max(np.abs(found - expected)) / np.max(np.abs(expected)))
+
+
+# -- agreement ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("alpha", [1e-2, 1.0, 100.0])
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("name", DATA)
+def test_ridge_agrees_with_scikit_learn(name: str, solver: str, alpha: float) -> None:
+    X, y = data(name)
+    ours = InContextRidge(alpha, solver=solver).fit(X, y)
+    theirs = Ridge(alpha, solver="svd").fit(X, y)
+    assert gap(ours.predict(X), theirs.predict(X)) < ours.tol
+    assert gap(ours.coef_, theirs.coef_) < 10 * ours.tol
+    assert ours.network_.certificate is not None
+    assert np.allclose(X @ ours.coef_ + ours.intercept_, ours.predict(X), rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("name", "alpha"),
+    [("diabetes", 1.0), ("diabetes", 0.05), ("breast cancer", 0.05), ("synthetic", 1.0),
+     ("wide", 1.0)],
+)  # fmt: skip
+def test_the_lasso_agrees_with_scikit_learn(name: str, alpha: float) -> None:
+    X, y = data(name)
+    ours = InContextLasso(alpha).fit(X, y)
+    theirs = Lasso(alpha, tol=1e-14, max_iter=1_000_000).fit(X, y)
+    assert gap(ours.predict(X), theirs.predict(X)) < ours.tol
+    assert gap(ours.coef_, theirs.coef_) < 10 * ours.tol
+    assert np.array_equal(ours.coef_ != 0, theirs.coef_ != 0)
+
+
+def logistic_data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    if name == "breast cancer":
+        X, y = load_breast_cancer(return_X_y=True)
+        return StandardScaler().fit_transform(X), y
+    if name == "diabetes":
+        X, y = load_diabetes(return_X_y=True)
+        return X, np.where(y > 140, "high", "low")
+    return make_classification(60, 6, random_state=0, flip_y=0.2)
+
+
+@pytest.mark.parametrize("name", ["breast cancer", "diabetes", "synthetic"])
+def test_logistic_regression_agrees_with_scikit_learn(name: str) -> None:
+    X, y = logistic_data(name)
+    ours = InContextLogistic(tol=1e-4 if name == "synthetic" else 1e-3).fit(X, y)
+    theirs = LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, y)
+    assert gap(ours.decision_function(X), theirs.decision_function(X)) < 3 * ours.tol
+    assert gap(ours.coef_, theirs.coef_) < 3 * ours.tol
+    assert np.allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=ours.tol)
+    assert np.array_equal(ours.predict(X), theirs.predict(X))
+    assert "sigmoid" in " ".join(ours.network_.certificate.functions)
+
+
+def test_without_an_intercept_they_agree_too() -> None:
+    X, y = data("synthetic")
+    label = y > 100
+    for ours, theirs, target in (
+        (InContextRidge(fit_intercept=False), Ridge(fit_intercept=False), y),
+        (InContextLasso(fit_intercept=False), Lasso(fit_intercept=False, tol=1e-12), y),
+        (InContextLogistic(tol=1e-3, fit_intercept=False),
+         LogisticRegression(fit_intercept=False, tol=1e-10), label),
+    ):  # fmt: skip
+        ours.fit(X, target), theirs.fit(X, target)
+        assert gap(ours.coef_, theirs.coef_) < max(10 * ours.tol, 1e-6)
+        assert np.allclose(ours.intercept_, 0)
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_the_target_is_that_of_the_network(target: str) -> None:
+    X, y = data("synthetic")
+    for solver in SOLVERS:
+        ours = InContextRidge(solver=solver, target=target).fit(X, y)
+        assert ours.network_.target == target
+        assert gap(ours.predict(X), Ridge().fit(X, y).predict(X)) < 1e-8
+
+
+def test_several_responses_are_one_batch() -> None:
+    X, y = data("diabetes")
+    Y = np.column_stack([y, X[:, 0] * 100 - y, np.ones(len(y))])
+    ours, theirs = InContextRidge(0.5).fit(X, Y), Ridge(0.5, solver="svd").fit(X, Y)
+    assert ours.coef_.shape == theirs.coef_.shape
+    assert gap(ours.predict(X), theirs.predict(X)) < 1e-8
+    assert np.allclose(ours.intercept_, theirs.intercept_)
+
+
+# -- what runs ------------------------------------------------------------------------------------
+def test_a_prediction_is_the_network_on_the_prompt_with_the_query_in_it() -> None:
+    X, y = data("synthetic")
+    ours = InContextRidge().fit(X, y)
+    query = (X[0] - X.mean(axis=0)) / ours._scales
+    H = ours.network_.prompt(**ours.prompt_, u=query)
+    answer = ours.network_.readout(ours.network_.forward(H))
+    assert np.isclose(answer + y.mean(), ours.predict(X[:1])[0], rtol=1e-12)
+
+
+def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
+    X, y = data("diabetes")
+    slow = InContextRidge(1e-3, steps=243).fit(X, y)
+    deep = InContextRidge(1e-3, steps=243, solver="depth").fit(X, y)
+    assert (slow.solver_, deep.solver_) == ("gradient", "depth")
+    assert (slow.steps_, deep.steps_) == (243, 243)
+    assert deep.network_.depth == 7
+    assert gap(deep.predict(X), slow.predict(X)) < 1e-12
+
+
+def test_the_tripling_loop_is_as_shallow_as_the_collapsed_one() -> None:
+    folded = weft.compile(ridge_descent, n=9, d=4, steps=81, optimize="depth")
+    assert weft.compile(ridge_tripling, n=9, d=4, levels=4).depth == folded.depth
+
+
+def test_gradient_turns_to_the_depth_network_when_steps_are_too_many() -> None:
+    X, y = data("breast cancer")
+    ours = InContextRidge().fit(X, y)
+    assert ours.solver_ == "depth"
+    assert ours.steps_ > 100_000
+    assert ours.network_.depth < 20
+
+
+def test_steps_follow_the_condition_number() -> None:
+    X, y = data("synthetic")
+    ours = InContextRidge(tol=1e-6).fit(X, y)
+    rate = (ours.condition_ - 1) / (ours.condition_ + 1)
+    assert rate**ours.steps_ <= 1e-6 < rate ** (ours.steps_ / 2)
+
+
+def test_data_of_the_same_size_share_a_network() -> None:
+    X, y = data("synthetic")
+    first = InContextRidge().fit(X, y)
+    before = compiled.cache_info().misses
+    second = InContextRidge(alpha=1.1).fit(X + 1, 2 * y)
+    assert second.network_ is first.network_
+    assert compiled.cache_info().misses == before
+
+
+def test_prescribed_steps_are_taken_as_they_are() -> None:
+    X, y = data("wide")
+    for ours in (InContextRidge(steps=5), InContextLasso(steps=5)):
+        assert ours.fit(X, y).steps_ == 5
+    assert InContextLogistic(steps=5).fit(X, y > 0).steps_ == 5
+
+
+def test_the_sigmoid_keeps_its_error_everywhere() -> None:
+    x = np.concatenate([np.linspace(-60, 60, 4001), [-1e5, 1e5]])
+    for error in (1e-3, 1e-5):
+        table = sigmoid_table(error)
+        assert np.max(np.abs(table.net(x) - sigmoid(x))) <= table.error <= 1.01 * error
+
+
+# -- in scikit-learn's company --------------------------------------------------------------------
+def test_it_works_in_pipelines_grids_and_cross_validation() -> None:
+    X, y = data("diabetes")
+    pipe = make_pipeline(StandardScaler(), InContextRidge())
+    grid = {"incontextridge__alpha": [0.1, 10.0, 1000.0]}
+    ours = GridSearchCV(pipe, grid, cv=3).fit(X, y)
+    theirs = GridSearchCV(
+        make_pipeline(StandardScaler(), Ridge()), {"ridge__alpha": [0.1, 10.0, 1000.0]}, cv=3
+    ).fit(X, y)
+    assert ours.best_params_["incontextridge__alpha"] == theirs.best_params_["ridge__alpha"]
+    assert np.allclose(ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"])
+    scores = cross_val_score(InContextLasso(0.1), X, y, cv=3)
+    assert np.allclose(scores, cross_val_score(Lasso(0.1, tol=1e-10), X, y, cv=3))
+    labels = (y > 140).astype(int)
+    scores = cross_val_score(InContextLogistic(tol=1e-3), X[:90], labels[:90], cv=3)
+    assert np.allclose(scores, cross_val_score(LogisticRegression(), X[:90], labels[:90], cv=3))
+
+
+def test_more_classes_by_one_against_the_rest() -> None:
+    X, y = make_classification(60, 5, n_informative=4, n_redundant=0, n_classes=3, random_state=1)
+    ours = OneVsRestClassifier(InContextLogistic(tol=1e-3)).fit(X, y)
+    theirs = OneVsRestClassifier(LogisticRegression(tol=1e-8)).fit(X, y)
+    assert np.array_equal(ours.predict(X), theirs.predict(X))
+    with pytest.raises(ValueError, match="Only binary"):
+        InContextLogistic().fit(X, y)
+
+
+@pytest.mark.parametrize("ours", [InContextRidge(), InContextLasso(), InContextLogistic(tol=1e-3)])
+def test_a_pickled_estimator_predicts_the_same(ours: Any) -> None:
+    X, y = data("synthetic")
+    ours = clone(ours).fit(X, (y > 100) if isinstance(ours, InContextLogistic) else y)
+    again = pickle.loads(pickle.dumps(ours))
+    assert again.network_ == ours.network_
+    assert np.array_equal(again.predict(X), ours.predict(X))
+
+
+# -- hard data ------------------------------------------------------------------------------------
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_one_row_predicts_itself(solver: str) -> None:
+    for alpha in (0.0, 1.0):
+        ours = InContextRidge(alpha, solver=solver).fit([[1.0, 2.0, 3.0]], [7.0])
+        assert np.array_equal(ours.predict([[0, 0, 0], [9, 9, 9]]), [7.0, 7.0])
+    assert InContextLasso().fit([[1.0, 2.0]], [7.0]).predict([[5, 5]]) == [7.0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_constant_columns_get_the_coefficient_zero(solver: str) -> None:
+    X, y = data("synthetic")
+    X = np.column_stack([X, np.full(len(X), 0.1), np.zeros(len(X))])
+    for alpha in (0.0, 1.0):
+        ours = InContextRidge(alpha, solver=solver).fit(X, y)
+        assert np.array_equal(ours.coef_[-2:], [0.0, 0.0])
+    assert np.array_equal(InContextLasso().fit(X, y).coef_[-2:], [0.0, 0.0])
+    assert np.array_equal(InContextLogistic(tol=1e-3).fit(X, y > 100).coef_[0, -2:], [0.0, 0.0])
+
+
+def test_constant_responses_are_predicted() -> None:
+    X, _ = data("synthetic")
+    for ours in (*(InContextRidge(solver=solver) for solver in SOLVERS), InContextLasso()):
+        assert np.array_equal(ours.fit(X, np.full(len(X), 2.5)).predict(X[:3]), [2.5, 2.5, 2.5])
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_penalty_is_least_squares_where_that_has_one_solution(solver: str) -> None:
+    X, y = data("diabetes")
+    ours = InContextRidge(0.0, solver=solver).fit(X, y)
+    assert gap(ours.predict(X), LinearRegression().fit(X, y).predict(X)) < 1e-8
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_no_penalty_and_dependent_columns_are_refused(solver: str) -> None:
+    X, y = data("wide")
+    with pytest.raises(weft.InputError, match="linearly dependent"):
+        InContextRidge(0.0, solver=solver).fit(X, y)
+    with pytest.raises(weft.InputError, match="linearly dependent"):
+        InContextLasso(0.0).fit(X, y)
+
+
+def test_a_strong_lasso_uses_no_column() -> None:
+    X, y = data("synthetic")
+    ours = InContextLasso(1e6).fit(X, y)
+    assert not ours.coef_.any()
+    assert ours.intercept_ == y.mean()
+
+
+def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("weft.estimators.base.MOST_STEPS", 128)
+    X, y = data("breast cancer")
+    with pytest.warns(ConvergenceWarning, match="not within tol"):
+        InContextLasso(0.01).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (InContextRidge(alpha=-1), "alpha must be a finite number"),
+        (InContextRidge(alpha="much"), "alpha must be a finite number"),
+        (InContextRidge(solver="qr"), "solver must be one of 'gradient'"),
+        (InContextRidge(target="relu"), "target must be one of 'elsa'"),
+        (InContextRidge(steps=0), "steps must be 'auto'"),
+        (InContextRidge(tol=0), "tol must be a number"),
+        (InContextRidge(solver="closed_form", steps=3), "takes no steps"),
+        (InContextLogistic(C=0), "C must be a finite number above 0"),
+    ],
+)
+def test_wrong_parameters_are_refused_by_name(wrong: Any, says: str) -> None:
+    X, y = data("synthetic")
+    with pytest.raises(weft.InputError, match=says):
+        wrong.fit(X, y > 100)
+
+
+def test_importing_weft_does_not_load_scikit_learn() -> None:
+    code = "import sys, weft; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
