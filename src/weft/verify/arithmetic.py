@@ -18,10 +18,13 @@ from weft.verify.field import FieldArray, P, residue
 
 
 class FieldArithmetic:
-    """Residues modulo 2**31 - 1; `key` chooses the random stand-ins of pointwise functions."""
+    """Residues modulo 2**31 - 1; `key` chooses the random stand-ins of pointwise functions.
 
-    def __init__(self, key: int = 0) -> None:
-        self.key = key
+    `opaque`: reciprocals have random stand-ins too, instead of the field's inverse.
+    """
+
+    def __init__(self, key: int = 0, opaque: bool = False) -> None:
+        self.key, self.opaque = key, opaque
 
     def number(self, value: Fraction) -> int:
         return int(residue(value))
@@ -37,7 +40,7 @@ class FieldArithmetic:
         return FieldArray(np.concatenate(values, axis=axis))
 
     def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
-        return FieldArray.of(function.field(x, self.key))
+        return FieldArray.of(function.field(x, self.key, self.opaque))
 
     def root(self, x: FieldArray) -> FieldArray:
         raise VerificationError(

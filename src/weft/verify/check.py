@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from weft import expressions as ex
+from weft.arithmetic import Floats
 from weft.constants import Array
 from weft.errors import ProgramError, VerificationError
 from weft.language import Program, Traced
@@ -62,11 +63,45 @@ def verify(
     if trials < 1:
         raise ProgramError(f"verification needs at least one trial, got {trials}")
     seed = secrets.randbelow(2**32) if seed is None else seed
+    try:
+        method, height = compared(traced, network, trials, seed, program.name, opaque=True)
+    except VerificationError:
+        if not divides(traced):
+            raise
+        method, height = compared(traced, network, trials, seed, program.name, opaque=False)
+    return Certificate(
+        program=program.name,
+        network=network.fingerprint,
+        method=method,
+        prime=P,
+        seed=seed,
+        trials=trials,
+        degree=height,
+        probability=float(min(1.0, height / P) ** trials),
+        float_difference=float_difference(traced, network),
+        functions=tuple(function_notes(traced)),
+    )
+
+
+def divides(traced: Traced) -> bool:
+    """Whether a program uses a reciprocal."""
+    every = ex.every(traced.outputs.values())
+    return any(isinstance(x, ex.Applied) and x.function.is_reciprocal for x in every)
+
+
+def compared(
+    traced: Traced, network: Network, trials: int, seed: int, name: str, opaque: bool
+) -> tuple[str, int]:
+    """How program and network were found equal, and the degree of what was compared.
+
+    `opaque` takes a reciprocal for a function of which nothing is known, which keeps degrees small.
+    A compiled network equals its program even so; another one may need that it is an inverse.
+    """
     rng = np.random.default_rng(seed)
     pairs = matched_loops(traced, network)
     method, general = "direct" if pairs is None else "induction", True
     for trial in range(trials):
-        arithmetic = FieldArithmetic(seed + trial)
+        arithmetic = FieldArithmetic(seed + trial, opaque)
         if pairs is not None:
             try:
                 try:
@@ -86,21 +121,9 @@ def verify(
         except Mismatch as found:
             where = first_layer(network, rng, arithmetic)
             raise VerificationError(
-                f"network and program {program.name!r} differ: {found}{where}"
+                f"network and program {name!r} differ: {found}{where}"
             ) from None
-    height = checked_height(traced, network, pairs)
-    return Certificate(
-        program=program.name,
-        network=network.fingerprint,
-        method=method,
-        prime=P,
-        seed=seed,
-        trials=trials,
-        degree=height,
-        probability=float(min(1.0, height / P) ** trials),
-        float_difference=float_difference(traced, network),
-        functions=tuple(function_notes(traced)),
-    )
+    return method, checked_height(traced, network, pairs, opaque)
 
 
 def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
@@ -312,10 +335,13 @@ def _unrolled(parts: Sequence[Part], name: str = "module") -> Any:
 
 
 def checked_height(
-    traced: Traced, network: Network, pairs: Sequence[tuple[ex.Loop, int]] | None
+    traced: Traced,
+    network: Network,
+    pairs: Sequence[tuple[ex.Loop, int]] | None,
+    opaque: bool = False,
 ) -> int:
-    """A bound on the degree of every polynomial that was compared."""
-    heights = Heights()
+    """A bound on the degree of every polynomial that was compared, arguments of functions too."""
+    heights = Heights(opaque)
     inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
     start = {block.name: (-1, 0) for block in network.layout}
     for fill in network.fills:
@@ -331,7 +357,7 @@ def checked_height(
             known[id(x)] = inputs[x.name]
     for loop, index in pairs or ():
         module = network.modules[index]
-        state = state_heights(network, network.modules[at:index], state)
+        state = state_heights(network, network.modules[at:index], state, heights)
         free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
         ex.fill(
             [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known],
@@ -344,15 +370,15 @@ def checked_height(
             for place in places:
                 worst = max(worst, _total(state[place.block]))
                 state[place.block] = (1, 0)
-        after = state_heights(network, [Module(module.body, 1, module.skip)], state)
+        after = state_heights(network, [Module(module.body, 1, module.skip)], state, heights)
         worst = max([worst, *(_total(h) for h in after.values())])
         known[id(loop)] = free
         at = index + 1
-    state = state_heights(network, network.modules[at:], state)
+    state = state_heights(network, network.modules[at:], state, heights)
     ex.fill([x for x in order if id(x) not in known], known, heights)
     worst = max([worst, *(_total(known[id(x)].height) for x in traced.outputs.values())])
     worst = max([worst, *(_total(state[o.place.block]) for o in network.outputs)])
-    return factor * worst
+    return factor * (worst + heights.arguments)
 
 
 def _total(height: tuple[int, int]) -> int:
@@ -362,9 +388,10 @@ def _total(height: tuple[int, int]) -> int:
 def float_difference(traced: Traced, network: Network) -> float | None:
     """The largest relative difference in float64 on one random input.
 
-    None if it overflows, or if running every step would cost far more than the exact check of one.
+    None if it overflows, if it takes a function out of its domain, or if running every step would
+    cost far more than the exact check of one.
     """
-    from weft.arithmetic import Floats
+    from weft.run.checks import OutOfDomain
 
     if network.depth > FLOAT_LAYERS or plan(network).flops > FLOAT_FLOPS:
         return None
@@ -373,18 +400,30 @@ def float_difference(traced: Traced, network: Network) -> float | None:
     for spec in network.inputs:
         value = rng.uniform(-1, 1, size=(spec.rows, spec.cols)) / max(spec.rows, spec.cols)
         inputs[spec.name] = np.abs(value) if spec.sign != "any" else value
-    arithmetic = Floats()
-    with np.errstate(all="ignore"):
-        expected = traced.evaluate(inputs, arithmetic)
-        found = plan(network).answers(inputs, arithmetic)
     worst = 0.0
-    for name, value in expected.items():
-        scale = float(np.max(np.abs(value), initial=0.0))
-        gap = float(np.max(np.abs(value - found[name]), initial=0.0))
-        if not np.isfinite(scale) or not np.isfinite(gap):
+    with np.errstate(all="ignore"):
+        try:
+            expected = traced.evaluate(inputs, Watched())
+        except OutOfDomain:
             return None
-        worst = max(worst, gap / scale if scale else gap)
+        found = plan(network).answers(inputs, Floats())
+        for name, value in expected.items():
+            scale = float(np.max(np.abs(value), initial=0.0))
+            gap = float(np.max(np.abs(value - found[name]), initial=0.0))
+            if not np.isfinite(scale) or not np.isfinite(gap):
+                return None
+            worst = max(worst, gap / scale if scale else gap)
     return worst
+
+
+class Watched(Floats):
+    """Floats in which a function refuses what lies outside its domain."""
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        from weft.run.checks import guard
+
+        guard(function, x, self.xp)
+        return super().pointwise(function, x)
 
 
 def function_notes(traced: Traced) -> list[str]:

@@ -9,6 +9,7 @@ values along a ray instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -70,7 +71,20 @@ class Bounded:
 
 
 class Heights:
-    """The arithmetic of bounds."""
+    """The arithmetic of bounds.
+
+    A keyed random function gives a fresh variable. Two different arguments meet the same one only
+    by chance, with a probability that `arguments`, the sum of their degrees, bounds.
+    """
+
+    def __init__(self, opaque: bool = False) -> None:
+        self.opaque, self.arguments = opaque, 0
+
+    def applied(self, function: Any, height: Height, entries: int) -> Height:
+        if getattr(function, "is_reciprocal", False) and not self.opaque:
+            return height[1], max(height[0], 0)
+        self.arguments += entries * (max(height[0], 0) + height[1])
+        return 1, 0
 
     def number(self, value: Fraction) -> int:
         return 1
@@ -85,38 +99,39 @@ class Heights:
         raise NotImplementedError
 
     def pointwise(self, function: Any, x: Bounded) -> Bounded:
-        if getattr(function, "is_reciprocal", False):
-            return Bounded(x.shape, (x.height[1], max(x.height[0], 0)))
-        return Bounded(x.shape, (1, 0))  # a keyed random function: a fresh variable
+        return Bounded(x.shape, self.applied(function, x.height, math.prod(x.shape)))
 
     def root(self, x: Bounded) -> Bounded:
         return Bounded(x.shape, (1, 0))
 
 
 def state_heights(
-    network: Network, parts: Sequence[Part], start: Mapping[str, Height]
+    network: Network,
+    parts: Sequence[Part],
+    start: Mapping[str, Height],
+    heights: Heights | None = None,
 ) -> dict[str, Height]:
     """A bound for every block after some parts of a network."""
-    state = dict(start)
+    state, heights = dict(start), heights or Heights()
     for part in parts:
-        _advance(network, part, state)
+        _advance(network, part, state, heights)
     return state
 
 
-def _advance(network: Network, part: Part, state: dict[str, Height]) -> None:
+def _advance(network: Network, part: Part, state: dict[str, Height], heights: Heights) -> None:
     if isinstance(part, Module):
         for _ in range(part.repeat):
             before = dict(state)
             for inner in part.body:
-                _advance(network, inner, state)
+                _advance(network, inner, state, heights)
             if part.skip:
                 for name in state:
                     state[name] = plus(state[name], before[name])
         return
     if isinstance(part, BlockPointwiseLayer):
         for place, function in part.applied:
-            top, bottom = state[place.block]
-            state[place.block] = (bottom, max(top, 0)) if function.is_reciprocal else (1, 0)
+            entries = place.rows * place.cols
+            state[place.block] = heights.applied(function, state[place.block], entries)
         return
     out = dict.fromkeys(state, ZERO)
     if isinstance(part, AttentionLayer):
