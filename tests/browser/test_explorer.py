@@ -415,7 +415,8 @@ def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_scrub_smoothly(
     size = page.stat().st_size
     assert size < 5e6
     seen = visit(page)
-    found = seen.page.evaluate(FRAMES, net.depth)
+    rounds = [seen.page.evaluate(FRAMES, net.depth) for _ in range(3)]
+    found = min(rounds, key=lambda r: r["work"][0])  # other work on the machine only adds time
     record_property("frame", json.dumps(found))
     with capsys.disabled():
         print(

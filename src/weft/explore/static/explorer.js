@@ -550,8 +550,8 @@ class CanvasPainter {
     const ratio = Math.max(1, globalThis.devicePixelRatio || 1);
     if (canvas.width !== Math.round(width * ratio)) canvas.width = Math.round(width * ratio);
     if (canvas.height !== Math.round(height * ratio)) canvas.height = Math.round(height * ratio);
-    canvas.style.width = `${width}px`;
-    canvas.style.height = `${height}px`;
+    if (canvas.style.width !== `${width}px`) canvas.style.width = `${width}px`;
+    if (canvas.style.height !== `${height}px`) canvas.style.height = `${height}px`;
     this.theme = theme;
     this.g = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
     this.g.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -629,7 +629,7 @@ let kept = null;
 function scratch(width, height) {
   if (!kept) {
     const canvas = document.createElement("canvas");
-    const g = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+    const g = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d", { willReadFrequently: true }));
     kept = { canvas, g, pixels: g.createImageData(1, 1) };
   }
   if (kept.canvas.width < width) kept.canvas.width = width;
@@ -1304,6 +1304,7 @@ class Explorer {
   /** @type {ChartPanel[]} */ charts;
   /** @type {(() => void)[]} */ syncs = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */ settling;
+  productWidth = 600;
   productKey = "";
   sourceKey = "";
 
@@ -2229,8 +2230,6 @@ class Explorer {
     const begun = performance.now();
     this.tracks.forEach((track, i) => track.show(this.positionIn(i)));
     this.slider.value = String(this.k);
-    const done = this.span > 1 ? (100 * this.k) / (this.span - 1) : 100;
-    this.slider.style.setProperty("--done", `${done}%`);
     this.drawWhere();
     this.tracks.forEach((_, i) => {
       this.drawPrompt(i);
@@ -2279,8 +2278,10 @@ class Explorer {
     const title = at ? `Prompt after layer ${track.numbers[at]}${track.skips[at] ? " and skip" : ""}${last ? " (last)" : ""}` : "Prompt: input";
     if (heading.textContent !== title) heading.textContent = title;
     const text = this.doing(i);
-    if (what.textContent !== text) what.textContent = text;
-    what.title = text;
+    if (what.textContent !== text) {
+      what.textContent = text;
+      what.title = text;
+    }
     this.prompts[i].node.classList.toggle("focused", this.several && i === this.net);
   }
 
@@ -2405,7 +2406,7 @@ class Explorer {
       }
     }
     const matrices = shown.flatMap((s) => (typeof s === "string" ? [] : [s.m]));
-    const room = this.product.clientWidth - 42 * (shown.length - matrices.length);
+    const room = this.productWidth - 42 * (shown.length - matrices.length);
     let most = 34;
     const total = () => matrices.reduce((sum, m) => sum + Math.max(72, fitMatrix(m, most).width), 0);
     while (most > 14 && total() > room) most -= 2;
@@ -2418,9 +2419,12 @@ class Explorer {
       const p = new CanvasPainter(figure.canvas, fit.width, fit.height, this.theme);
       const { scale } = paintMatrix(p, m, 0, 0, most);
       const nature = m.nature();
-      if (figure.name.textContent !== text) figure.name.textContent = text;
-      figure.name.title = text;
-      figure.name.style.maxWidth = `${Math.max(72, fit.width)}px`;
+      if (figure.name.textContent !== text) {
+        figure.name.textContent = text;
+        figure.name.title = text;
+      }
+      const wide = `${Math.max(72, fit.width)}px`;
+      if (figure.name.style.maxWidth !== wide) figure.name.style.maxWidth = wide;
       const bins = fit.binR * fit.binC > 1 ? `\n${fit.binR} × ${fit.binC} per cell:\nlargest magnitude` : "";
       const size = `${m.rows} × ${m.cols}`;
       const note = nature === "0" ? size : `${size}\nmax ${short(scale)}${bins}`;
@@ -2604,6 +2608,7 @@ class Explorer {
       prompt.rule.textContent = "A cell that stands for several entries shows the one of largest magnitude. Click a block to see every entry.";
       this.drawLegend(i);
     });
+    this.productWidth = this.product.clientWidth;
     for (const entry of this.charts) this.drawChart(entry);
     this.drawTicks();
     this.draw();
