@@ -328,7 +328,8 @@ def test_the_page_prints_on_white(visit: Visit, pages: Path) -> None:
     seen = visit(pages / "loop.html", "#layer=3")
     seen.page.emulate_media(media="print", color_scheme="dark")
     assert not seen.page.is_visible("button.play")
-    assert seen.page.is_visible("table.numbers")
+    assert seen.page.is_visible("canvas.map")
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     colour = seen.page.evaluate("getComputedStyle(document.querySelector('.weft')).backgroundColor")
     assert colour == "rgb(255, 255, 255)"
 
