@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from weft.arithmetic import Arithmetic, Floats, Rationals
-from weft.constants import Array
+from weft.constants import Array, zeros
 from weft.network import PointwiseLayer
 from weft.relunet import Function
 from weft.run import buffers
@@ -151,6 +151,8 @@ def _fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
     if kind == "number":
         return arithmetic.number(content)
     if kind == "const":
+        if content == zeros(*content.shape):
+            return arithmetic.zeros(content.shape)
         return arithmetic.array(content.entries())
     if kind == "index":
         top, bottom, left, right = content

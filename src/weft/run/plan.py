@@ -232,17 +232,20 @@ class Plan:
         xp = arithmetic.xp if isinstance(arithmetic, Floats) else np
         if any(word in xp.__name__ for word in ("torch", "jax", "dask")):
             return False
-        layout = self.network.layout
-        constants = [f for f in self.network.fills if f.place.block not in self._open]
-        own = fill_prompt(layout, constants, {}, arithmetic)
-        known = np.ones((layout.tokens, layout.width), dtype=bool)
+        layout, opened = self.network.layout, self._open
+        constants = [f for f in self.network.fills if f.place.block not in opened]
+        own = fill_prompt(layout, constants, {}, arithmetic) if constants else None
         for block in layout:
-            if block.name in self._open:
-                known[: block.rows, block.columns] = False
-        same = own == H
-        if xp is np and not isinstance(same, np.ndarray):
-            return False
-        return bool(xp.all(xp.logical_or(same, xp.asarray((~known).tolist()))))
+            top = block.rows if block.name in opened else 0
+            if top == layout.tokens:
+                continue
+            part = H[..., top:, block.columns]
+            same = part == (own[..., top:, block.columns] if own is not None else 0)
+            if xp is np and not isinstance(same, np.ndarray):
+                return False
+            if not bool(xp.all(same)):
+                return False
+        return True
 
     # -- in words ---------------------------------------------------------------------------------
     @cached_property
