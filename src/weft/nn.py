@@ -183,10 +183,10 @@ class ExtendedLinearAttention(nn.Module):
         A product of a vector and a matrix per problem is too small for a matrix library; with the
         batch innermost it is a few passes over the prompt that fill whole vector registers.
         """
-        H = H.permute(1, 2, 0)  # (tokens, features, B), as it lies in memory
-        a = self._merged_query()[0].T @ H[rows].squeeze(0)
-        v = self.weight[:, 0, -1, columns]
-        entry: Tensor = _Entry.apply(a, v, H)  # type: ignore[no-untyped-call]
+        row = range(*rows.indices(H.shape[1]))[0]
+        column = range(*columns.indices(self.features))[0]
+        innermost = H.permute(1, 2, 0)  # (tokens, features, B), as it lies in memory
+        entry: Tensor = _Entry.apply(self.weight, innermost, row, column)  # type: ignore[no-untyped-call]
         return entry[:, None, None]
 
     def _weights(self) -> tuple[Tensor, Tensor, Tensor | None]:
@@ -327,31 +327,43 @@ class ExtendedLinearAttention(nn.Module):
 
 
 class _Entry(torch.autograd.Function):
-    """Σ_t (a·h_t)(h_t·v) for a (features, B), v (features, 1), H (tokens, features, B).
+    """Σ_t (a·h_t)(h_t·v), H (tokens, features, B): a = Aᵀh_row, A = W_q W_kᵀ, v = W_v[:, column].
 
-    Its derivatives reuse both factors; writing them out halves the passes over H that automatic
-    differentiation makes.
+    The derivatives reuse both factors, so writing them out halves the passes over H that automatic
+    differentiation makes, and skips its bookkeeping for the slices of the weights.
     """
 
     @staticmethod
-    def forward(ctx: Any, a: Tensor, v: Tensor, H: Tensor) -> Tensor:
-        values = torch.bmm(v.T.expand(H.shape[0], -1, -1), H).squeeze(1)
+    def forward(ctx: Any, weight: Tensor, H: Tensor, row: int, column: int) -> Tensor:
+        query, v = weight[:, 0, 0], weight[:, 0, -1, column]
+        A = query if weight.shape[2] == 2 else query @ weight[:, 0, KEY].T
+        a = A.T @ H[row]
+        values = torch.bmm(v.expand(H.shape[0], 1, -1), H).squeeze(1)
         scores = (a * H).sum(1)
-        ctx.save_for_backward(a, v, H, scores, values)
+        ctx.save_for_backward(weight, H, A, a, scores, values)
+        ctx.row, ctx.column = row, column
         return (scores * values).sum(0)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-        a, v, H, scores, values = ctx.saved_tensors
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
+        weight, H, A, a, scores, values = ctx.saved_tensors
         by_score, by_value = grad * values, grad * scores
-        grad_a = grad_v = grad_H = None
+        grad_a = (by_score.unsqueeze(1) * H).sum(0)
+        grad_weight = grad_H = None
         if ctx.needs_input_grad[0]:
-            grad_a = (by_score.unsqueeze(1) * H).sum(0)
+            grad_weight = torch.zeros_like(weight)
+            grad_A = H[ctx.row] @ grad_a.T
+            if weight.shape[2] == 2:
+                grad_weight[:, 0, 0] = grad_A
+            else:
+                grad_weight[:, 0, QUERY] = grad_A @ weight[:, 0, KEY]
+                grad_weight[:, 0, KEY] = grad_A.T @ weight[:, 0, QUERY]
+            grad_weight[:, 0, -1, ctx.column] = torch.bmm(H, by_value.unsqueeze(-1)).sum(0)[:, 0]
         if ctx.needs_input_grad[1]:
-            grad_v = torch.bmm(H, by_value.unsqueeze(-1)).sum(0)
-        if ctx.needs_input_grad[2]:
+            v = weight[:, 0, -1, ctx.column].unsqueeze(-1)
             grad_H = by_score.unsqueeze(1) * a + by_value.unsqueeze(1) * v
-        return grad_a, grad_v, grad_H
+            grad_H[ctx.row] += A @ grad_a
+        return grad_weight, grad_H, None, None
 
 
 class PointwiseNetwork(nn.Module):

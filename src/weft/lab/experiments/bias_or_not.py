@@ -27,6 +27,8 @@ from weft.lab.tasks import Task
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
 HEADS = 4
+# Two blocks in a module are of degree nine; at the scale that suits one they start at 1e18.
+SCALE = {1: 0.5, 2: 0.15}
 
 
 def variants(quick: bool) -> list[dict[str, Any]]:
@@ -80,7 +82,7 @@ def label(v: dict[str, Any]) -> str:
 
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     settings = Settings(
-        steps=1000 if quick else 6000,
+        steps=800 if quick else 6000,
         batch=64 if quick else 512,
         lrs=(3e-3, 1e-2) if quick else (1e-3, 3e-3, 1e-2),
         warmup=100,
@@ -104,7 +106,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         else:
             start = common.random_start(
                 made, bias=v["bias"], blocks=v["blocks"], heads=HEADS, depth=v["depth"], tied=True,
-                readout=True, activation=v.get("activation"), init="random", scale=0.5,
+                readout=True, activation=v.get("activation"), init="random", scale=SCALE[v["blocks"]],
             )  # fmt: skip
             scaled = settings
         ensemble = common.fit(start, TASK, made, scaled, seeds, device)

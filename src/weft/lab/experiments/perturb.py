@@ -80,8 +80,8 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         exact = abs(lines["before"][0] / float(reference.median()) - 1)
         claims.append(common.claim(f"{name}: the construction is {STEPS} GD steps", exact,
                                    exact < 1e-4))  # fmt: skip
-        for size, y in zip(sizes[1:], lines["after"][1:], strict=True):
-            gap = y / float(reference.median()) - 1
+        for size, after_it in zip(sizes[1:], lines["after"][1:], strict=True):
+            gap = after_it / float(reference.median()) - 1
             text = f"{name}: training repairs noise {size:g} to within 10 % of {STEPS} GD steps"
             claims.append(common.claim(f"{text} (medians)", gap, gap <= 0.1))
     rows.append(common.row(f"{STEPS} tuned GD steps", reference))
@@ -93,6 +93,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "table": common.table(rows, "MSE", ["median"]),
         "series": series,
         "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.median())}],
-        "axes": {"x": "standard deviation of the noise", "y": "median squared error", "log": True, "symlogx": 0.001},
+        "axes": {"x": "standard deviation of the noise", "y": "median squared error",
+                 "log": True, "symlogx": 0.001},
         "claims": claims,
     }  # fmt: skip

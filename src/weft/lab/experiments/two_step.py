@@ -22,7 +22,7 @@ TASK = Task(d=10, n=10, inputs="uniform")
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     made = form("examples", TASK.n, TASK.d)
     settings = Settings(
-        steps=6000 if quick else 20_000,
+        steps=5000 if quick else 20_000,
         batch=256 if quick else 2048,
         lrs=(3e-2,) if quick else (1e-2, 3e-2),
         clip=10.0,
