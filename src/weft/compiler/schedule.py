@@ -155,6 +155,7 @@ class Scheduler:
         self.inits: list[tuple[Key, Form]] = []
         self.flops = 0.0
         self.movable: set[Leaf] = set()
+        self.turned: dict[Leaf, Leaf] = {}
         self.live: set[Leaf] = set()  # carried values that some answer needs
         self.narrow = False  # tokens are free, columns are not
 
@@ -212,10 +213,26 @@ class Scheduler:
             computed = spread > 1 and leaf.role != "input"
             return int(computed), (spread * spread if spread > 1 else 0), 0.0
         wrong = leaf.family is None and flip != self.flipped.get(self._storage(leaf), False)
-        # A second copy of a carried value is also written in every step, which costs heads.
-        size = leaf.rows * leaf.cols * (4 if leaf.role == "carried" else 1)
+        size = leaf.rows * leaf.cols
+        if wrong and self._storage(leaf).role == "carried":
+            # Two copies that are updated side by side drift apart in floating point, so a carried
+            # value is stored once; the other way round it is copied anew, a layer later.
+            return 1, size, 0.0
         size = size if leaf.block is None else 10**9  # a user's block stands one way round only
         return 0, (size if wrong else 0), 0.0
+
+    def _turned(self, leaf: Leaf) -> Leaf:
+        """A carried value as it stands the other way round: a copy, made where it is read."""
+        if leaf not in self.turned:
+            self.turned[leaf] = Leaf(
+                leaf.name,
+                leaf.rows,
+                leaf.cols,
+                role="bound",
+                loops=leaf.loops,
+                definition=self.forms.leaf(leaf),
+            )
+        return self.turned[leaf]
 
     def _bound_cost(self, leaf: Leaf, flip: bool, seg: Segment) -> Cost:
         home = self._home(leaf.loops, seg)
@@ -598,6 +615,9 @@ class Scheduler:
     def _read_leaf(
         self, leaf: Leaf, flip: bool, c: Fraction, seg: Segment, spread: int
     ) -> tuple[Item, int]:
+        store = self._storage(leaf)
+        if store.role == "carried" and leaf.family is None and not leaf.is_scalar:
+            leaf = leaf if flip == self.flipped.get(store, False) else self._turned(leaf)
         key = self._leaf_key(leaf, flip)
         level = 0
         if leaf.definition is not None:
