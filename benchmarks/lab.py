@@ -3,7 +3,7 @@
 d = n = 10, uniform inputs, batch 2048, CPU milliseconds per step on one thread, for everything a
 step takes: drawing the data, forward, backward, Adam. The plain module makes query, key and value
 of every token and differentiates through all of it. The two are timed in alternating stretches, so
-that whatever else the machine does falls on both, and the median stretch of each counts. Both
+that whatever else the machine does falls on both, and the median of their ratios counts. Both
 train for the same number of steps, and both losses are reported: speed at unequal loss would mean
 nothing.
 
@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.row import Row
 from weft.lab.baselines import one_step_loss
 from weft.lab.config import Config, ModelConfig, TrainConfig
 from weft.lab.tasks import Task, draw, mse, stream
@@ -77,8 +78,8 @@ class PlainTrainer:
 
 def side_by_side(
     one: Callable[[int], Any], other: Callable[[int], Any], steps: int, stretch: int = 50
-) -> tuple[float, float]:
-    """Median CPU milliseconds per step of each, in alternating stretches."""
+) -> tuple[list[float], list[float]]:
+    """CPU milliseconds per step of each, in alternating stretches."""
     times: tuple[list[float], list[float]] = ([], [])
     for start in range(0, steps, stretch):
         for step, found in zip((one, other), times, strict=True):
@@ -86,20 +87,17 @@ def side_by_side(
             for t in range(start, start + stretch):
                 step(t)
             found.append((time.process_time() - began) / stretch * 1e3)
-    return statistics.median(times[0]), statistics.median(times[1])
+    return times
 
 
-def lsa_training(steps: int = STEPS) -> dict[str, Any]:
-    """The row of one LSA layer."""
+def lsa_training(steps: int = STEPS) -> Row:
+    """CPU time of a step of one LSA layer, as a share of the plain module's."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
-        config = Config(
-            task=TASK,
-            model=ModelConfig(scale=0.3),
-            train=TrainConfig(steps=steps, batch=BATCH, lr=LR),
-        )
-        ours, plain = Trainer(config), PlainTrainer(TASK, 1, BATCH, LR)
+        settings = TrainConfig(steps=steps, batch=BATCH, lr=LR)
+        ours = Trainer(Config(task=TASK, model=ModelConfig(scale=0.3), train=settings))
+        plain = PlainTrainer(TASK, 1, BATCH, LR)
         fast, slow = side_by_side(ours.step, plain.step, steps)
     finally:
         torch.set_num_threads(threads)
@@ -108,47 +106,55 @@ def lsa_training(steps: int = STEPS) -> dict[str, Any]:
     with torch.no_grad():
         own = float(mse(ours.model(prompts), batch))
         other = float(mse(plain.model(prompts)[:, -1, -1], batch))
-    return {
-        "name": "train one LSA layer, d = n = 10, batch 2048",
-        "unit": "CPU ms/step",
-        "weft": fast,
-        "other": slow,
-        "other_name": "plain torch module",
-        "ratio": slow / fast,
-        "target": 4.0,
-        "note": f"MSE after {steps} steps: weft {own:.4f}, plain {other:.4f}, "
+    shares = [a / b for a, b in zip(fast, slow, strict=True)]
+    low, middle, high = statistics.quantiles(shares, n=4)
+    return Row(
+        "lab",
+        "train one LSA layer, d = n = 10, batch 2048, CPU time per step",
+        middle,
+        low,
+        high,
+        against="plain torch module",
+        bar=0.25,
+        seconds={
+            "weft": statistics.median(fast) / 1e3,
+            "plain torch module": statistics.median(slow) / 1e3,
+        },
+        note=f"MSE after {steps} steps: weft {own:.4f}, plain {other:.4f}, "
         f"closed form {one_step_loss(TASK):.4f}",
-        "loss": own,
-        "other_loss": other,
-    }
+    )
 
 
-def gpu_training(steps: int = 400) -> dict[str, Any]:
-    """Steps per second of four untied LSA layers on a GPU, against four plain ones."""
+def gpu_training(steps: int = 200, repeats: int = 5) -> Row:
+    """Seconds per step of four untied LSA layers on a GPU, as a share of four plain ones'."""
     settings = TrainConfig(steps=steps, batch=BATCH, lr=1e-3, target="noisy")
     config = Config(task=NOISY, model=ModelConfig(depth=4, scale=0.3), train=settings)
-    rates = []
-    for trainer in (Trainer(config, "cuda"), PlainTrainer(NOISY, 4, BATCH, 1e-3, "cuda")):
-        for t in range(20):
-            trainer.step(t)
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        for t in range(steps):
-            trainer.step(t)
-        torch.cuda.synchronize()
-        rates.append(steps / (time.perf_counter() - began))
-    return {
-        "name": "train four LSA layers, d = 10, n = 20, batch 2048, GPU",
-        "unit": "steps/s",
-        "weft": rates[0],
-        "other": rates[1],
-        "other_name": "plain torch module",
-        "ratio": rates[0] / rates[1],
-        "note": torch.cuda.get_device_name(),
-    }
+    trainers = (Trainer(config, "cuda"), PlainTrainer(NOISY, 4, BATCH, 1e-3, "cuda"))
+    times: tuple[list[float], list[float]] = ([], [])
+    for repeat in range(repeats + 1):
+        for trainer, found in zip(trainers, times, strict=True):
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+            for t in range(steps):
+                trainer.step(t)
+            torch.cuda.synchronize()
+            if repeat:  # the first is for warming up
+                found.append((time.perf_counter() - began) / steps)
+    shares = sorted(a / b for a, b in zip(*times, strict=True))
+    ours, plain = (statistics.median(found) for found in times)
+    return Row(
+        "lab",
+        "train four LSA layers, d = 10, n = 20, batch 2048, GPU",
+        statistics.median(shares),
+        shares[0],
+        shares[-1],
+        against="plain torch module",
+        seconds={"weft": ours, "plain torch module": plain},
+        note=f"{torch.cuda.get_device_name()}: {1 / ours:.0f} steps/s, plain {1 / plain:.0f}",
+    )
 
 
-def rows(quick: bool = False) -> list[dict[str, Any]]:
+def rows(quick: bool = False) -> list[Row]:
     """All rows that this machine can measure."""
     found = [lsa_training(400 if quick else STEPS)]
     if torch.cuda.is_available():
@@ -158,4 +164,4 @@ def rows(quick: bool = False) -> list[dict[str, Any]]:
 
 if __name__ == "__main__":
     for line in rows():
-        print(line)
+        print(line.to_json())

@@ -358,7 +358,7 @@ class _Entry(torch.autograd.Function):
             else:
                 grad_weight[:, 0, QUERY] = grad_A @ weight[:, 0, KEY]
                 grad_weight[:, 0, KEY] = grad_A.T @ weight[:, 0, QUERY]
-            grad_weight[:, 0, -1, ctx.column] = torch.bmm(H, by_value.unsqueeze(-1)).sum(0)[:, 0]
+            grad_weight[:, 0, -1, ctx.column] = (by_value.unsqueeze(1) * H).sum((0, 2))
         if ctx.needs_input_grad[1]:
             v = weight[:, 0, -1, ctx.column].unsqueeze(-1)
             grad_H = by_score.unsqueeze(1) * a + by_value.unsqueeze(1) * v

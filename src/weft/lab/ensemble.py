@@ -98,8 +98,12 @@ class Ensemble:
         return torch.cat(parts, 1)
 
     def predictors(self, form: Form, members: Sequence[int]) -> list[Predictor]:
-        models = [self.member(m) for m in members]
-        return [lambda batch, model=model: model(form.prompt(batch)) for model in models]  # type: ignore[misc]
+        """Each member as a function of a batch, on the batch's own device."""
+
+        def predictor(model: Any) -> Predictor:
+            return lambda batch: model.to(batch.X.device)(form.prompt(batch))
+
+        return [predictor(self.member(m)) for m in members]
 
 
 def assemble(

@@ -106,7 +106,8 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         else:
             start = common.random_start(
                 made, bias=v["bias"], blocks=v["blocks"], heads=HEADS, depth=v["depth"], tied=True,
-                readout=True, activation=v.get("activation"), init="random", scale=SCALE[v["blocks"]],
+                readout=True, activation=v.get("activation"), init="random",
+                scale=SCALE[v["blocks"]],
             )  # fmt: skip
             scaled = settings
         ensemble = common.fit(start, TASK, made, scaled, seeds, device)
