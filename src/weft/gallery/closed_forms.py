@@ -1,4 +1,4 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
+# mypy: disable-error-code="attr-defined,name-defined,no-any-return,operator,type-arg"
 """Closed forms: linear systems solved to machine precision, divisions by table and Newton layers.
 
 A reciprocal is a ReLU table of 63 units and a few layers of r ← 2r − r p r, whatever the domain:
@@ -91,7 +91,7 @@ def ridge_closed_form(
     """
     n, d = X.shape
     low, high = lam_range
-    system = weft.hstack([X.T @ X + lam * weft.eye(d), X.T @ y])
+    system = X.T @ weft.hstack([X, y]) + lam * np.eye(d, d + 1)
     return u.T @ eliminated(system, d, (low, high + (n * d if trace is None else trace)))
 
 

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """Higher order: iterations that square or cube their error, as deep as they are quick.
 
-`layers_needed` puts them beside gradient descent collapsed to its least depth: the collapse is as
-shallow as Newton's method, and it is the plainest of algorithms.
+`layers_needed` puts them beside gradient descent collapsed to its least depth: the plainest of
+algorithms is then shallower than Newton's method.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def layers_needed(condition: float, error: float) -> dict[str, int]:
     rate = (condition - 1) / (condition + 1)  # of gradient descent with its best constant step
     steps = math.ceil(math.log(error) / math.log(rate))
     return {
-        "gradient descent": 2 * steps,
+        "gradient descent": steps,
         "Newton-Schulz": 1 + math.ceil(math.log2(powers)),
         "hyperpower": 1 + 2 * math.ceil(math.log(powers, 3)),
         "gradient descent, collapsed": 1 + _ceil_log3(steps),

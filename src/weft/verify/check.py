@@ -22,7 +22,7 @@ from weft.arithmetic import Floats
 from weft.constants import Array
 from weft.errors import ProgramError, VerificationError
 from weft.language import Program, Traced
-from weft.network import Module, Network, Part
+from weft.network import BlockPointwiseLayer, Module, Network, Part
 from weft.prompt import Place, fill_prompt, rooted
 from weft.run.plan import plan
 from weft.verify.arithmetic import FieldArithmetic
@@ -79,7 +79,7 @@ def verify(
         degree=height,
         probability=float(min(1.0, height / P) ** trials),
         float_difference=float_difference(traced, network),
-        functions=tuple(function_notes(traced)),
+        functions=tuple(function_notes(traced, network)),
     )
 
 
@@ -426,12 +426,9 @@ class Watched(Floats):
         return super().pointwise(function, x)
 
 
-def function_notes(traced: Traced) -> list[str]:
+def function_notes(traced: Traced, network: Network) -> list[str]:
     """What the certificate says about pointwise functions: only their wiring is checked exactly."""
-    notes: list[str] = []
-    for x in ex.every(traced.outputs.values()):
-        if isinstance(x, ex.Applied):
-            note = x.function.note()
-            if note and note not in notes:
-                notes.append(note)
-    return notes
+    program = [x.function for x in ex.every(traced.outputs.values()) if isinstance(x, ex.Applied)]
+    layers = [layer for layer in network.layers if isinstance(layer, BlockPointwiseLayer)]
+    applied = [function for layer in layers for _, function in layer.applied]
+    return [note for note in dict.fromkeys(f.note() for f in (*program, *applied)) if note]

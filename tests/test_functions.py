@@ -1,0 +1,177 @@
+"""Pointwise functions: stated errors hold, mean something, and survive compilation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import weft
+from weft import Matrix, Scalar, Vector, functions
+from weft.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+
+POINTS = 100_000
+
+
+def geometric_points(low, high):
+    return np.geomspace(low, high, POINTS)
+
+
+def worst_error(function, x, true):
+    gap = np.abs(function.net(x) - true)
+    return float(np.max(gap / np.abs(true) if function.relative else gap))
+
+
+TABLES = {
+    "reciprocal, 64 units, five decades": (
+        lambda: reciprocal_table(1e-3, 1e2, 62), geometric_points(1e-3, 1e2), lambda x: 1 / x),
+    "reciprocal, by error": (
+        lambda: _geometric("reciprocal", reciprocal_table, 0.1, 10.0, 1e-4),
+        geometric_points(0.1, 10), lambda x: 1 / x),
+    "rsqrt, 64 units, five decades": (
+        lambda: rsqrt_table(1e-3, 1e2, 62), geometric_points(1e-3, 1e2), lambda x: x**-0.5),
+    "rsqrt, by error": (
+        lambda: _geometric("rsqrt", rsqrt_table, 0.1, 10.0, 1e-4),
+        geometric_points(0.1, 10), lambda x: x**-0.5),
+    "sigmoid": (
+        lambda: functions._sigmoid_function(-8.0, 8.0, 1e-4),
+        np.linspace(-8, 8, POINTS), lambda x: 1 / (1 + np.exp(-x))),
+    "tanh": (
+        lambda: tabulate("tanh", np.tanh, (-4.0, 4.0), 1e-3), np.linspace(-4, 4, POINTS), np.tanh),
+    "gaussian": (
+        lambda: tabulate("gaussian", lambda x: np.exp(-x * x), (-3.0, 3.0), 1e-5),
+        np.linspace(-3, 3, POINTS), lambda x: np.exp(-x * x)),
+    "square": (
+        lambda: tabulate("square", np.square, (-2.0, 5.0), 1e-3), np.linspace(-2, 5, POINTS),
+        np.square),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_stated_error_holds_at_a_hundred_thousand_points_and_is_nearly_reached(name):
+    make, points, true = TABLES[name]
+    function = make()
+    observed = worst_error(function, points, true(points))
+    assert observed <= function.error
+    assert observed >= function.error / 2
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_outside_its_domain_a_table_is_flat(name):
+    function = TABLES[name][0]()
+    low, high = function.domain
+    ends, beyond = function.net(np.array([low, high])), function.net(np.array([low - 7, high + 7]))
+    np.testing.assert_allclose(beyond, ends, rtol=1e-9, atol=1e-9)
+
+
+def test_piecewise_linear_functions_are_exact():
+    x = np.random.default_rng(0).normal(size=POINTS) * 10
+    assert np.array_equal(RELU.net(x), np.maximum(x, 0))
+    assert np.array_equal(functions.ABS.net(x), np.abs(x))
+    threshold = weft.soft_threshold(weft.constant(np.ones(2)), 0.5).function
+    assert np.array_equal(threshold.net(x), np.sign(x) * np.maximum(np.abs(x) - 0.5, 0))
+
+
+@weft.program
+def inverse(x: Scalar) -> Scalar:
+    return weft.reciprocal(x, domain=(1e-3, 1e2))
+
+
+@weft.program
+def inverse_root(x: Scalar) -> Scalar:
+    return weft.rsqrt(x, domain=(1e-3, 1e2))
+
+
+@pytest.mark.parametrize(("program", "power"), [(inverse, -1.0), (inverse_root, -0.5)])
+def test_a_reciprocal_over_five_decades_needs_64_units_and_is_exact_to_1e_12(
+    program, power, capsys
+):
+    network = weft.compile(program)
+    units = max(layer.units for layer in network.layers if hasattr(layer, "units"))
+    assert units <= 64
+    x = geometric_points(1e-3, 1e2)
+    error = np.max(np.abs(network(x=x) * x**-power - 1))
+    assert error <= 1e-12
+    table = reciprocal_table if power == -1 else rsqrt_table
+    alone = units_of_a_table_alone(table, 1e-3, 1e2, 1e-12)
+    assert alone > 1_000_000
+    with capsys.disabled():
+        print(f"\n{program.name} over five decades: {units} units and {network.depth} layers give "
+              f"{error:.1e}; a table alone needs {alone:,} units for 1e-12")  # fmt: skip
+
+
+def units_of_a_table_alone(table, low, high, error):
+    """From the law of the table itself, error ~ 1/units², at sizes where it can be built."""
+    pieces = 4096
+    return math.ceil(pieces * math.sqrt(table(low, high, pieces).error / error))
+
+
+def test_the_law_by_which_the_table_alone_is_counted_is_right():
+    known = _geometric("reciprocal", reciprocal_table, 1e-3, 1e2, 1e-8)
+    counted = units_of_a_table_alone(reciprocal_table, 1e-3, 1e2, 1e-8)
+    assert counted == pytest.approx(known.net.units, rel=0.05)
+
+
+@pytest.mark.parametrize("high", [1e1, 1e4, 1e12, 1e24])
+def test_ten_decades_more_cost_a_layer_more(high):
+    @weft.program
+    def divided(x: Scalar) -> Scalar:
+        return weft.reciprocal(x, domain=(1.0, high), error=1e-14)
+
+    network = weft.compile(divided)
+    x = geometric_points(1.0, high)
+    assert np.max(np.abs(network(x=x) * x - 1)) < 1e-14
+    assert network.depth <= 7
+
+
+@weft.program
+def entries(A: Matrix["n", "m"], t: Scalar):
+    smooth = weft.pointwise(np.tanh, (-4, 4), 1e-3)
+    return {
+        "relu": weft.relu(A),
+        "abs": weft.abs(A - t * weft.ones(*A.shape)),
+        "soft": weft.soft_threshold(A, t),
+        "sigmoid": weft.sigmoid(A @ A.T),
+        "tanh": smooth(2 * A),
+        "inverse": weft.reciprocal(weft.abs(A) + weft.ones(*A.shape), domain=(1, 4), error=1e-5),
+    }
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_functions_compile_beside_attention_and_keep_their_errors(target):
+    network = weft.compile(entries, n=3, m=4, target=target)
+    assert any("tanh" in note for note in network.certificate.functions)
+    A, t = np.random.default_rng(0).uniform(-1.5, 1.5, (3, 4)), 0.3
+    found = network(A=A, t=t)
+    np.testing.assert_allclose(found["relu"], np.maximum(A, 0), atol=1e-15)
+    np.testing.assert_allclose(found["abs"], np.abs(A - t), atol=1e-15)
+    np.testing.assert_allclose(found["soft"], np.sign(A) * np.maximum(np.abs(A) - t, 0), atol=1e-15)
+    np.testing.assert_allclose(found["sigmoid"], 1 / (1 + np.exp(-A @ A.T)), atol=1e-4)
+    np.testing.assert_allclose(found["tanh"], np.tanh(2 * A), atol=1e-3)
+    np.testing.assert_allclose(found["inverse"], 1 / (np.abs(A) + 1), rtol=1e-5)
+
+
+def test_a_program_called_with_arrays_uses_the_true_function():
+    A = np.random.default_rng(0).uniform(-1, 1, (2, 3))
+    np.testing.assert_allclose(entries(A=A, t=0.1)["tanh"], np.tanh(2 * A), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: weft.reciprocal(x, domain=(-1, 2)), "positive"),
+        (lambda x: weft.reciprocal(x, domain=(2, 1)), "low < high"),
+        (lambda x: weft.rsqrt(x, error=2.0), "between 0 and 1"),
+        (lambda x: weft.soft_threshold(x, -1.0), "at least 0"),
+        (lambda x: weft.pointwise(np.log, (-1, 1), 1e-3)(x), "finite"),
+        (lambda x: weft.pointwise(np.abs, (0, 1), error=0)(x), "between 0 and 1"),
+    ],
+)
+def test_what_cannot_be_tabulated_is_refused(make, message):
+    @weft.program
+    def refused(x: Vector["n"]):
+        return make(x)
+
+    with pytest.raises(weft.WeftError, match=message):
+        weft.compile(refused, n=2)
