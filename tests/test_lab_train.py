@@ -23,7 +23,7 @@ from weft.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_d
 from weft.lab.evaluate import evaluate
 from weft.lab.sweep import sweep
 from weft.lab.tasks import Task
-from weft.lab.train import METRICS, Schedule, load_run, train
+from weft.lab.train import METRICS, Schedule, Trainer, load_run, train
 
 SMALL = Config(
     task=Task(d=3, n=6),
@@ -77,6 +77,27 @@ def test_training_learns_and_leaves_a_model_that_loads(tmp_path):
     assert table["trained"]["loss"]["mean"] == pytest.approx(result["evaluation"], rel=0.2)
     assert table["Bayes"]["loss"]["mean"] < 1e-6
     assert table["trained"]["loss"]["mean"] < table["zero"]["loss"]["mean"]
+
+
+@pytest.mark.parametrize("inputs", ["uniform", "gaussian"])
+@pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
+def test_the_written_out_step_is_the_general_one(inputs, merged):
+    """Same data, same loss and same weights with and without automatic differentiation."""
+    config = replace(
+        SMALL,
+        task=Task(d=3, n=5, inputs=inputs, input_scale=2.0),
+        model=ModelConfig(merged=merged, scale=0.5),
+    )
+    fast, general = Trainer(config), Trainer(config)
+    assert fast.direct is not None
+    general.direct = None
+    for t in range(5):
+        assert float(fast.step(t)) == pytest.approx(float(general.step(t)), rel=1e-5)
+    for a, b in zip(fast.parameters, general.parameters, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+    noisy = replace(config, task=Task(d=3, n=5, noise=0.1))
+    assert Trainer(noisy).direct is None
+    assert Trainer(replace(config, model=ModelConfig(depth=2))).direct is None
 
 
 def test_a_run_killed_at_any_time_resumes_to_bit_identical_weights(tmp_path):

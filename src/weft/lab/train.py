@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from weft.errors import DivergenceError, InputError
 from weft.lab import checkpoint
 from weft.lab.config import Config, from_dict
+from weft.lab.direct import DirectStep, applies
 from weft.lab.tasks import draw, mse, stream
 from weft.nn import AttentionNetwork
 
@@ -112,6 +113,11 @@ class Trainer:
             weight_decay=settings.weight_decay,
             fused=True,
         )
+        self.direct = (
+            DirectStep(config.task, self.model, settings.batch)
+            if self.batch_last and applies(config.task, self.model, settings.torch_dtype)
+            else None
+        )
         self.schedule = Schedule(config)
         zero = draw(config.task, 4096, stream(settings.seed, "zero"))
         self.zero_loss = float(mse(torch.zeros_like(zero.clean), zero, settings.target))
@@ -120,6 +126,18 @@ class Trainer:
         """Draw, predict, differentiate, update. The loss stays on the device."""
         settings = self.config.train
         generator = stream(settings.seed, "train", t, device=self.device)
+        loss = self._differentiate(generator) if self.direct is None else self.direct(generator)
+        if settings.clip:
+            nn.utils.clip_grad_norm_(self.parameters, settings.clip)
+        lr = self.schedule.lr(t)
+        for group in self.optimizer.param_groups:
+            group["lr"] = lr
+        self.optimizer.step()
+        return loss
+
+    def _differentiate(self, generator: torch.Generator) -> Tensor:
+        """The loss on a fresh batch, with the gradient left in the parameters."""
+        settings = self.config.train
         batch = draw(
             self.config.task, settings.batch, generator, settings.torch_dtype, self.batch_last
         )
@@ -128,12 +146,6 @@ class Trainer:
         loss = mse(self.wrapped(self.form.prompt(batch)), batch, settings.target)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        if settings.clip:
-            nn.utils.clip_grad_norm_(self.parameters, settings.clip)
-        lr = self.schedule.lr(t)
-        for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
         return loss.detach()
 
     def tensors(self) -> dict[str, Tensor]:
