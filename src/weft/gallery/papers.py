@@ -10,7 +10,8 @@ PAPERS = {
     "Bai et al. 2023": "Y. Bai, F. Chen, H. Wang, C. Xiong, S. Mei. Transformers as statisticians: "
     "provable in-context learning with in-context algorithm selection. NeurIPS 2023.",
     "Dai et al. 2023": "D. Dai, Y. Sun, L. Dong, Y. Hao, S. Ma, Z. Sui, F. Wei. Why can GPT learn "
-    "in-context? Language models perform gradient descent as meta-optimizers. ACL Findings 2023.",
+    "in-context? Language models implicitly perform gradient descent as meta-optimizers. Findings "
+    "of ACL 2023.",
     "Dutta and Sra 2024": "S. Dutta, S. Sra. Memory-augmented transformers can implement linear "
     "first-order optimization methods. arXiv:2410.07263.",
     "Fu et al. 2024": "D. Fu, T.-Q. Chen, R. Jia, V. Sharan. Transformers learn to achieve "
@@ -23,8 +24,8 @@ PAPERS = {
     "transformers in in-context learning. arXiv:2405.16819.",
     "He et al. 2025": "Y. He, Y. Cao, H.-Y. Chen, D. Wu, J. Fan, H. Liu. Learning spectral methods "
     "by transformers. arXiv:2501.01312.",
-    "Mahankali et al. 2023": "A. Mahankali, T. B. Hashimoto, T. Ma. One step of gradient descent is "
-    "provably the optimal in-context learner with one layer of linear self-attention. ICLR 2024.",
+    "Mahankali et al. 2023": "A. Mahankali, T. B. Hashimoto, T. Ma. One step of gradient descent "
+    "is provably the optimal in-context learner with one layer of linear self-attention. ICLR 2024.",
     "von Oswald et al. 2023": "J. von Oswald, E. Niklasson, E. Randazzo, J. Sacramento, "
     "A. Mordvintsev, A. Zhmoginov, M. Vladymyrov. Transformers learn in-context by gradient "
     "descent. ICML 2023.",
