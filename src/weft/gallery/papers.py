@@ -25,7 +25,8 @@ PAPERS = {
     "He et al. 2025": "Y. He, Y. Cao, H.-Y. Chen, D. Wu, J. Fan, H. Liu. Learning spectral methods "
     "by transformers. arXiv:2501.01312.",
     "Mahankali et al. 2023": "A. Mahankali, T. B. Hashimoto, T. Ma. One step of gradient descent "
-    "is provably the optimal in-context learner with one layer of linear self-attention. ICLR 2024.",
+    "is provably the optimal in-context learner with one layer of linear self-attention. "
+    "ICLR 2024.",
     "von Oswald et al. 2023": "J. von Oswald, E. Niklasson, E. Randazzo, J. Sacramento, "
     "A. Mordvintsev, A. Zhmoginov, M. Vladymyrov. Transformers learn in-context by gradient "
     "descent. ICML 2023.",
