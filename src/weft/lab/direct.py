@@ -9,7 +9,6 @@ test compares weights after training both ways.
 
 from __future__ import annotations
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -67,10 +66,7 @@ class DirectStep:
         n, d = self.task.n, self.task.d
         points = self.H[:, :d]
         if self.task.inputs == "uniform":
-            assert draws._bits is not None
-            raw = draws._bits.random_raw((points.numel() + 1) // 2).view(np.int32)
-            points.copy_(torch.from_numpy(raw)[: points.numel()].view(points.shape))
-            points.mul_(2.0**-32 * self.task.input_scale)
+            draws.fill_centred(points, self.task.input_scale)
         else:
             points.copy_(draws.normal(*points.shape))
             points.mul_(self.task.input_scale)

@@ -9,7 +9,6 @@ nothing about randomness needs to be stored in a checkpoint.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -167,15 +166,23 @@ class Draws:
         return torch.randn(shape, generator=self.generator, device=where, dtype=self.dtype)
 
     def centred(self, *shape: int) -> Tensor:
-        """Uniform on (-1/2, 1/2), with 32 random bits (64 in double precision)."""
+        """Uniform on (-1/2, 1/2)."""
+        out = torch.empty(shape, dtype=self.dtype, device=self.device)
+        return self.fill_centred(out)
+
+    def fill_centred(self, out: Tensor, scale: float = 1.0) -> Tensor:
+        """Uniform on (-scale/2, scale/2), in place.
+
+        On a CPU in single precision a number is the midpoint of one of 2^16 cells: its variance is
+        1/12 up to 2e-11, and drawing takes half the time that 32 bits would.
+        """
         if self._bits is None:
-            where = self.device
-            drawn = torch.rand(shape, generator=self.generator, device=where, dtype=self.dtype)
-            return drawn.sub_(0.5)
-        size, double = math.prod(shape), self.dtype == torch.float64
-        raw = self._bits.random_raw(size if double else (size + 1) // 2)
-        signed = torch.from_numpy(raw.view(np.int64 if double else np.int32))[:size]
-        return signed.to(self.dtype).mul_(2.0**-64 if double else 2.0**-32).view(shape)
+            return out.uniform_(-0.5 * scale, 0.5 * scale, generator=self.generator)
+        size, double = out.numel(), self.dtype == torch.float64
+        raw = self._bits.random_raw(size if double else (size + 3) // 4)
+        signed = torch.from_numpy(raw.view(np.int64 if double else np.int16))[:size]
+        torch.add(signed.view(out.shape), 0.5, out=out)
+        return out.mul_(scale * (2.0**-64 if double else 2.0**-16))
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform on (0, 1)."""
