@@ -174,15 +174,32 @@ def test_values_that_begin_alike_are_told_apart_when_they_part(data):
         AttentionLayer(tuple(moving(layout, *m) for m in data.draw(st.lists(moves, max_size=5))))
         for _ in range(data.draw(st.integers(1, 2)))
     ]
+    filled = data.draw(st.lists(st.tuples(st.sampled_from(stored), st.booleans()), max_size=3))
+    places = [Place("A", 2, 2), *(Place(name, 2, 2, transpose=flip) for name, flip in filled)]
     net = Network(
         layout,
         (Module(tuple(layers), data.draw(st.integers(2, 5))),),
         inputs=(Input("A", 2, 2),),
-        fills=(Fill(Place("A", 2, 2), "A"),),
+        fills=tuple(Fill(place, "A") for place in places),
         outputs=tuple(Output(name, Place(name, 2, 2)) for name in stored),
     )
     inputs = {"A": FieldArray.random((2, 2), np.random.default_rng(0))}
     check_every_entrance(net, inputs, FIELD, equal)
+
+
+def test_values_that_begin_equal_but_end_transposed_are_told_apart():
+    layout = square_layout("A", "C", "P", "Q", "R")
+    heads = [moving(layout, "P", "P", -1), moving(layout, "Q", "Q", -1), moving(layout, "Q", "R")]
+    heads += [moving(layout, "C", "P"), moving(layout, "C", "Q", flip=True)]
+    net = Network(
+        layout,
+        (Module((AttentionLayer(tuple(heads)),), 4),),
+        inputs=(Input("A", 2, 2), Input("C", 2, 2)),
+        fills=(*(Fill(Place(b, 2, 2), "A") for b in "APQ"), Fill(Place("C", 2, 2), "C")),
+        outputs=(Output("", Place("R", 2, 2)),),
+    )
+    A, C = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[0.0, 1.0], [5.0, 0.0]])
+    np.testing.assert_array_equal(net(A=A, C=C), A + 3 * C.T)
 
 
 def test_three_of_four_values_stay_alike():

@@ -145,11 +145,9 @@ class Graph:
 
     def close(self, inits: Sequence[Node], nexts: Sequence[Node]) -> tuple[Node, ...]:
         """End the innermost loop and give the nodes that hold its phis after the last step."""
-        body, level = self.scopes.pop(), len(self.scopes)
+        body = self.scopes.pop()
         body.inits, body.nexts = tuple(inits), tuple(nexts)
         outer = tuple(dict.fromkeys([*inits, *free_nodes(body)]))
-        for key in [key for key, node in self._table.items() if node.level >= level]:
-            del self._table[key]
         loop = self.make("loop", outer, body, 0, 0)
         return tuple(
             self.make("result", (loop,), i, phi.rows, phi.cols) for i, phi in enumerate(body.phis)
