@@ -19,10 +19,15 @@ def loss(predict, batch):
 
 def test_the_one_step_closed_form_is_the_papers_number_and_the_drawn_loss():
     assert base.one_step_loss(UNIFORM) / 2 == pytest.approx(0.2062, abs=5e-5)
-    batch = draw(UNIFORM, 100_000, stream(0), torch.float64)
+    batch = draw(UNIFORM, 50_000, stream(0), torch.float64)
     eta = base.one_step_eta(UNIFORM)
+    # E over the query and the weights of (uᵀ(I - ηS)w)² is σ²‖I - ηS‖²: only X is sampled
+    S = batch.X.mT @ batch.X / UNIFORM.n
+    step = torch.eye(10, dtype=torch.float64) - eta * S
+    exact = UNIFORM.variance * float(step.square().sum((1, 2)).mean())
+    assert exact == pytest.approx(base.one_step_loss(UNIFORM), rel=0.003)
     found = loss(base.gradient_descent(1, eta), batch)
-    assert found == pytest.approx(base.one_step_loss(UNIFORM), rel=0.01)
+    assert found == pytest.approx(exact, rel=0.04)
     for other in (0.9 * eta, 1.1 * eta):
         assert loss(base.gradient_descent(1, other), batch) > found
     (tuned,) = base.tune(
