@@ -17,6 +17,7 @@ import numpy as np
 
 from weft.arithmetic import Arithmetic, Floats, Rationals
 from weft.constants import Array, zeros
+from weft.errors import DTypeError
 from weft.network import PointwiseLayer
 from weft.relunet import Function
 from weft.run import buffers
@@ -180,6 +181,10 @@ def _function(
     for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
         array[: net.units, 0, 0] = numbers
     C[0] = net.constant
+    if isinstance(arithmetic, Floats):
+        _check_room(
+            function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic
+        )
     apply = _units(V, W, B, C, True, units * rows * cols, arithmetic)
     if not (isinstance(arithmetic, Floats) and arithmetic.checked and function.domain):
         return apply
@@ -189,6 +194,20 @@ def _function(
         return apply(x)
 
     return guarded
+
+
+def _check_room(function: Function, largest: float, arithmetic: Floats) -> None:
+    """Weights that the dtype cannot hold would turn into infinities, and answers into NaN."""
+    if largest > float(arithmetic.xp.finfo(arithmetic.dtype).max):
+        over = (
+            ""
+            if function.domain is None
+            else f" over [{function.domain[0]:g}, {function.domain[1]:g}]"
+        )
+        raise DTypeError(
+            f"{function.name}{over} has weights up to {largest:.1e}, more than {arithmetic.dtype} "
+            "holds; use float64, or a narrower domain in the program"
+        )
 
 
 def _layer(layer: PointwiseLayer, arithmetic: Arithmetic) -> Callable[[Array], Array]:

@@ -1,0 +1,152 @@
+"""`make bench`, `weft bench`, `python -m benchmarks`: every row, in one run.
+
+Each family runs in a process of its own, once per number of threads, because BLAS, OpenMP and XLA
+read how many threads they may use when they start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from benchmarks import ridge
+from benchmarks.row import Row, from_json
+from benchmarks.show import plot, table
+
+RESULTS = Path(__file__).parent / "results"
+VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+LIBRARIES = ("numpy", "scipy", "torch", "jax", "scikit-learn")
+THREADS = (1, 2)
+
+FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
+    **{f"ridge-{library}": ("ridge", THREADS) for library in ridge.LIBRARIES},
+    "dense": ("dense", (1,)),
+    "direct": ("direct", THREADS),
+    "compiling": ("compiling", (1,)),
+    "growth": ("growth", (1,)),
+    "memory": ("memory", (1,)),
+    "importing": ("importing", (1,)),
+    "precision": ("precision", (1,)),
+}
+"""Families by name: the module that has their `rows`, and the numbers of threads they run with."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=[*FAMILIES, "lab"], help="families to run")
+    parser.add_argument("--out", type=Path, default=RESULTS / "cpu.json", help="where to write")
+    parser.add_argument("--worker", nargs=3, metavar=("FAMILY", "THREADS", "FILE"),
+                        help=argparse.SUPPRESS)  # fmt: skip
+    options = parser.parse_args()
+    if options.worker:
+        family, threads, out = options.worker
+        work(family, int(threads), Path(out))
+        return 0
+    start = time.time()
+    chosen = options.only or [*FAMILIES, "lab"]
+    rows = [row for family in chosen for row in run(family)]
+    rows += summaries(rows)
+    if options.only and options.out.is_file():  # the other families stay as they were
+        rows = merged(from_json(json.loads(options.out.read_text())["rows"]), rows)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    found = {"machine": machine(), "rows": [row.to_json() for row in rows]}
+    options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    plot(rows, options.out.with_suffix(".png"))
+    table(rows)
+    print(f"{time.time() - start:.0f} s; written to {options.out} and a plot beside it")
+    return 0
+
+
+def run(family: str) -> list[Row]:
+    """The rows of a family, from one process per number of threads."""
+    if family == "lab":
+        counts: tuple[int, ...] = (1,)
+        if importlib.util.find_spec("benchmarks.lab") is None:
+            return []
+    else:
+        counts = FAMILIES[family][1]
+    rows: list[Row] = []
+    for threads in counts:
+        print(f"{family}, {threads} thread{'s' * (threads > 1)} ...", file=sys.stderr, flush=True)
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder, "rows.json")
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks", "--worker", family, str(threads), str(out)],
+                env=os.environ | dict.fromkeys(VARIABLES, str(threads)),
+                check=True,
+            )
+            rows += from_json(json.loads(out.read_text()))
+    return rows
+
+
+def work(family: str, threads: int, out: Path) -> None:
+    """Measure one family in this process."""
+    if threads == 1 and hasattr(os, "sched_setaffinity"):
+        # XLA takes as many threads as there are cores to run on.
+        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
+    name = "lab" if family == "lab" else FAMILIES[family][0]
+    module = importlib.import_module(f"benchmarks.{name}")
+    if name == "ridge":
+        rows: Iterable[Any] = ridge.rows(family.partition("-")[2], threads)
+    elif name == "lab":
+        rows = module.rows()
+    else:
+        rows = module.rows(threads)
+    out.write_text(json.dumps([row.to_json() for row in rows]))
+
+
+def summaries(rows: list[Row]) -> list[Row]:
+    """The median over all sizes of each library, for which the stricter bar is set."""
+    found = []
+    for family in dict.fromkeys(row.family for row in rows if row.family.startswith("ridge, ")):
+        for threads in THREADS:
+            mine = [r for r in rows if r.family == family and r.threads == threads]
+            if mine:
+                middle = median(row.value for row in mine)
+                low, high = min(r.value for r in mine), max(r.value for r in mine)
+                found.append(Row(family, "median of these (least, worst)", middle, low, high,
+                                 threads=threads, bar=ridge.MEDIAN))  # fmt: skip
+    return found
+
+
+def merged(old: list[Row], new: list[Row]) -> list[Row]:
+    """The old rows with the families of the new ones replaced, in the order of the old."""
+    fresh = {row.family for row in new}
+    order = list(dict.fromkeys(row.family for row in [*old, *new]))
+    return [
+        row for family in order for row in (new if family in fresh else old) if row.family == family
+    ]
+
+
+def machine() -> dict[str, Any]:
+    """What was measured on, in general terms."""
+    versions = {}
+    for name in LIBRARIES:
+        try:
+            versions[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+    return {
+        "cores": os.cpu_count(),
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        **versions,
+        "load": load,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""One line of the benchmark, and how a family hands lines over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """A measured number with its quartiles, the bar it has to stay under, and what is behind it.
+
+    `unit` is '×' for a ratio to `against`, 's', 'ms', 'MB', or 'exponent'. `seconds` are medians of
+    everything timed for this row. `curve` holds the points of a growth row.
+    """
+
+    family: str
+    name: str
+    value: float
+    low: float
+    high: float
+    unit: str = "×"
+    against: str = ""
+    threads: int = 1
+    bar: float | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    curve: Mapping[str, Any] = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.low <= self.value <= self.high:
+            raise ValueError(f"{self.family}, {self.name}: {self.value} is not between quartiles")
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the bar is met; None where there is none."""
+        return None if self.bar is None else self.value <= self.bar
+
+    def to_json(self) -> dict[str, Any]:
+        """A plain dict, without what is empty."""
+        return {name: value for name, value in asdict(self).items() if value not in ("", {}, None)}
+
+
+def from_json(found: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Rows as `to_json` wrote them."""
+    return [Row(**row) for row in found]

@@ -1,0 +1,185 @@
+"""The benchmark measures what it says: no seconds are asserted here, only what is computed."""
+
+import json
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import (
+    compiling,
+    dense,
+    direct,
+    growth,
+    importing,
+    measure,
+    memory,
+    problem,
+    ridge,
+    show,
+)  # fmt: skip
+from benchmarks.__main__ import FAMILIES, machine, merged, summaries
+from benchmarks.row import Row, from_json
+
+RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+TINY = {"seconds": 0.0, "sizes": ((6, 3),)}
+
+
+def well_formed(rows):
+    rows = list(rows)
+    assert rows
+    for row in rows:
+        assert row.family
+        assert row.name
+        assert np.isfinite([row.low, row.value, row.high]).all()
+        assert row.low <= row.value <= row.high
+        assert show.cells(row)[0] == row.name
+    assert from_json(json.loads(json.dumps([row.to_json() for row in rows]))) == rows
+    return rows
+
+
+@pytest.mark.parametrize("library", ridge.LIBRARIES)
+def test_ridge_rows_compare_the_network_with_the_better_loop(library):
+    pytest.importorskip(library)
+    found = well_formed(ridge.rows(library, 1, **TINY, batches=(1, 3), steps=4))
+    assert [row.name for row in found] == ["n=6 d=3 batch=1", "n=6 d=3 batch=3"]
+    for row in found:
+        hand = {name: t for name, t in row.seconds.items() if name != "weft"}
+        assert row.against == f"{library}, {min(hand, key=hand.get)}"
+        assert row.bar == ridge.WORST
+
+
+@pytest.mark.parametrize(("library", "batch"), list(product(ridge.LIBRARIES, (1, 3))))
+def test_the_network_and_the_hand_written_loops_compute_the_same(library, batch):
+    pytest.importorskip(library)
+    net, given = problem.network(12, 4, 20), problem.data(12, 4, batch)
+    calls = ridge.candidates(library, net, given)
+    expected = [
+        problem.ridge_gd(**{k: v if np.ndim(v) == 0 or batch == 1 else v[i]
+                            for k, v in given.items()}, steps=20)
+        for i in range(batch)
+    ]  # fmt: skip
+    for name, call in calls.items():
+        found = np.asarray(call(20)).reshape(-1)
+        assert np.allclose(found, expected, rtol=1e-10), name
+
+
+def test_gradient_descent_converges_on_the_data_of_every_row():
+    for (n, d), batch in product(ridge.SIZES[:2], (1, 40)):
+        given = problem.data(n, d, batch)
+        X = given["X"].reshape(-1, n, d)
+        largest = np.linalg.eigvalsh(X.mT @ X)[:, -1]
+        assert (given["eta"] * (largest + given["lam"]) < 2).all()
+        assert len(np.unique(X.reshape(len(X), -1), axis=0)) == batch
+
+
+def test_the_slower_loop_is_left_out_only_where_it_is_much_slower():
+    calls = {name: (lambda _: sum(range(1000))) for name in ("weft", "plain", "gram")}
+    assert set(ridge.compare(calls, 1, 1, 0.0).samples) == set(calls)
+    slow = {**calls, "plain": lambda steps: sum(range(2000 * steps))}
+    assert set(ridge.compare(slow, 50, 1, 0.0).samples) == {"weft", "gram"}
+
+
+def test_dense_rows_count_and_time_the_same_network():
+    rows = well_formed(dense.rows(1, 0.0, timed=((6, 3),), counted=((6, 3),)))
+    assert [row.against for row in rows] == ["plan", "plan"]
+    net, given = problem.network(6, 3), problem.data(6, 3)
+    assert np.allclose(dense.dense(net, given)(), net(**given), rtol=1e-12)
+
+
+def test_solvers_and_the_depth_network_agree_to_ten_digits():
+    pytest.importorskip("sklearn")
+    rows = well_formed(direct.rows(1, 0.0, size=(60, 5)))
+    assert {row.against for row in rows} == {"sklearn Ridge(cholesky)", "scipy.linalg.solve"}
+    given = problem.data(60, 5)
+    net, _ = direct.deep_enough(60, 5, given)
+    for name, solver in direct.solvers(given).items():
+        assert abs(net(**given) - solver()) <= 2 * direct.DIGITS * abs(solver()), name
+
+
+def test_the_other_families_make_well_formed_rows():
+    well_formed(compiling.rows(1, **TINY, modes=("speed",)))
+    well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))
+    well_formed(importing.rows(1, times=1))
+    start = {"n": 8, "d": 3, "T": 4, "batch": 1}
+    sweeps = dict.fromkeys(("n", "d", "T", "batch"), (start, (4, 8, 16)))
+    for row in well_formed(growth.rows(1, 0.0, sweeps)):
+        assert len(row.curve["weft"]) == len(row.curve["by hand"]) == 3
+
+
+def test_peak_memory_counts_what_a_call_allocates_and_stays_near_its_inputs():
+    for row in memory.rows(1, sizes=((2000, 20, 1), (200, 10, 16))):
+        assert 1 < row.value <= row.bar, row
+
+
+def test_an_exponent_is_the_slope_on_log_axes():
+    values = (10, 20, 40, 80)
+    slope, error = growth.exponent(values, [3e-6 * v**2 for v in values])
+    assert slope == pytest.approx(2)
+    assert error == pytest.approx(0, abs=1e-9)
+
+
+def test_importing_weft_does_not_load_numpy_or_anything_larger():
+    loaded = set(importing.profile("import weft"))
+    assert not {name.partition(".")[0] for name in loaded} & {"numpy", "scipy", "torch", "jax"}
+    assert "weft" in loaded
+    with_numpy = importing.profile("import weft; weft.compile")
+    assert not [name for name in with_numpy if name.startswith("numpy.linalg")]
+
+
+def test_timing_takes_turns_and_the_ratio_is_taken_within_a_turn():
+    turns = []
+    calls = {name: (lambda name=name: turns.append(name)) for name in "ab"}
+    timing = measure.interleaved(calls, seconds=0.0, least=4)
+    assert len(timing.samples["a"]) == len(timing.samples["b"]) == 4
+    told = measure.Timing({"a": [1.0, 20.0, 3.0], "b": [1.0, 10.0, 1.0]})
+    assert told.ratio("a", "b").median == 2.0
+    assert told.quickest(["a", "b"]) == "b"
+
+
+def test_a_row_outside_its_quartiles_is_refused():
+    with pytest.raises(ValueError, match="quartiles"):
+        Row("family", "name", 2.0, 0.0, 1.0)
+
+
+def test_summaries_hold_the_median_of_a_library_against_its_own_bar():
+    rows = [Row("ridge, numpy", str(i), x, x, x) for i, x in enumerate((1.0, 1.2, 1.4))]
+    (found,) = summaries(rows)
+    assert (found.low, found.value, found.high, found.bar) == (1.0, 1.2, 1.4, ridge.MEDIAN)
+    assert found.met is False
+
+
+def test_a_partial_run_replaces_only_its_own_families():
+    a, b, c = (Row(family, "x", 1, 1, 1) for family in ("a", "b", "c"))
+    new = Row("b", "y", 2, 2, 2)
+    assert merged([a, b], [new, c]) == [a, new, c]
+
+
+def test_the_machine_is_named_in_general_terms_only():
+    assert set(machine()) <= {"cores", "architecture", "python", "load", "numpy", "scipy", "torch",
+                              "jax", "scikit-learn"}  # fmt: skip
+
+
+def test_rows_are_shown_as_a_table_and_a_plot(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    curve = {"variable": "n", "values": [1, 2], "weft": [1.0, 2.0], "by hand": [1.0, 2.0]}
+    rows = [Row("ridge, numpy", "n=1", 1.1, 1, 1.2, bar=1.5, seconds={"weft": 0.1}),
+            Row("growth", "in n", 1, 1, 1, "exponent", curve=curve, bar=0.5)]  # fmt: skip
+    show.table(rows)
+    told = capsys.readouterr().out
+    assert "met" in told
+    assert "missed" in told
+    show.plot(rows, tmp_path / "plot.png")
+    assert (tmp_path / "plot.png").stat().st_size > 1000
+    assert show.markdown(rows, "growth").count("\n") == 2
+
+
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+def test_stored_results_can_be_read(path):
+    found = json.loads(path.read_text())
+    well_formed(from_json(found["rows"]))
+
+
+def test_every_family_has_a_module():
+    assert {module for module, _ in FAMILIES.values()} >= {"ridge", "direct", "growth", "precision"}
