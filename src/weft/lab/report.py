@@ -143,16 +143,22 @@ def _range(result: dict[str, Any]) -> tuple[float, float]:
 
 
 def _bars(axes: Any, result: dict[str, Any]) -> None:
-    """One line per row: the mean and its interval, references as vertical lines."""
+    """One line per row: the median, and the mean with its interval where that is in sight."""
     rows = [row for row in result["rows"] if "variant" in row]
+    top = 3 * max(row["loss"]["mean"] for row in result["rows"] if "variant" not in row)
     for i, row in enumerate(reversed(rows)):
-        loss = row["loss"]
-        colour = "C1" if row["variant"]["bias"] else "C0"
-        axes.plot([loss["low"], loss["high"]], [i, i], color=colour, lw=2)
-        axes.plot(loss["mean"], i, "o", color=colour, ms=4)
+        loss, colour = row["loss"], "C1" if row["variant"]["bias"] else "C0"
+        if loss["low"] < top:
+            axes.plot([loss["low"], min(loss["high"], top)], [i, i], color=colour, lw=2)
+        if loss["mean"] < top:
+            axes.plot(loss["mean"], i, "o", color=colour, ms=5)
+        if row["median"] < top:
+            axes.plot(row["median"], i, "|", color=colour, ms=9, mew=2)
     axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)], fontsize=7)
-    for i, line in enumerate(result["lines"]):
-        axes.axvline(line["y"], color="0.4", lw=0.8, ls=("--", ":", "-.")[i % 3])
-        axes.text(line["y"], len(rows) - 0.3, line["label"], fontsize=6, rotation=45, va="bottom")
+    for i, row in enumerate(r for r in result["rows"] if "variant" not in r):
+        style = ("--", ":", "-.")[i % 3]
+        axes.axvline(row["loss"]["mean"], color="0.4", lw=0.8, ls=style)
+        axes.text(row["loss"]["mean"], len(rows) - 0.3, row["label"], fontsize=6, rotation=45)
     axes.set_xscale("log")
-    axes.set_xlabel(result["axes"]["y"])
+    axes.set_xlabel("squared error: ● mean with 95 % interval, | median; beyond the right edge: > "
+                    f"{top:.2g}", fontsize=8)  # fmt: skip

@@ -134,7 +134,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "heads": HEADS, "etas": etas},
         "rows": all_rows,
-        "table": common.table(all_rows, "MSE", ["best_seed", "nearest"]),
+        "table": common.table(all_rows, "MSE", ["median", "best_seed", "nearest"]),
         "series": series,
         "lines": [{"label": r["label"], "y": r["loss"]["mean"]} for r in references],
         "axes": {"x": "step", "y": "MSE", "log": True},
@@ -150,23 +150,21 @@ def _form(v: dict[str, Any], etas: list[float]) -> Form:
 
 
 def _claims(rows: list[common.Row], references: list[common.Row]) -> list[dict[str, Any]]:
-    """The paper's questions as numbers. Positive values favour the bias."""
-    loss = {r["label"]: r["loss"]["mean"] for r in rows}
+    """The paper's questions as numbers, on medians of squared errors over seeds and problems.
+
+    Networks of high degree overflow on rare problems, and one such problem decides a mean.
+    """
+    loss = {r["label"]: r["median"] for r in rows}
+    steps = [r["median"] for r in references]
     found = []
     for v in [r["variant"] for r in rows]:
+        name, k = label(v), v["depth"]
         plain = v["bias"] and "activation" not in v and "start" not in v
         if plain and v["form"] == "enumerated":
-            other = label(v | {"bias": False})
-            gain = loss[other] - loss[label(v)]
-            found.append(common.claim(f"{label(v)}: less loss than without biases", gain, gain > 0))
-    for v in [r["variant"] for r in rows]:
-        k = v["depth"]
-        if "start" in v:
-            gap = loss[label(v)] / references[k - 1]["loss"]["mean"] - 1
-            text = f"{label(v)}: at most 5 % above {k} GD steps"
-            found.append(common.claim(text, gap, gap <= 0.05))
-        elif v["bias"] and v["blocks"] == 2 and "activation" not in v and v.get("constants", True):
-            gap = loss[label(v)] / references[k - 1]["loss"]["mean"] - 1
-            text = f"{label(v)}: random start finds {k} GD steps (within 5 %)"
+            gain = loss[label(v | {"bias": False})] - loss[name]
+            found.append(common.claim(f"{name}: less loss than without biases", gain, gain > 0))
+        if "start" in v or (plain and v["blocks"] == 2 and v.get("constants", True)):
+            gap = loss[name] / steps[k - 1] - 1
+            text = f"{name}: at most 5 % above {k} GD step{'s' * (k > 1)}"
             found.append(common.claim(text, gap, gap <= 0.05))
     return found
