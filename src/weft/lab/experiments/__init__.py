@@ -9,6 +9,7 @@ each with the number found and whether it holds. Figures are made from the JSON 
 from __future__ import annotations
 
 import importlib
+import inspect
 import platform
 import time
 from pathlib import Path
@@ -36,19 +37,24 @@ def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed:
         raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     module = importlib.import_module(f"weft.lab.experiments.{EXPERIMENTS[name]}")
     began, cpu = time.monotonic(), time.process_time()
-    found: dict[str, Any] = module.run(quick=quick, device=device, seed=seed)
-    command = f"weft lab run {name}{' --quick' * quick} --device {device} --seed {seed}"
-    header = {
-        "name": name,
-        "command": command,
-        "quick": quick,
-        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "CPU",
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "seconds": round(time.monotonic() - began, 1),
-        "cpu_seconds": round(time.process_time() - cpu, 1),
-    }
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
-    write_json(path, header | found)
+
+    def keep(found: dict[str, Any], complete: bool = False) -> None:
+        """Write what is known so far; long experiments call this as they go."""
+        header = {
+            "name": name,
+            "command": f"weft lab run {name}{' --quick' * quick} --device {device} --seed {seed}",
+            "quick": quick,
+            "complete": complete,
+            "device": torch.cuda.get_device_name() if device.startswith("cuda") else "CPU",
+            "torch": torch.__version__,
+            "python": platform.python_version(),
+            "seconds": round(time.monotonic() - began, 1),
+            "cpu_seconds": round(time.process_time() - cpu, 1),
+        }
+        write_json(path, header | found)
+
+    more = {"keep": keep} if "keep" in inspect.signature(module.run).parameters else {}
+    keep(module.run(quick=quick, device=device, seed=seed, **more), complete=True)
     return path

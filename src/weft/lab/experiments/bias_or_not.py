@@ -32,34 +32,26 @@ SCALE = {1: 0.5, 2: 0.15}
 
 
 def variants(quick: bool) -> list[dict[str, Any]]:
-    """What is trained; each entry is one ensemble."""
+    """What is trained, the most telling first; each entry is one ensemble."""
     depths = (1, 2) if quick else (1, 2, 3, 4)
     few = (1,) if quick else (1, 2)
-    found: list[dict[str, Any]] = [
-        {"form": "enumerated", "bias": bias, "blocks": blocks, "depth": depth}
-        for depth in depths
-        for blocks in (1, 2)
-        for bias in (False, True)
-    ]
-    found += [
-        {"form": "enumerated", "bias": bias, "blocks": blocks, "depth": 1, "constants": False}
-        for blocks in (1, 2)
-        for bias in (False, True)
-    ]
-    found += [
-        {"form": "designed", "bias": bias, "blocks": 1 + bias, "depth": depth}
-        for depth in few
-        for bias in (False, True)
-    ]
-    found += [
-        {"form": "enumerated", "bias": True, "blocks": 2, "depth": depth, "activation": activation}
-        for depth in few
-        for activation in ("relu", "softmax")
-    ]
-    found += [
-        {"form": "enumerated", "bias": True, "blocks": 2, "depth": depth, "start": "construction"}
-        for depth in depths
-    ]
+    both = (False, True)
+    found: list[dict[str, Any]] = []
+    for depth in depths:
+        for blocks in (1, 2):
+            for bias in both:
+                v = {"form": "enumerated", "bias": bias, "blocks": blocks, "depth": depth}
+                found.append(v)
+                if depth == 1:
+                    found.append(v | {"constants": False})
+        elsa = {"form": "enumerated", "bias": True, "blocks": 2, "depth": depth}
+        found.append(elsa | {"start": "construction"})
+        if depth in few:
+            found += [elsa | {"activation": activation} for activation in ("relu", "softmax")]
+            found += [
+                {"form": "designed", "bias": bias, "blocks": 1 + bias, "depth": depth}
+                for bias in both
+            ]
     return found
 
 
@@ -80,11 +72,11 @@ def label(v: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
+def run(quick: bool, device: str, seed: int, keep: common.Keep) -> dict[str, Any]:
     settings = Settings(
-        steps=800 if quick else 6000,
+        steps=800 if quick else 3000,
         batch=64 if quick else 512,
-        lrs=(3e-3, 1e-2) if quick else (1e-3, 3e-3, 1e-2),
+        lrs=(3e-3, 1e-2),
         warmup=100,
         clip=1.0,
         log_every=100,
@@ -97,7 +89,13 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         eta, predict = common.tuned_descent(k, tuning, 8.0)
         etas.append(eta)
         descents.append(predict)
-    rows, series = [], []
+    references = [
+        common.row(f"{k} tuned GD step{'s' * (k > 1)}", measures.squared_errors(p, batch))
+        for k, p in enumerate(descents[:4], start=1)
+    ]
+    references.append(common.row("zero", batch.clean.square()))
+    rows: list[common.Row] = []
+    series: list[dict[str, Any]] = []
     for v in variants(quick):
         made = _form(v, etas)
         if v.get("start") == "construction":
@@ -123,11 +121,19 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         )  # fmt: skip
         series += common.curves(ensemble, label(v), members)
         print(f"{label(v)}: {float(errors.mean()):.4f}, nearest to {nearest} GD steps", flush=True)
-    references = [
-        common.row(f"{k} tuned GD step{'s' * (k > 1)}", measures.squared_errors(p, batch))
-        for k, p in enumerate(descents[:4], start=1)
-    ]
-    references.append(common.row("zero", batch.clean.square()))
+        keep(_result(rows, references, series, settings, seeds, etas))
+    return _result(rows, references, series, settings, seeds, etas)
+
+
+def _result(
+    rows: list[common.Row],
+    references: list[common.Row],
+    series: list[dict[str, Any]],
+    settings: Settings,
+    seeds: list[int],
+    etas: list[float],
+) -> dict[str, Any]:
+    """What is written after every ensemble, so that a run cut short leaves what it found."""
     all_rows = rows + references
     return {
         "question": "Does the bias help when networks are trained?",
@@ -161,7 +167,7 @@ def _claims(rows: list[common.Row], references: list[common.Row]) -> list[dict[s
         name, k = label(v), v["depth"]
         plain = v["bias"] and "activation" not in v and "start" not in v
         if plain and v["form"] == "enumerated":
-            gain = loss[label(v | {"bias": False})] - loss[name]
+            gain = loss[label(v | {"bias": False})] - loss[name]  # the LSA of a pair comes first
             found.append(common.claim(f"{name}: less loss than without biases", gain, gain > 0))
         if "start" in v or (plain and v["blocks"] == 2 and v.get("constants", True)):
             gap = loss[name] / steps[k - 1] - 1

@@ -18,6 +18,7 @@ from weft.lab.tasks import Batch, Target, Task, draw, stream
 from weft.nn import AttentionNetwork, build
 
 Row = dict[str, Any]
+Keep = Callable[[dict[str, Any]], None]
 
 
 def held_out(task: Task, size: int, seed: int, name: str, device: str) -> Batch:

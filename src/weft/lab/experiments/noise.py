@@ -22,7 +22,7 @@ TASK = Task(d=10, n=20, noise_max=5.0)
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     made = form("examples", TASK.n, TASK.d)
     settings = Settings(
-        steps=1500 if quick else 20_000,
+        steps=1500 if quick else 8000,
         batch=128 if quick else 2048,
         lrs=(3e-3,) if quick else (1e-3, 3e-3),
         warmup=200,

@@ -22,7 +22,11 @@ TASK = Task(d=10, n=10, inputs="uniform")
 
 
 def run(
-    quick: bool, device: str, seed: int, task: Task = TASK, scale: float = 0.5
+    quick: bool,
+    device: str,
+    seed: int,
+    task: Task = TASK,
+    scale: float = 0.5,
 ) -> dict[str, Any]:
     made = form("examples", task.n, task.d)
     settings = Settings(
