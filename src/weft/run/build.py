@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from fractions import Fraction
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from weft.run.terms import (
     clip,
     clip_cols,
     collect,
+    is_short,
     on_diagonal,
     same_diagonal,
     scalar_product,
@@ -98,15 +98,15 @@ class Builder:
             return ()
         first = matrix[0]
         if same_diagonal(matrix):
-            if len(matrix) == 1 and len(first.scalars) < 2 and _short(first):
+            if len(matrix) == 1 and len(first.scalars) < 2 and is_short(first.coefficient):
                 return matrix
             scalar = self.name(span, on_diagonal(graph, matrix))
             place = standing(graph, scalar, first.row, first.col)
             return (place._replace(core=first.core),)
         if len(matrix) == 1:
-            if not _short(first):
-                sign, node = weighted(graph, first)
-                return (standing(graph, node, first.row, first.col, Fraction(sign)),)
+            if not is_short(first.coefficient):
+                node = weighted(graph, first)
+                return (standing(graph, node, first.row, first.col),)
             if len(first.scalars) > 1:
                 return (first._replace(scalars=(scalar_product(graph, first.scalars),)),)
             if isinstance(first.core, Node):
@@ -216,9 +216,3 @@ class Builder:
             terms = [part for term in terms for part in around(self.graph, term, box)]
             terms.append(standing(self.graph, node, box.top, box.left))
         return self.state(terms)
-
-
-def _short(term: Term) -> bool:
-    """Whether a coefficient may wait: left alone, they would triple in length in every layer."""
-    c = term.coefficient
-    return c.numerator.bit_length() + c.denominator.bit_length() <= 512

@@ -56,12 +56,7 @@ class Variant:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
         if not isinstance(arithmetic, Floats):
             return Bound(self.lowered, arithmetic)
-        key = (
-            arithmetic.xp.__name__,
-            str(arithmetic.dtype),
-            str(arithmetic.device),
-            arithmetic.checked,
-        )
+        key = (arithmetic.xp, arithmetic.dtype, arithmetic.device, arithmetic.checked)
         if key not in self._bound:
             self._bound[key] = Bound(self.lowered, arithmetic)
         return self._bound[key]

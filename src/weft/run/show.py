@@ -112,6 +112,8 @@ class _Printer:
     def _expression(self, node: Node) -> str:
         if node.op in ("matmul", "mul"):
             return " ".join(self._text(arg, "*") for arg in node.args)
+        if node.op == "scale" and node.data == -1:
+            return f"-{self._text(node.args[0], '*')}"
         if node.op == "scale":
             return f"{_number(node.data)} {self._text(node.args[0], '*')}".removeprefix("1 ")
         if node.op == "sum":

@@ -97,6 +97,8 @@ def standing(
         if base.op == "mul" and base.args[0].is_scalar:
             scalar, core = base.args
             core = graph.view(core, *node.data) if node.op == "view" else core
+            if scalar.op == "scale" and is_short(scalar.data):
+                coefficient, (scalar,) = coefficient * scalar.data, scalar.args
             return standing(graph, core, row, col, coefficient, (*scalars, scalar))
         return Term(row, col, node, coefficient, _sorted(scalars))
     if node.op == "const":
@@ -107,6 +109,11 @@ def standing(
 def _sorted(scalars: tuple[Node, ...]) -> tuple[Node, ...]:
     """Fixed scalars first, so that their product can leave a loop."""
     return tuple(sorted(scalars, key=lambda node: (node.level, node.order)))
+
+
+def is_short(c: Fraction) -> bool:
+    """Whether a coefficient may wait: left alone, they would triple in length in every layer."""
+    return c.numerator.bit_length() + c.denominator.bit_length() <= 512
 
 
 def scaled(term: Term, factor: Term) -> Term:
@@ -289,25 +296,38 @@ def _overlapping(terms: Sequence[Term]) -> list[list[Term]]:
 # -- sums ---------------------------------------------------------------------------------------
 def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
     """The node that holds the sum of terms inside a box; all of them must lie in it."""
+
+    # A sum begins with something positive, or with something that is multiplied anyway.
+    def rank(t: Term) -> int:
+        return 0 if t.coefficient > 0 else 2 - _is_multiple(t)
+
+    ordered = sorted(collect(terms), key=rank)
     parts: list[Part] = []
-    for term in collect(terms):
-        sign, node = weighted(graph, term)
+    for term in ordered:
+        sign, size = (1, term.coefficient) if term.coefficient > 0 else (-1, -term.coefficient)
+        if not parts and sign < 0 and _is_multiple(term):
+            sign, size = 1, -size
+        node = weighted(graph, term._replace(coefficient=size))
         parts.append((sign, node, term.row - box.top, term.col - box.left))
-    parts.sort(key=lambda part: -part[0])  # positive ones first: one negation less
     return graph.total(box.rows, box.cols, parts)
 
 
-def weighted(graph: Graph, term: Term) -> tuple[int, Node]:
-    """A term's value as a sign and a node."""
-    sign, size = (1, term.coefficient) if term.coefficient > 0 else (-1, -term.coefficient)
+def _is_multiple(term: Term) -> bool:
+    """Whether a term takes a multiplication, which a sign can join."""
+    return bool(term.scalars) or abs(term.coefficient) != 1
+
+
+def weighted(graph: Graph, term: Term) -> Node:
+    """A term's value as a node."""
+    if isinstance(term.core, Node):
+        core = term.core
+    elif term.core > 1 or not term.scalars:
+        core = graph.const(identity(term.core))
+    else:
+        return graph.scale(term.coefficient, scalar_product(graph, term.scalars))
     if not term.scalars:
-        core = graph.const(identity(term.core)) if isinstance(term.core, int) else term.core
-        return sign, graph.scale(size, core)
-    if isinstance(term.core, int) and term.core == 1:
-        return sign, graph.scale(size, scalar_product(graph, term.scalars))
-    factor = graph.scale(size, scalar_product(graph, term.scalars))
-    core = graph.const(identity(term.core)) if isinstance(term.core, int) else term.core
-    return sign, graph.mul(factor, core)
+        return graph.scale(term.coefficient, core)
+    return graph.mul(graph.scale(term.coefficient, scalar_product(graph, term.scalars)), core)
 
 
 def scalar_product(graph: Graph, scalars: Sequence[Node]) -> Node:
