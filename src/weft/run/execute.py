@@ -186,6 +186,8 @@ def _function(
             function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic
         )
     apply = _units(V, W, B, C, True, units * rows * cols, arithmetic)
+    if isinstance(arithmetic, Floats) and arithmetic.xp is np and function.domain and units > 8:
+        apply = _between_knots(function)
     if not (isinstance(arithmetic, Floats) and arithmetic.checked and function.domain):
         return apply
 
@@ -194,6 +196,22 @@ def _function(
         return apply(x)
 
     return guarded
+
+
+def _between_knots(function: Function) -> Callable[[Array], Array]:
+    """The same piecewise linear function by bisection over its knots: log units, not units.
+
+    A function with a domain is flat outside its knots, as `numpy.interp` is.
+    """
+    net = function.net
+    pairs = zip(net.weights, net.biases, strict=True)
+    knots = np.unique([-b / w for w, b in pairs if w])
+    values = net(knots)
+
+    def apply(x: Array) -> Array:
+        return np.interp(x, knots, values).astype(x.dtype, copy=False)
+
+    return apply
 
 
 def _check_room(function: Function, largest: float, arithmetic: Floats) -> None:
