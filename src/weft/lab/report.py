@@ -125,6 +125,7 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
         axes.set_yscale("log")
     if "symlogx" in result["axes"]:
         axes.set_xscale("symlog", linthresh=result["axes"]["symlogx"])
+        axes.set_xlim(left=0.0)
     low, high = _range(result)
     if not result["axes"].get("log"):
         axes.set_ylim(low, high)
