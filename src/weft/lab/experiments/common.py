@@ -76,8 +76,13 @@ def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) 
     interval = errors if isinstance(errors, Interval) else bootstrap(errors.detach().cpu())
     loss = {k: scale * v for k, v in interval.asdict().items()}
     if isinstance(errors, Tensor):
-        more["median"] = scale * float(errors.median())
+        more["median"] = scale * median(errors)
     return {"label": label, "loss": loss, **more}
+
+
+def median(errors: Tensor) -> float:
+    """The median, with a problem on which a network overflows counted as infinitely wrong."""
+    return float(torch.nan_to_num(errors, nan=torch.inf).median())
 
 
 def claim(text: str, value: float, holds: bool) -> dict[str, Any]:

@@ -70,8 +70,8 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             before = untouched.errors(made, batch)
             ensemble = common.fit(start, TASK, made, settings, seeds, device)
             _, after = common.chosen_errors(ensemble, made, tuning, batch)
-            lines["before"].append(float(before.median()))
-            lines["after"].append(float(after.median()))
+            lines["before"].append(common.median(before))
+            lines["after"].append(common.median(after))
             rows.append(common.row(f"{name}, noise {size:g}, before", before))
             rows.append(common.row(f"{name}, noise {size:g}, after training", after))
         for when, y in lines.items():
