@@ -20,9 +20,10 @@ from weft.compiler.expand import Expander
 from weft.compiler.explain import explain as explain
 from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.given import given_form
+from weft.compiler.layers import LoopSpec, Schedule
 from weft.compiler.normalize import Normalizer, reachable
 from weft.compiler.origin import Origin
-from weft.compiler.schedule import LoopSpec, Schedule, Scheduler
+from weft.compiler.schedule import Scheduler
 from weft.errors import InputError
 from weft.language import Program, Traced
 from weft.network import Network

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from weft.compiler.forms import ONE, Form, Leaf
 from weft.compiler.given import Given
-from weft.compiler.schedule import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
+from weft.compiler.layers import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
 from weft.layout import Block
 
 Part = LayerSpec | LoopSpec

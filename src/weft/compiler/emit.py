@@ -13,7 +13,7 @@ from fractions import Fraction
 from weft.compiler.allocate import Allocation, Slot
 from weft.compiler.forms import ONE, Form
 from weft.compiler.given import Given
-from weft.compiler.schedule import (
+from weft.compiler.layers import (
     HeadSpec,
     Item,
     Key,

@@ -6,8 +6,8 @@ from typing import Any
 
 from weft.compiler.allocate import label
 from weft.compiler.forms import Form, LoopItem, number
+from weft.compiler.layers import Item, LayerSpec, LoopSpec, Read
 from weft.compiler.normalize import reachable
-from weft.compiler.schedule import Item, LayerSpec, LoopSpec, Read
 from weft.language import Program
 
 
