@@ -421,6 +421,26 @@ def test_gradients_flow_through_torch():
     assert torch.autograd.gradcheck(net.forward, (net.prompt(G=G, b=b).detach().requires_grad_(),))
 
 
+@pytest.mark.gpu
+def test_answers_stay_on_the_device_of_the_inputs():
+    torch = pytest.importorskip("torch")
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    net, rng = tied(4, 9), np.random.default_rng(0)
+    G, b = rng.normal(size=(3, 4, 4)) / 4, rng.normal(size=4)
+    given = {"G": torch.asarray(G, device="cuda"), "b": torch.asarray(b, device="cuda")}
+    found = net(**given)
+    assert found.device == given["G"].device
+    np.testing.assert_allclose(found.cpu(), by_hand(G, b, 9), rtol=1e-12)
+    assert net.forward(net.prompt(**given)).device == given["G"].device
+
+
+def test_whole_numbers_are_computed_in_floats():
+    found = plan(tied(1, 2)).run({"b": np.array([[3]]), "G": np.array([[1]])})
+    np.testing.assert_array_equal(found["w"], [[3.0]])
+    assert found["w"].dtype == np.float64
+
+
 def test_jax_stages_a_loop_instead_of_unrolling_it():
     jax = pytest.importorskip("jax")
     b = jax.numpy.arange(3.0)

@@ -86,6 +86,7 @@ class Graph:
         self._table: dict[Any, Node] = {}
         self._log: list[tuple[Any, Node, LoopBody]] = []
         self._order = count()
+        self.trimmed: dict[Constant, tuple[int, int, Constant]] = {}
 
     # -- the rules --------------------------------------------------------------------------------
     def make(

@@ -137,7 +137,9 @@ class Plan:
         given = tuple(name for name in layout.names if name in blocks)
         if given not in self._blocks:
             self._blocks[given] = self._from_blocks(given)
-        arithmetic = arithmetic or Floats.like(blocks[given[0]])
+        if arithmetic is None:
+            floats = arithmetic = Floats.like(blocks[given[0]])
+            blocks = {name: floats.convert(block) for name, block in blocks.items()}
         outs = self._blocks[given].run({name: blocks[name] for name in given}, arithmetic)
         return dict(zip(layout.names, outs, strict=True))
 

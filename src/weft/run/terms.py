@@ -128,7 +128,9 @@ def written(graph: Graph, constant: Constant) -> Matrix:
     """A constant as terms: pieces of identities stay what they are, borders of zeros go."""
     row = col = 0
     if isinstance(constant, Dense):
-        row, col, constant = _trimmed(constant)
+        if constant not in graph.trimmed:
+            graph.trimmed[constant] = _trimmed(constant)
+        row, col, constant = graph.trimmed[constant]
     if isinstance(constant, Shift):
         size = constant.size
         return (Term(row + constant.row, col + constant.col, size),) if size else ()
