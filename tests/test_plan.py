@@ -443,14 +443,10 @@ def test_whole_numbers_are_computed_in_floats():
 
 def test_jax_stages_a_loop_instead_of_unrolling_it():
     jax = pytest.importorskip("jax")
-    b = jax.numpy.arange(3.0)
-
-    def size(repeat: int) -> int:
-        net = tied(3, repeat)
-        jaxpr = jax.make_jaxpr(lambda G: net(G=G, b=b))(jax.numpy.eye(3))
-        return len(str(jaxpr).splitlines())
-
-    assert size(1000) == size(10)
+    net, b = tied(3, 1000), jax.numpy.arange(3.0)
+    staged = str(jax.make_jaxpr(lambda G: net(G=G, b=b))(jax.numpy.eye(3)))
+    assert staged.count("dot_general") == 1
+    assert "length=1000" in staged
 
 
 def test_jax_transformations_apply():
