@@ -6,7 +6,6 @@ program -trace-> expressions -normalize-> forms -expand-> forms -schedule-> laye
 
 from __future__ import annotations
 
-import itertools
 import sys
 import warnings
 from collections.abc import Iterator
@@ -18,10 +17,10 @@ from weft.compiler.allocate import Allocation, Allocator
 from weft.compiler.emit import Emitter
 from weft.compiler.expand import Expander
 from weft.compiler.explain import explain as explain
-from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
+from weft.compiler.forms import Form, Forms, LoopItem
 from weft.compiler.given import given_form
 from weft.compiler.layers import LoopSpec, Schedule
-from weft.compiler.normalize import Normalizer, reachable
+from weft.compiler.normalize import Normalizer
 from weft.compiler.origin import Origin
 from weft.compiler.search import search
 from weft.errors import InputError
