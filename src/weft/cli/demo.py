@@ -20,12 +20,13 @@ from numpy.typing import NDArray
 
 import weft
 from weft.cli import output
-from weft.cli.demo_programs import ridge, ridge_from
+from weft.cli.demo_programs import ridge
 from weft.cli.options import Json
 from weft.cli.show import report
 from weft.cli.sources import optional
 from weft.data import diabetes
 from weft.errors import InputError
+from weft.gallery.least_squares import ridge_gd as ridge_from
 from weft.network import Network
 from weft.paper import ridge_elsa, ridge_lsa
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
-"""The programs of `weft demo`, as a user would write them (sizes as strings are not for mypy)."""
+"""The program of `weft demo`, as a user would write it (sizes as strings are not for mypy)."""
 
 from __future__ import annotations
 
@@ -19,22 +19,3 @@ def ridge(
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
     return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
-
-
-@weft.program
-def ridge_from(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
-    w0: Vector["d"],
-    lam: Scalar,
-    eta: Scalar,
-    *,
-    steps: int,
-) -> Scalar:
-    """The same from a given start, which is what the paper's networks take."""
-
-    def step(w: Any) -> Any:
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u.T @ weft.iterate(step, w0, steps)
