@@ -254,6 +254,19 @@ def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Expr:
 
     A scalar: a table of at most 64 units and Newton layers. A vector or matrix, entry by entry: a
     table alone, because a head cannot multiply entry by entry.
+
+    >>> import weft
+    >>> from weft import Scalar
+    >>> @weft.program
+    ... def inverse(p: Scalar) -> Scalar:
+    ...     return weft.reciprocal(p, domain=(0.5, 8))
+    >>> net = weft.compile(inverse)
+    >>> round(float(net(p=4.0)), 12)
+    0.25
+    >>> net(p=16.0)
+    Traceback (most recent call last):
+        ...
+    weft.errors.DomainError: reciprocal got 16 at module 0, layer 1, block ...
     """
     x = ex.lift(x)
     (low, high), error = _domain("reciprocal", domain, positive=True), _error("reciprocal", error)

@@ -283,6 +283,15 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     """Apply a step `times` times. Several carried values: pass and return tuples.
 
     The step is traced once; the network repeats one tied module.
+
+    >>> import weft
+    >>> from weft import Scalar
+    >>> @weft.program
+    ... def fibonacci(a: Scalar, b: Scalar):
+    ...     a, b = weft.iterate(lambda a, b: (b, a + b), (a, b), 10)
+    ...     return a
+    >>> float(fibonacci(a=0, b=1))
+    55.0
     """
     if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
         raise refuse(

@@ -87,7 +87,11 @@ class Layout:
     def of(
         cls, shapes: Mapping[str, tuple[int, int]] | Iterable[Block], tokens: int | None = None
     ) -> Layout:
-        """Blocks side by side from {name: (rows, cols)}; tokens default to the tallest block."""
+        """Blocks side by side from {name: (rows, cols)}; tokens default to the tallest block.
+
+        >>> Layout.of({"Xᵀ": (3, 5), "w": (3, 1)})
+        Layout(3 tokens x 6: Xᵀ 3x5, w 3x1)
+        """
         pairs = (
             [(name, tuple(shape)) for name, shape in shapes.items()]
             if isinstance(shapes, Mapping)

@@ -110,6 +110,19 @@ def compile(
     that tokens stand for: tokens="n" makes the prompt narrow, every example a row. `layout` fixes
     the input form: a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'), or a Network
     whose input form is to be used. The network is verified unless `verify=False`.
+
+    >>> import weft
+    >>> from weft import Matrix, Vector
+    >>> @weft.program
+    ... def gram(X: Matrix["n", "d"], w: Vector["d"]):
+    ...     return X.T @ (X @ w)
+    >>> net = weft.compile(gram, n=4, d=2)
+    >>> net
+    Network(lsa: 1 attention layers, 1 heads, 2 tokens x 6 columns)
+    >>> net(X=[[1, 0], [0, 2], [0, 0], [0, 0]], w=[1, 1]).tolist()
+    [1.0, 4.0]
+    >>> net.depth, net.depth_lower_bound, net.degree
+    (1, 1, 3)
     """
     _check(program, target, optimize)
     done = stages(program, target, optimize, tokens, layout, sizes)

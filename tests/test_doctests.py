@@ -1,0 +1,16 @@
+"""The examples in the API reference are executed."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+
+import pytest
+
+
+@pytest.mark.parametrize("name", ["compiler", "functions", "language", "layout"])
+def test_the_examples_of_a_module_show_what_they_print(name):
+    module = importlib.import_module(f"weft.{name}")
+    found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
+    assert found.attempted > 0
+    assert found.failed == 0
