@@ -297,3 +297,15 @@ def test_the_lower_bound_is_the_logarithm_of_the_degree():
     assert [lower_bound(D) for D in (0, 1, 2, 3, 4, 9, 10, 27, 28, 2188)] == [
         0, 0, 1, 1, 2, 2, 3, 3, 4, 8,
     ]  # fmt: skip
+
+
+def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
+    @weft.program
+    def squared_again_and_again(s: Scalar) -> Scalar:
+        for _ in range(40):
+            s = weft.hold(s * s)
+        return s
+
+    with pytest.raises(weft.VerificationError, match=r"proves nothing.*weft\.iterate"):
+        weft.compile(squared_again_and_again)
+    assert weft.compile(squared_again_and_again, verify=False).certificate is None

@@ -33,6 +33,9 @@ from weft.verify.field import FieldArray, P
 FLOAT_LAYERS, FLOAT_FLOPS = 5000, 2e9  # more than this is not run in floating point unasked
 
 
+UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
+
+
 class Mismatch(Exception):
     """Program and network part; says where."""
 
@@ -69,6 +72,14 @@ def verify(
         if not divides(traced):
             raise
         method, height = compared(traced, network, trials, seed, program.name, opaque=False)
+    probability = float(min(1.0, height / P) ** trials)
+    if probability > UNSURE:
+        raise VerificationError(
+            f"no difference between network and program {program.name!r} was found, but that "
+            f"proves nothing: their degree may reach {height:.3g}, and a wrong network would pass "
+            f"with probability up to {probability:.2g}. Write the repetition with weft.iterate, "
+            "which is proved one step at a time; verify=False compiles it unproved"
+        )
     return Certificate(
         program=program.name,
         network=network.fingerprint,
@@ -77,7 +88,7 @@ def verify(
         seed=seed,
         trials=trials,
         degree=height,
-        probability=float(min(1.0, height / P) ** trials),
+        probability=probability,
         float_difference=float_difference(traced, network),
         functions=tuple(function_notes(traced, network)),
     )
