@@ -54,17 +54,18 @@ def main() -> int:
         family, threads, out = options.worker
         work(family, int(threads), Path(out))
         return 0
-    start = time.time()
-    chosen = options.only or [*FAMILIES, "lab"]
-    rows = [row for family in chosen for row in run(family)]
-    rows += summaries(rows)
-    if options.only and options.out.is_file():  # the other families stay as they were
-        rows = merged(from_json(json.loads(options.out.read_text())["rows"]), rows)
+    start, rows = time.time(), list[Row]()
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    found = {"machine": machine(), "rows": [row.to_json() for row in rows]}
-    options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    plot(rows, options.out.with_suffix(".png"))
-    table(rows)
+    old: list[Row] = []
+    if options.only and options.out.is_file():  # the other families stay as they were
+        old = from_json(json.loads(options.out.read_text())["rows"])
+    for family in options.only or [*FAMILIES, "lab"]:
+        rows += run(family)
+        told = merged(old, rows + summaries(rows))
+        found = {"machine": machine(), "rows": [row.to_json() for row in told]}
+        options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    plot(told, options.out.with_suffix(".png"))
+    table(told)
     print(f"{time.time() - start:.0f} s; written to {options.out} and a plot beside it")
     return 0
 
@@ -79,7 +80,13 @@ def run(family: str) -> list[Row]:
         counts = FAMILIES[family][1]
     rows: list[Row] = []
     for threads in counts:
-        print(f"{family}, {threads} thread{'s' * (threads > 1)} ...", file=sys.stderr, flush=True)
+        print(
+            f"{family}, {threads} thread{'s' * (threads > 1)} ...",
+            end="",
+            file=sys.stderr,
+            flush=True,
+        )
+        start = time.time()
         with tempfile.TemporaryDirectory() as folder:
             out = Path(folder, "rows.json")
             subprocess.run(
@@ -88,6 +95,7 @@ def run(family: str) -> list[Row]:
                 check=True,
             )
             rows += from_json(json.loads(out.read_text()))
+        print(f" {time.time() - start:.0f} s", file=sys.stderr)
     return rows
 
 

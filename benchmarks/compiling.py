@@ -15,7 +15,7 @@ BAR = 0.5
 
 def rows(
     threads: int,
-    seconds: float = 2.0,
+    seconds: float = 1.0,
     sizes: tuple[tuple[int, int], ...] = SIZES,
     modes: tuple[str, ...] = MODES,
 ) -> Iterator[Row]:

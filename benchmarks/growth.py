@@ -28,7 +28,7 @@ ROOM = 0.1  # an exponent is met if it is not larger than this above what is exp
 
 def rows(
     threads: int,
-    seconds: float = 1.0,
+    seconds: float = 0.6,
     sweeps: dict[str, tuple[dict[str, int], tuple[int, ...]]] = SWEEPS,
 ) -> Iterator[Row]:
     """One row per variable."""

@@ -22,7 +22,7 @@ MEDIAN, WORST = 1.15, 1.5  # bars: median of a library's rows, and each single r
 def rows(
     library: str,
     threads: int,
-    seconds: float = 1.5,
+    seconds: float = 1.0,
     sizes: tuple[tuple[int, int], ...] = SIZES,
     batches: tuple[int, ...] = BATCHES,
     steps: int = problem.STEPS,

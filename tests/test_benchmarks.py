@@ -11,6 +11,7 @@ from benchmarks import (
     compiling,
     dense,
     direct,
+    docs,
     growth,
     importing,
     measure,
@@ -179,6 +180,11 @@ def test_rows_are_shown_as_a_table_and_a_plot(tmp_path, capsys):
 def test_stored_results_can_be_read(path):
     found = json.loads(path.read_text())
     well_formed(from_json(found["rows"]))
+
+
+def test_the_page_shows_the_stored_results():
+    text = docs.PAGE.read_text()
+    assert docs.filled(text) == text, "run `python -m benchmarks.docs`"
 
 
 def test_every_family_has_a_module():
