@@ -103,3 +103,15 @@ def test_a_large_but_honest_answer_is_not_called_divergence():
         return s * s * s
 
     assert weft.compile(cube)(s=1e5) == pytest.approx(1e15)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_value_that_no_answer_reads_must_be_finite_too(bad):
+    @weft.program
+    def top(A: Matrix["n", "n"]):
+        return A[:1, :]
+
+    A = np.eye(3)
+    A[2, 2] = bad
+    with pytest.raises(weft.InputError, match="'A' holds NaN or infinity"):
+        weft.compile(top, n=3)(A=A)

@@ -19,7 +19,7 @@ from typing import Any, Self
 import numpy as np
 
 from weft.arithmetic import Arithmetic, matrix
-from weft.constants import Array, Constant, Dense, Ones, exact, identity, select, simplest, zeros
+from weft.constants import Array, Constant, Ones, exact, identity, select, simplest, zeros
 from weft.errors import DTypeError, ProgramError, ShapeError, WeftError
 from weft.prompt import Kind
 
@@ -568,10 +568,6 @@ def constant_zero(rows: int, cols: int, units: tuple[bool, bool]) -> Expr:
 
 def constant_ones(rows: int, cols: int, units: tuple[bool, bool]) -> Expr:
     return ConstantExpr(Ones(rows, cols), units)
-
-
-def constant_array(array: Any) -> Dense:
-    return Dense(array)
 
 
 # -- walking --------------------------------------------------------------------------------------

@@ -21,12 +21,12 @@ from weft.arithmetic import Arithmetic, Floats
 from weft.constants import Array
 from weft.errors import BlockError, ShapeError
 from weft.network import Network
-from weft.prompt import Fill, Place, fill_prompt, lift, lower, rooted
+from weft.prompt import Fill, Place, fill_prompt, lower, rooted
 from weft.run import checks
 from weft.run.build import Builder, State
 from weft.run.execute import Bound
 from weft.run.graph import ONE, Node
-from weft.run.inputs import finite, lifted
+from weft.run.inputs import lifted
 from weft.run.leads import broadcast
 from weft.run.lower import Lowered
 from weft.run.lower import lower as lower_graph
@@ -88,19 +88,14 @@ class Plan:
     # -- entrances --------------------------------------------------------------------------------
     def call(self, inputs: Mapping[str, Any], check: bool = False) -> Any:
         """Named inputs in, the user's answers out; `check` looks for what `checks` describes."""
-        arrays, arithmetic, looked = lifted(self.network.inputs, inputs)
+        arrays, arithmetic = lifted(self.network.inputs, inputs)
         outputs = self.network.outputs
-        if not looked and not all(finite(arrays[name]) for name in self._unread):
-            lift(self.network.inputs, inputs)
         arithmetic.checked = check
         try:
-            with np.errstate(invalid="ignore"):  # refused below, in words
+            with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                 found = self.answers(arrays, arithmetic)
         except checks.OutOfDomain as left:
-            lift(self.network.inputs, inputs)
             raise checks.located(self.network, arrays, arithmetic, left) from None
-        if not looked and not all(finite(value) for value in found.values()):
-            lift(self.network.inputs, inputs)
         if check:
             checks.check_growth(self.network, arrays, found, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
@@ -162,12 +157,6 @@ class Plan:
         fills = self.network.fills
         used = {f.source for f in fills} | {name for f in fills for name, _ in f.scale}
         return [spec.name for spec in self.network.inputs if spec.name in used]
-
-    @cached_property
-    def _unread(self) -> list[str]:
-        """The inputs that no answer depends on."""
-        read = {name for _, name in self.from_inputs.lowered.sources}
-        return [spec.name for spec in self.network.inputs if spec.name not in read]
 
     # -- the code for each ------------------------------------------------------------------------
     @cached_property
