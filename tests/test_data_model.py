@@ -443,6 +443,18 @@ S = Input("s", kind="scalar")
     ("place", "source", "error", "message"),
     [
         (Place("A", 2, 1), {"source": "z"}, weft.BlockError, "'z' is not an input"),
+        (
+            Place("A", 2, 1),
+            {"source": ""},
+            weft.BlockError,
+            "fill of block 'A': '' is not an input; expected one of: x, s$",
+        ),
+        (
+            Place("A", 2, 1),
+            {"source": "x", "scale": (("", Fraction(1)),)},
+            weft.BlockError,
+            "fill of block 'A': '' is not an input",
+        ),
         (Place("z", 2, 1), {"source": "x"}, weft.BlockError, "no block 'z'"),
         (Place("A", 2, 1, col=3), {"source": "x"}, weft.ShapeError, "does not fit"),
         (Place("A", 2, 1, row=-1), {"source": "x"}, weft.ShapeError, "does not fit"),
@@ -483,6 +495,29 @@ def test_a_fill_that_does_not_fit_is_refused(layout, place, source, error, messa
 def test_inputs_and_outputs_have_one_name_each_and_a_place(layout, parts, error, message):
     with pytest.raises(error, match=message):
         Network(layout, (), **parts)
+
+
+def test_a_fill_without_any_inputs_says_so(layout):
+    with pytest.raises(weft.BlockError, match=r"'x' is not an input; .*there are none"):
+        Network(layout, (), fills=(Fill(Place("A", 2, 1), source="x"),))
+
+
+@pytest.mark.parametrize(
+    ("build", "error", "message"),
+    [
+        (lambda: Input(""), weft.BlockError, "an input needs a name, got ''"),
+        (lambda: Input("x", kind="row"), weft.InputError, "'x': got the kind 'row', expected sca"),
+        (lambda: Input("x", sign="negative"), weft.InputError, "'x': got the sign 'negative', exp"),
+        (lambda: Input("x", 2, 1, "scalar"), weft.ShapeError, "'x': got 2 x 1 for a scalar"),
+        (lambda: Input("x", 2, 3, "vector"), weft.ShapeError, "'x': got 2 x 3 for a vector"),
+        (lambda: Output("o", Place("A", 1, 1), "row"), weft.InputError, "'o': got the kind 'row'"),
+        (lambda: Output("o", Place("A", 2, 1), "scalar"), weft.ShapeError, "expected 1 x 1"),
+        (lambda: Output("o", Place("A", 2, 3), "vector"), weft.ShapeError, "expected one column"),
+    ],
+)
+def test_inputs_and_outputs_are_what_they_are_called(build, error, message):
+    with pytest.raises(error, match=message):
+        build()
 
 
 def test_a_fill_needs_one_source_and_a_power_of_one_or_a_half():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from weft.errors import BlockError, DTypeError, InputError, ShapeError
 from weft.layout import Layout
 
 Kind = Literal["scalar", "vector", "matrix"]
+Sign = Literal["any", "nonnegative", "positive"]
 HALF = Fraction(1, 2)
 
 
@@ -32,7 +33,17 @@ class Input:
     rows: int = 1
     cols: int = 1
     kind: Kind = "matrix"
-    sign: Literal["any", "nonnegative", "positive"] = "any"
+    sign: Sign = "any"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise BlockError(f"an input needs a name, got {self.name!r}")
+        what = f"input {self.name!r}"
+        _check_kind(what, self.kind, self.rows, self.cols)
+        if self.sign not in get_args(Sign):
+            raise InputError(
+                f"{what}: got the sign {self.sign!r}, expected {' or '.join(get_args(Sign))}"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -43,6 +54,15 @@ class Input:
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "shape": [self.rows, self.cols], "kind": self.kind,
                 "sign": self.sign}  # fmt: skip
+
+
+def _check_kind(what: str, kind: str, rows: int, cols: int) -> None:
+    """Refuse a kind that is none, or that its shape contradicts: entries would be left out."""
+    if kind not in get_args(Kind):
+        raise InputError(f"{what}: got the kind {kind!r}, expected {' or '.join(get_args(Kind))}")
+    if (kind == "scalar" and (rows, cols) != (1, 1)) or (kind == "vector" and cols != 1):
+        expected = "1 x 1" if kind == "scalar" else "one column"
+        raise ShapeError(f"{what}: got {rows} x {cols} for a {kind}, expected {expected}")
 
 
 @dataclass(frozen=True)
@@ -143,10 +163,12 @@ class Fill:
         """Refuse a fill that does not fit its block or its inputs."""
         what, specs = f"fill of block {self.place.block!r}", {spec.name: spec for spec in inputs}
         self.place.check(layout, what)
-        for name in [name for name, _ in self.scale] + ([self.source] if self.source else []):
+        names = [name for name, _ in self.scale]
+        for name in names if self.source is None else [self.source, *names]:
             if name not in specs:
-                raise BlockError(f"{what}: {name!r} is not an input ({', '.join(specs)})")
-        source = self.constant or specs[str(self.source)]
+                known = ", ".join(specs) or "there are none"
+                raise BlockError(f"{what}: {name!r} is not an input; expected one of: {known}")
+        source = specs[str(self.source)] if self.constant is None else self.constant
         got = (source.rows, source.cols)
         expected = (1, 1) if self.place.diagonal else (self.place.rows, self.place.cols)
         if got != expected:
@@ -163,7 +185,9 @@ class Fill:
     def value(
         self, inputs: Mapping[str, Array], roots: Mapping[str, Array], ar: Arithmetic
     ) -> Array:
-        value = written_out(ar, self.constant) if self.constant else inputs[str(self.source)]
+        value = (
+            inputs[str(self.source)] if self.constant is None else written_out(ar, self.constant)
+        )
         for name, power in self.scale:
             value = (inputs[name] if power == 1 else roots[name]) * value
         return value if self.coefficient == 1 else value * ar.number(self.coefficient)
@@ -172,7 +196,7 @@ class Fill:
         return {
             "place": self.place.describe(),
             "source": self.source,
-            "constant": self.constant.describe() if self.constant else None,
+            "constant": None if self.constant is None else self.constant.describe(),
             "scale": [[name, str(power)] for name, power in self.scale],
             "coefficient": str(self.coefficient),
         }
@@ -185,6 +209,9 @@ class Output:
     name: str
     place: Place
     kind: Kind = "matrix"
+
+    def __post_init__(self) -> None:
+        _check_kind(f"output {self.name!r}", self.kind, self.place.rows, self.place.cols)
 
     def describe(self) -> dict[str, Any]:
         return {"name": self.name, "place": self.place.describe(), "kind": self.kind}
