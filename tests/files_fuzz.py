@@ -13,6 +13,7 @@ import argparse
 import hashlib
 import json
 import random
+import time
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
@@ -235,11 +236,15 @@ def fuzz(count: int, seed: int = 0) -> dict[str, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=None)
     options = parser.parse_args()
-    found = fuzz(options.count, options.seed)
-    print(f"{options.count} corruptions: {found['refused']} refused, {found['loaded']} loaded as "
-          f"described, at most {found['memory'] / 2**20:.1f} MiB allocated")  # fmt: skip
+    seed = int(time.time()) if options.seed is None else options.seed
+    found = fuzz(options.count, seed)
+    print(
+        f"{options.count} corruptions, seed {seed}: {found['refused']} refused, "
+        f"{found['loaded']} loaded as described, "
+        f"at most {found['memory'] / 2**20:.1f} MiB allocated"
+    )
     if found["memory"] > MEMORY:
         raise SystemExit("a file asked for too much memory")
 
