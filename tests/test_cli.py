@@ -347,6 +347,96 @@ def test_a_table_that_does_not_fit_the_network_is_refused(
     assert said in result.err
 
 
+@pytest.fixture
+def wider(tmp_path: Path) -> tuple[str, ...]:
+    """A table with one column more than the networks below are compiled for."""
+    rng = np.random.default_rng(3)
+    write(tmp_path / "wider.csv", ["a", "b", "c", "y"], rng.normal(size=(6, 4)))
+    write(tmp_path / "asked.csv", ["a", "b", "c"], rng.normal(size=(4, 3)))
+    return ("--data", "wider.csv", "--target", "y", "--query", "asked.csv")
+
+
+def test_a_saved_network_is_resized_to_the_table_where_its_weights_allow_it(
+    weft: Any, wider: tuple[str, ...]
+) -> None:
+    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    given = ("lam=0.5", "eta=0.1", *wider)
+    result = weft("run", "net.weft", *given, "--program", "programs.py:ridge", "--json")
+    assert result.code == 0, result.err
+    assert "resized net.weft from d=2 to d=3: same weights" in result.err
+    found, fresh = (
+        json.loads(ran.out)
+        for ran in (result, weft("run", "programs.py:ridge", "steps=3", *given, "--json"))
+    )
+    np.testing.assert_allclose(
+        found["answers"]["prediction"], fresh["answers"]["prediction"], rtol=1e-12
+    )
+    assert found["network"]["inputs"]["X"] == [6, 3]
+    assert found["network"]["certificate"]["network"] == found["network"]["fingerprint"]
+
+
+def test_a_saved_network_of_the_gallery_is_resized_without_naming_its_program(
+    weft: Any, wider: tuple[str, ...]
+) -> None:
+    weft("compile", "ridge_gd", *SIZES, "-o", "net.weft")
+    given = ("lam=0.5", "eta=0.1", "w0=0", *wider)
+    result = weft("run", "net.weft", *given)
+    assert result.code == 0, result.err
+    assert "resized net.weft from d=2 to d=3" in result.err
+    assert result.out == weft("run", "ridge_gd", "steps=3", *given).out
+
+
+def test_a_network_that_fits_its_table_is_not_resized(weft: Any) -> None:
+    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    argv = ("run", "net.weft", "lam=0.5", "eta=0.1", *RUN)
+    named = weft(*argv, "--program", "programs.py:ridge")
+    assert named.code == 0
+    assert "resized" not in named.err
+    assert named.out == weft(*argv).out
+
+
+def test_a_file_that_only_claims_to_be_of_the_gallery_is_not_resized(
+    weft: Any, wider: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = PROGRAMS.replace("def ridge(", "def ridge_gd(")
+    (tmp_path / "programs.py").write_text(text, encoding="utf-8")
+    weft("compile", "programs.py:ridge_gd", *SIZES, "-o", "net.weft")
+    result = weft("run", "net.weft", "lam=1", "eta=0.1", *wider)
+    assert result.code == 2
+    assert "this network is for 2" in result.err
+
+
+@pytest.mark.parametrize(
+    ("compiled", "program", "said"),
+    [
+        (("ridge", "n=5", "d=2"), ("ridge",), "the data has n=6, net.weft is for n=5, and its wei"),
+        (("ridge", "n=5", "d=2"), ("ridge",), "compiled for any size: weft run programs.py:ridge"),
+        (("ridge", "n=6", "d=3"), ("other",), "'other' does not compile to this network"),
+        (("ridge", "n=6", "d=3"), (), "to resize it where its weights allow that, add --program"),
+    ],
+)
+def test_a_network_that_cannot_be_resized_says_why_and_what_to_do(
+    weft: Any, tmp_path: Path, compiled: tuple[str, ...], program: tuple[str, ...], said: str
+) -> None:
+    other = PROGRAMS.replace("def ridge(", "def other(").replace("lam * w", "2 * lam * w")
+    (tmp_path / "other.py").write_text(other, encoding="utf-8")
+    name, *sizes = compiled
+    weft("compile", f"programs.py:{name}", *sizes, "steps=3", "-o", "net.weft")
+    argv = ["run", "net.weft", "lam=1", "eta=0.1", *RUN]
+    for named in program:
+        argv += ["--program", f"{'other' if named == 'other' else 'programs'}.py:{named}"]
+    result = weft(*argv)
+    assert result.code == 2
+    assert said in result.err
+
+
+def test_naming_the_program_of_a_program_is_refused(weft: Any) -> None:
+    argv = ("programs.py:ridge", "lam=1", "eta=0.1", "steps=1", *RUN)
+    result = weft("run", *argv, "--program", "programs.py:ridge")
+    assert result.code == 2
+    assert "--program goes with a .weft file" in result.err
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [

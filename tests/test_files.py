@@ -100,6 +100,11 @@ def test_a_loaded_network_says_how_to_verify_it(ridge):
     assert certificate.network == ridge.fingerprint
 
 
+def test_a_network_from_a_file_says_that_resizing_needs_its_program(ridge):
+    with pytest.raises(weft.InputError, match=r"its program 'ridge_gd' but runs nothing.* d=9"):
+        decode(encode(ridge)).resize(d=9)
+
+
 def test_files_are_the_same_in_every_process(ridge):
     code = (
         "import sys, weft; from tests.cases import CASES; from weft.files import encode\n"

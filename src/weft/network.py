@@ -451,6 +451,12 @@ class Network:
         """The same weights at another size that they do not depend on."""
         from weft.compiler.resize import resize
 
+        if self.origin is None and self.record is not None:
+            raise InputError(
+                "this network was read from a file, which holds the text of its program "
+                f"{self.record.program!r} but runs nothing; compile that program at "
+                f"{', '.join(f'{name}={size}' for name, size in sizes.items())}"
+            )
         return resize(self, sizes)
 
     def __str__(self) -> str:

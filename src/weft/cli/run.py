@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from weft.cli import output, tables
 from weft.cli.options import Json, Mode, Output, Source, Target
+from weft.cli.resize import fitted, program_of
 from weft.cli.roles import Argument, Roles, arguments, expect_all, roles
 from weft.cli.show import report
 from weft.cli.sources import compiled, find, settings
@@ -29,6 +30,7 @@ def run_command(
     target: str | None = None,
     query: Path | None = None,
     columns: str | None = None,
+    program: str | None = None,
     standardize: Annotated[bool, Parameter(negative="", show_default=False)] = False,
     attention: Target = "elsa",
     optimize: Mode = "faithful",
@@ -43,6 +45,9 @@ def run_command(
     For example:
 
         weft run ridge.weft lam=1 eta=0.01 --data table.csv --target y --query new.csv
+
+        weft run ridge.weft lam=1 eta=0.01 --data wider.csv --target y --query new.csv \\
+            --program ridge.py:ridge
 
         weft run ridge.py steps=99 lam=1 eta=0.01 --data table.csv --target y \\
             --query new.csv --standardize -o predictions.csv
@@ -61,6 +66,9 @@ def run_command(
         The rows to predict; needs the same feature columns.
     columns
         The feature columns, with commas between; all but the target if not given.
+    program
+        The program of a .weft file, as FILE.py:NAME. With it, a table of another size resizes the
+        network where its weights allow that. A file from the gallery does not need it.
     standardize
         Centre and scale features and target by the data's own mean and deviation, and predictions
         back.
@@ -72,9 +80,15 @@ def run_command(
     found = find(source)
     given = settings(values)
     statics = {k: given.pop(k) for k in list(given) if _is_static(found, k)}
-    filled = _fill(found, given, data, target, query, columns, standardize)
+    known = program_of(found, program) if isinstance(found, Network) else found
+    if known is found and program is not None:
+        raise InputError("--program goes with a .weft file; here the source is a program")
+    filled = _fill(known or found, given, data, target, query, columns, standardize)
     network = found
-    if not isinstance(network, Network):
+    if isinstance(network, Network):
+        if known is not None:
+            network = fitted(source, network, known, program or known.name, filled.inputs)
+    else:
         arrays = {k: v for k, v in filled.inputs.items() if isinstance(v, np.ndarray)}
         sizes = network.sizes_of(arrays)
         for name, value in statics.items():
@@ -225,15 +239,18 @@ def _names(text: str | None) -> list[str]:
 def _check_size(features: Argument, table: tables.Table, names: Sequence[str]) -> None:
     """A network has its sizes; a program takes any."""
     rows, cols = features.sizes
+    resize = "to resize it where its weights allow that, add --program FILE.py:NAME"
     if isinstance(rows, int) and table.rows > rows:
         raise InputError(f"{table.path} has {table.rows} rows, this network is for {rows}: "
-                         f"row {rows + 1} is the first too many")  # fmt: skip
+                         f"row {rows + 1} is the first too many; {resize}")  # fmt: skip
     if isinstance(rows, int) and table.rows < rows:
-        raise InputError(f"{table.path} has {table.rows} rows, this network is for {rows}")
+        raise InputError(
+            f"{table.path} has {table.rows} rows, this network is for {rows}; {resize}"
+        )
     if isinstance(cols, int) and len(names) != cols:
         raise InputError(
             f"{table.path} gives {len(names)} feature columns ({', '.join(names)}), this network "
-            f"is for {cols}; choose with --columns, and name the target with --target"
+            f"is for {cols}; choose with --columns, and name the target with --target; {resize}"
         )
 
 
