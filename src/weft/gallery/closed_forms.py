@@ -132,12 +132,13 @@ def conjugate_gradient(
     b: Vector["m"],
     *,
     steps: int,
-    domain: tuple[float, float] = (1e-20, 1e6),
+    domain: tuple[float, float] = (1e-18, 1e6),
 ) -> Vector["m"]:
     """A symmetric positive definite system A x = b by conjugate gradients.
 
     α = rᵀr/pᵀAp, x ← x + αp, r ← r − αAp, β = r'ᵀr'/rᵀr, p ← r + βp. The domain holds rᵀr and pᵀAp
-    until the last step. Dutta and Sra (2024) train transformers with a memory towards it.
+    until the last step; from 1e-18 on, float32 holds the table of 1/x. Dutta and Sra (2024) train
+    transformers with a memory towards it.
     The network: one tied module with two reciprocals, side by side where the formulas allow.
     """
 
