@@ -15,6 +15,7 @@ from weft.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, prec
 from weft.lab.forms import form
 from weft.lab.report import markdown, report
 from weft.lab.tasks import Task, draw, stream
+from weft.nn import build
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
 
@@ -52,7 +53,7 @@ def test_a_member_that_diverges_is_never_the_best_and_spoils_no_other():
 def test_an_ensemble_reaches_the_closed_form_of_one_step():
     task = Task(d=3, n=6, inputs="uniform")
     made = form("examples", 6, 3)
-    settings = Settings(steps=500, batch=256, lrs=(0.03,), warmup=20)
+    settings = Settings(steps=1000, batch=256, lrs=(0.03,), warmup=20)
     start = common.random_start(made, bias=False, merged=True)
     ensemble = train_ensemble(assemble(start, (0,), settings.lrs), task, made, settings)
     batch = draw(task, 20_000, stream(0, "eval"))
@@ -66,7 +67,7 @@ def test_an_ensemble_reaches_the_closed_form_of_one_step():
 
 
 def test_the_restricted_layers_are_lsa_layers_with_the_query_masked():
-    """Layer by layer: scores X A Xᵀ among examples, values y, added to y; the query only reads."""
+    """Layer by layer: scores X A Xᵀ among examples, values and output in the last column."""
     model = preconditioner.Preconditioned(3, 5, 0.2, stream(0)).double()
     batch = draw(preconditioner.TASK, 20, stream(0), torch.float64)
     H = form("examples", 20, 5).prompt(batch)
@@ -78,10 +79,30 @@ def test_the_restricted_layers_are_lsa_layers_with_the_query_masked():
         values = torch.zeros(6, 6, dtype=torch.float64)
         values[-1, -1] = -1 / 20
         state = state + (state @ scores) @ (mask * state).mT @ (mask * state @ values)
-    torch.testing.assert_close(-state[:, -1, -1], model(H).detach())
+    torch.testing.assert_close(state[:, -1, -1], model(H).detach())
     with torch.no_grad():
         model.A.copy_(0.3 * torch.eye(5).expand(3, 5, 5))
     torch.testing.assert_close(model(H).detach(), baselines.gradient_descent(3, 0.3)(batch))
+
+
+@pytest.mark.parametrize("queries", [1, 0])
+def test_tied_layers_can_be_gd_plus_plus_if_nobody_attends_to_the_query(queries):
+    """One layer, repeated: residuals and prediction in one column, inputs transformed beside it."""
+    eta, gamma, n, d = 0.7, 0.2, 6, 3
+    made = form("examples", n, d)
+    model = build(
+        made.layout, depth=2, tied=True, bias=False, merged=True, queries=queries,
+        outputs=made.outputs, dtype=torch.float64,
+    )  # fmt: skip
+    layer = model.stack[0].body[0]
+    with torch.no_grad():
+        layer.weight.zero_()
+        layer.weight[:d, 0, 0, :d] = torch.eye(d)
+        layer.weight[:d, 0, 1, :d] = -gamma / n * torch.eye(d, dtype=torch.float64)
+        layer.weight[d, 0, 1, d] = -eta / n
+    batch = draw(TASK, 40, stream(0), torch.float64)
+    difference = model(made.prompt(batch)) - baselines.gd_plus_plus(2, eta, gamma)(batch)
+    assert bool(difference.detach().abs().max() < 1e-12) == (queries == 1)
 
 
 def test_the_unperturbed_construction_is_gradient_descent():

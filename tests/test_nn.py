@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from weft import Layout, Output, Place
+from weft import Fill, Input, Layout, Network, Output, Place
 from weft.errors import InputError, ProgramError, ShapeError
 from weft.nn import (
     ALL,
@@ -36,11 +36,13 @@ def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tens
                 W = layer.weight[:, h, i]
             parts.append(H @ W + (0 if layer.bias is None else layer.bias[:, h, i]))
         scores = parts[0] @ parts[1].mT
+        hidden = torch.zeros(H.shape[-2], dtype=torch.bool)
+        hidden[H.shape[-2] - layer.queries :] = True
         if layer.activation == "relu":
             scores = scores.relu()
         elif layer.activation == "softmax":
-            scores = scores.softmax(-1)
-        total = total + scores @ parts[2]
+            scores = scores.masked_fill(hidden, -torch.inf).softmax(-1)
+        total = total + scores.masked_fill(hidden, 0.0) @ parts[2]
     return H + total if layer.skip else total
 
 
@@ -49,11 +51,12 @@ def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tens
 @pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
 @pytest.mark.parametrize("activation", [None, "relu", "softmax"])
 @pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
-def test_every_path_equals_the_definition(tokens, heads, bias, activation, merged):
+@pytest.mark.parametrize("queries", [0, 1, 2])
+def test_every_path_equals_the_definition(tokens, heads, bias, activation, merged, queries):
     generator = torch.Generator().manual_seed(tokens + heads)
     layer = ExtendedLinearAttention(
         tokens, 5, heads, bias, activation, merged,
-        skip=heads > 1, init="random", generator=generator, dtype=torch.float64,
+        skip=heads > 1, queries=queries, init="random", generator=generator, dtype=torch.float64,
     )  # fmt: skip
     H = torch.randn(2, 4, tokens, 5, generator=generator, dtype=torch.float64)
     expected = by_definition(layer, H)
@@ -115,6 +118,50 @@ def test_a_pointwise_layer_survives_the_round_trip():
     torch.testing.assert_close(dense.forward(model.to_network(), H), model.final(H))
     assert model.to_network().depth == 4
     assert model.to_network().heads == 4
+
+
+@pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
+def test_tokens_that_only_ask_become_a_network_without_masks(bias):
+    """The same answer, and every state's left half holds the examples, its right the queries."""
+    layout = Layout.of({"x": (5, 2), "y": (5, 1)})
+    inputs = (Input("X", 4, 2), Input("y", 4, 1, "vector"), Input("u", 2, 1, "vector"))
+    fills = (
+        Fill(Place("x", 4, 2), source="X"),
+        Fill(Place("y", 4, 1), source="y"),
+        Fill(Place("x", 2, 1, row=4, transpose=True), source="u"),
+    )
+    outputs = (Output("", Place("y", 1, 1, row=4), "scalar"),)
+    model = build(
+        layout, depth=2, blocks=2, heads=2, bias=bias, mlp_units=2, tied=True, queries=1,
+        init="random", dtype=torch.float64, inputs=inputs, fills=fills, outputs=outputs,
+        generator=torch.Generator().manual_seed(3),
+    )  # fmt: skip
+    rng = np.random.default_rng(1)
+    given = {s.name: torch.as_tensor(rng.normal(size=(7, *s.shape))) for s in inputs}
+    H = Network(layout, (), inputs, fills, outputs).prompt(**given)
+    net = model.to_network()
+    assert (net.heads, net.width, net.tokens, net.depth) == (8, 6, 5, 4)
+    torch.testing.assert_close(net(**given), model(H), rtol=1e-12, atol=1e-12)
+    final, wide = model.final(H), dense.forward(net, net.prompt(**given))
+    torch.testing.assert_close(wide[:, :4, :3], final[:, :4], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(wide[:, 4:, 3:], final[:, 4:], rtol=1e-12, atol=1e-12)
+    assert not wide[:, :4, 3:].any()
+    assert not wide[:, 4:, :3].any()
+
+
+def test_tokens_that_only_ask_are_refused_where_they_cannot_be():
+    with pytest.raises(InputError, match="queries must be an int from 0 to 3, got 4"):
+        ExtendedLinearAttention(4, 2, queries=4)
+    with pytest.raises(ProgramError, match="convert the whole model with to_network"):
+        ExtendedLinearAttention(4, 2, queries=1).to_layer()
+    layout = Layout.of({"x": (4, 2)})
+    fills = (Fill(Place("x", 4, 2), source="X"),)
+    model = build(layout, queries=1, inputs=(Input("X", 4, 2),), fills=fills)
+    with pytest.raises(ProgramError, match=r"block 'x': rows 0 to 4 .* both sides of row 3"):
+        model.to_network()
+    model.stack.append(build(layout).stack[0])
+    with pytest.raises(ProgramError, match=r"different numbers of queries, \[0, 1\]"):
+        model.to_network()
 
 
 def test_tied_depth_shares_weights_and_a_readout_has_its_own():

@@ -64,6 +64,7 @@ class ModelConfig:
     tied: bool = False
     mlp_units: int = 0
     readout: bool = False
+    queries: int = 0
     init: str = "scaled"
     scale: float = 0.1
 

@@ -72,5 +72,5 @@ class DirectStep:
             points.mul_(self.task.input_scale)
         w = draws.normal(d, self.batch)
         y = torch.mul(points, w, out=self.product[:, :d]).sum(1)
-        self.H[:n, d] = y[:n]
+        torch.neg(y[:n], out=self.H[:n, d])
         return y[n]

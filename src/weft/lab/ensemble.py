@@ -20,6 +20,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from weft.lab.baselines import Predictor
 from weft.lab.forms import Form
+from weft.lab.replay import Replayed
 from weft.lab.tasks import Batch, Target, Task, draw, stream
 from weft.nn import AttentionNetwork
 
@@ -137,14 +138,23 @@ def train_ensemble(
     rates = torch.tensor(ensemble.lrs * seeds, device=device)
     b1, b2 = settings.betas
     sums, counted = torch.zeros(members, device=device), 0
-    for t in range(settings.steps):
+    clock = torch.zeros(
+        3, dtype=values[0].dtype, device=device
+    )  # share of the step size, two corrections of Adam
+
+    def each_its_own(drawn: Tensor) -> Tensor:
+        """(seeds x batch, ...) as (members, batch, ...): step sizes share a seed's data."""
+        shaped = drawn.reshape(seeds, settings.batch, *drawn.shape[1:])
+        return shaped.repeat_interleave(len(ensemble.lrs), 0)
+
+    def fresh(t: int) -> tuple[Tensor, Tensor]:
         generator = stream(ensemble.seeds[0], "ensemble", t, device=device)
         batch = draw(task, settings.batch * seeds, generator, values[0].dtype)
-        prompts = form.prompt(batch)
-        prompts = prompts.reshape(seeds, settings.batch, *prompts.shape[1:])
-        prompts = prompts.repeat_interleave(len(ensemble.lrs), 0)
-        target = batch.target(settings.target).reshape(seeds, settings.batch)
-        target = target.repeat_interleave(len(ensemble.lrs), 0)
+        return each_its_own(form.prompt(batch)), each_its_own(batch.target(settings.target))
+
+    prompts, target = fresh(0)
+
+    def update() -> None:
         each = (ensemble.predict(prompts) - target).square().mean(1)
         gradients = torch.autograd.grad(each.sum(), values)
         with torch.no_grad():
@@ -152,23 +162,31 @@ def train_ensemble(
             alive = torch.isfinite(norm)
             scale = (settings.clip / norm.sqrt().clamp(min=1e-12)).clamp(max=1.0)
             scale = torch.where(alive, scale if settings.clip else torch.ones_like(scale), 0.0)
-            part = min(1.0, (t + 1) / max(1, settings.warmup))
-            part *= 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * t / settings.steps))
+            part, bias1, bias2 = clock.unbind()
             rate = torch.where(alive, rates * part, 0.0)
             for v, g, m, s in zip(values, gradients, first, second, strict=True):
                 shape = (-1, *([1] * (v.dim() - 1)))
                 g = torch.nan_to_num(g, nan=0.0, posinf=0.0, neginf=0.0) * scale.reshape(shape)
                 m.mul_(b1).add_(g, alpha=1 - b1)
                 s.mul_(b2).addcmul_(g, g, value=1 - b2)
-                bias1, bias2 = 1 - b1 ** (t + 1), 1 - b2 ** (t + 1)
                 v.sub_(rate.reshape(shape) * (m / bias1) / ((s / bias2).sqrt() + 1e-8))
-            sums += each.detach()
-            counted += 1
-            if (t + 1) % settings.log_every == 0 or t + 1 == settings.steps:
-                ensemble.curve.append((t + 1, (sums / counted).tolist()))
-                sums.zero_()
-                counted = 0
-                if watch is not None:
-                    ensemble.snapshots.append((t + 1, watch(ensemble)))
+            sums.add_(each.detach())
+
+    step = Replayed(update, device)
+    for t in range(settings.steps):
+        if t:
+            for kept, new in zip((prompts, target), fresh(t), strict=True):
+                kept.copy_(new)
+        part = min(1.0, (t + 1) / max(1, settings.warmup))
+        part *= 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * t / settings.steps))
+        clock.copy_(torch.tensor([part, 1 - b1 ** (t + 1), 1 - b2 ** (t + 1)]))
+        step()
+        counted += 1
+        if (t + 1) % settings.log_every == 0 or t + 1 == settings.steps:
+            ensemble.curve.append((t + 1, (sums / counted).tolist()))
+            sums.zero_()
+            counted = 0
+            if watch is not None:
+                ensemble.snapshots.append((t + 1, watch(ensemble)))
     ensemble.weights = {n: v.detach() for n, v in ensemble.weights.items()}
     return ensemble

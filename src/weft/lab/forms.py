@@ -1,7 +1,11 @@
 """Prompt forms: how the examples and the query of a problem are laid out.
 
-`examples` has one token per example, (x, y), and the query last with 0 for y; `features` is its
-transpose. `designed` and `enumerated` are the paper's two forms for ridge regression, with w = 0.
+`examples` has one token per example, (x, -y), and the query last, (u, 0); `features` is its
+transpose. The last entry of a token is x·w - y for w = 0, the query's with y = 0, so that one rule
+for all tokens, gradient descent on w, leaves residuals in the examples and the prediction u·w in
+the query. With +y a stack of tied layers cannot descend: what would lessen the residuals lessens
+the prediction too. `designed` and `enumerated` are the paper's two forms for ridge regression,
+with w = 0.
 Each form is a layout with fills, the same data that a compiled network carries, so a trained model
 becomes a `Network` that takes X, y and u. `prompt` fills whole batches without the checks that a
 network makes for a user; a test holds the two equal.
@@ -10,6 +14,7 @@ network makes for a user; a test holds the two equal.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Literal
 
 import torch
@@ -21,6 +26,7 @@ from weft.layout import Layout
 from weft.paper.ridge import ridge_elsa, ridge_lsa
 from weft.prompt import Fill, Input, Output, Place
 
+MINUS = Fraction(-1)
 FormName = Literal["examples", "features", "designed", "enumerated"]
 
 
@@ -80,18 +86,18 @@ def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> 
         return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam)
     inputs = (Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector"))
     if name == "examples":
-        layout = Layout.of({"x": (n + 1, d), "y": (n + 1, 1)})
+        layout = Layout.of({"x": (n + 1, d), "-y": (n + 1, 1)})
         fills = (
             Fill(Place("x", n, d), source="X"),
             Fill(Place("x", d, 1, row=n, transpose=True), source="u"),
-            Fill(Place("y", n, 1), source="y"),
+            Fill(Place("-y", n, 1), source="y", coefficient=MINUS),
         )
-        place = Place("y", 1, 1, row=n)
+        place = Place("-y", 1, 1, row=n)
     elif name == "features":
         layout = Layout.of({"examples": (d + 1, n), "query": (d + 1, 1)})
         fills = (
             Fill(Place("examples", n, d, transpose=True), source="X"),
-            Fill(Place("examples", n, 1, row=d, transpose=True), source="y"),
+            Fill(Place("examples", n, 1, row=d, transpose=True), source="y", coefficient=MINUS),
             Fill(Place("query", d, 1), source="u"),
         )
         place = Place("query", 1, 1, row=d)
@@ -102,13 +108,14 @@ def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> 
 
 
 def _tokens(X: Tensor, y: Tensor, u: Tensor) -> Tensor:
-    """Examples (x, y) and last the query (u, 0), in the memory order of X."""
+    """Examples (x, -y) and last the query (u, 0), in the memory order of X."""
     size, n, d = X.shape
     if X.stride(0) == 1 and size > 1:
         H = X.new_empty(n + 1, d + 1, size).permute(2, 0, 1)
     else:
         H = X.new_empty(size, n + 1, d + 1)
-    H[:, :n, :d], H[:, n, :d], H[:, :n, d] = X, u, y
+    H[:, :n, :d], H[:, n, :d] = X, u
+    H[:, :n, d] = -y
     H[:, n, d] = 0.0
     return H
 

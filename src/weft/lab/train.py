@@ -27,7 +27,8 @@ from weft.errors import DivergenceError, InputError
 from weft.lab import checkpoint
 from weft.lab.config import Config, from_dict
 from weft.lab.direct import DirectStep, applies
-from weft.lab.tasks import draw, mse, stream
+from weft.lab.replay import Replayed
+from weft.lab.tasks import Batch, draw, mse, stream
 from weft.nn import AttentionNetwork
 
 METRICS = "metrics.jsonl"
@@ -106,18 +107,24 @@ class Trainer:
 
             self.wrapped = DistributedDataParallel(self.model)
         self.parameters = list(self.model.parameters())
+        on_gpu = self.device.type == "cuda"
         self.optimizer = torch.optim.AdamW(
             self.parameters,
-            lr=settings.lr,
+            lr=torch.tensor(settings.lr, device=self.device) if on_gpu else settings.lr,
             betas=(settings.beta1, settings.beta2),
             weight_decay=settings.weight_decay,
             fused=True,
+            capturable=on_gpu,
         )
         self.direct = (
             DirectStep(config.task, self.model, settings.batch)
             if self.batch_last and applies(config.task, self.model, settings.torch_dtype)
             else None
         )
+        self.batch: Batch | None = None
+        self.loss = torch.zeros((), device=self.device)
+        replayed = on_gpu and processes == 1
+        self.update = Replayed(self._update, self.device) if replayed else self._update
         self.schedule = Schedule(config)
         zero = draw(config.task, 4096, stream(settings.seed, "zero"))
         self.zero_loss = float(mse(torch.zeros_like(zero.clean), zero, settings.target))
@@ -126,27 +133,42 @@ class Trainer:
         """Draw, predict, differentiate, update. The loss stays on the device."""
         settings = self.config.train
         generator = stream(settings.seed, "train", t, device=self.device)
-        loss = self._differentiate(generator) if self.direct is None else self.direct(generator)
-        if settings.clip:
-            nn.utils.clip_grad_norm_(self.parameters, settings.clip)
         lr = self.schedule.lr(t)
         for group in self.optimizer.param_groups:
-            group["lr"] = lr
-        self.optimizer.step()
-        return loss
-
-    def _differentiate(self, generator: torch.Generator) -> Tensor:
-        """The loss on a fresh batch, with the gradient left in the parameters."""
-        settings = self.config.train
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(lr)
+            else:
+                group["lr"] = lr
+        if self.direct is not None:
+            self.loss = self.direct(generator)
+            self._descend()
+            return self.loss
         batch = draw(
             self.config.task, settings.batch, generator, settings.torch_dtype, self.batch_last
         )
         if len(batch) != self.share.stop - self.share.start:
             batch = batch.rows(self.share)
-        loss = mse(self.wrapped(self.form.prompt(batch)), batch, settings.target)
+        if self.batch is None or not isinstance(self.update, Replayed):
+            self.batch = batch
+        else:
+            self.batch.copy_(batch)
+        self.update()
+        return self.loss.clone()
+
+    def _update(self) -> None:
+        """One update by the batch that is there; the loss stands in `loss`."""
+        assert self.batch is not None
+        prediction = self.wrapped(self.form.prompt(self.batch))
+        loss = mse(prediction, self.batch, self.config.train.target)
         self.optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        return loss.detach()
+        self._descend()
+        self.loss = loss.detach()
+
+    def _descend(self) -> None:
+        if self.config.train.clip:
+            nn.utils.clip_grad_norm_(self.parameters, self.config.train.clip)
+        self.optimizer.step()
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint holds as arrays."""

@@ -47,7 +47,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     }
     rows, series, found = [], [], {}
     for depth in (1, 2, 4):
-        start = common.random_start(made, bias=False, depth=depth, scale=0.3 / depth)
+        start = common.random_start(made, bias=False, depth=depth, scale=0.3 / depth, queries=1)
         ensemble = common.fit(start, TASK, made, settings, seeds, device)
         members, errors = common.chosen_errors(ensemble, made, tuning, batch)
         excess = errors - oracle

@@ -25,24 +25,17 @@ LAYERS = 3
 
 
 class Preconditioned(nn.Module):
-    """Heads restricted to A_k on prompts of example tokens (x, y) with the query (u, 0) last.
-
-    Equal to LSA layers with scores diag(A_k, 0) and values in the y column, but for the mask.
-    """
+    """LSA layers restricted to A_k: scores diag(A_k, 0), values in the last column, one query."""
 
     def __init__(self, layers: int, d: int, scale: float, generator: torch.Generator) -> None:
         super().__init__()
         self.A = nn.Parameter(scale * torch.randn(layers, d, d, generator=generator))
 
     def forward(self, H: Tensor) -> Tensor:
-        X, u = H[..., :-1, :-1], H[..., -1:, :-1]
-        residual, n = H[..., :-1, -1:], H.shape[-2] - 1
-        prediction = torch.zeros_like(u[..., :1])
+        x, r, n = H[..., :-1], H[..., -1:], H.shape[-2] - 1
         for A in self.A.unbind(0):
-            direction = A @ (X.mT @ residual) / n
-            prediction = prediction + u @ direction
-            residual = residual - X @ direction
-        return prediction[..., 0, 0]
+            r = r - x @ (A @ (x[..., :n, :].mT @ r[..., :n, :]) / n)
+        return r[..., -1, 0]
 
 
 def distances(ensemble: Ensemble) -> list[list[float]]:

@@ -1,0 +1,58 @@
+"""Training on a GPU: a recorded step does what the same step does when it is called."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from weft.lab.config import Config, ModelConfig, TrainConfig
+from weft.lab.ensemble import Settings, assemble, train_ensemble
+from weft.lab.experiments import common
+from weft.lab.forms import form
+from weft.lab.replay import WARM_UP, Replayed
+from weft.lab.tasks import Task
+from weft.lab.train import Trainer
+
+TASK = Task(d=3, n=6, noise_max=1.0)
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+
+
+def test_elsewhere_every_call_does_the_work_once():
+    done: list[int] = []
+    work = Replayed(lambda: done.append(1), "cpu")
+    for _ in range(WARM_UP + 3):
+        work()
+    assert len(done) == WARM_UP + 3
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_recorded_training_takes_the_same_steps():
+    settings = TrainConfig(
+        steps=60, batch=64, lr=1e-2, warmup=10, clip=1.0, schedule="cosine", dtype="float64"
+    )
+    config = Config(task=TASK, model=ModelConfig(depth=2, scale=0.5, queries=1), train=settings)
+    recorded, called = Trainer(config, "cuda"), Trainer(config, "cuda")
+    called.update = called._update
+    losses = [[float(trainer.step(t)) for t in range(60)] for trainer in (recorded, called)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-9)
+    for mine, other in zip(recorded.model.parameters(), called.model.parameters(), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_recorded_ensemble_takes_the_same_steps(monkeypatch):
+    made = form("examples", TASK.n, TASK.d)
+    start = common.random_start(made, bias=False, depth=2, scale=0.3, dtype=torch.float64)
+    settings = Settings(steps=50, batch=64, lrs=(3e-3, 1e-2), warmup=5, log_every=10)
+
+    def trained():
+        return train_ensemble(assemble(start, (0, 1), settings.lrs), TASK, made, settings, "cuda")
+
+    recorded = trained()
+    monkeypatch.setattr("weft.lab.replay.WARM_UP", settings.steps)
+    called = trained()
+    assert recorded.curve[-1][1] == pytest.approx(called.curve[-1][1], rel=1e-6)
+    for name, weights in called.weights.items():
+        torch.testing.assert_close(recorded.weights[name], weights, rtol=1e-7, atol=1e-10)
