@@ -9,7 +9,7 @@ import pytest
 
 import weft
 from tests.cases import ridge_gd
-from weft import Matrix, Scalar, Vector
+from weft import Matrix, Scalar, Vector, gallery
 
 
 @weft.program
@@ -70,6 +70,91 @@ def test_an_indefinite_system_says_which_pivot():
     net = weft.compile(eliminate, m=2)
     with pytest.raises(weft.DomainError, match=r"got -3.* step 1, .*not positive definite"):
         net(F=np.array([[1.0, 2.0], [2.0, 1.0]]), b=np.ones(2))
+
+
+@weft.program
+def nested(a: Vector["n"], s: Scalar, *, outer: int, inner: int) -> Vector["n"]:
+    """A function of each entry inside a loop inside a loop, and a reciprocal in the outer one."""
+
+    def step(x, t):
+        for _ in range(2):
+            x = weft.hold(weft.iterate(lambda z: weft.relu(z) + a, x, inner))
+        x = weft.iterate(lambda z: 2 * half(z) + a, x, inner)
+        return x, t + weft.reciprocal(t, domain=(0.1, 3.0))
+
+    x, t = weft.iterate(step, (a, s), outer)
+    return x + t * a
+
+
+half = weft.pointwise(lambda x: 0.5 * x, (-40.0, 40.0), 1e-3, "half")
+
+
+def by_definition(net, **inputs):
+    """The first layer, in the order of the network, that leaves a domain: by the dense executor."""
+    for step in net.trace(**inputs):
+        for place, function in getattr(step.layer, "applied", ()):
+            x = place.read(net.layout, step.before)
+            if function.domain and not (
+                function.domain[0] <= x.min() and x.max() <= function.domain[1]
+            ):
+                return f"{step.name}, block {place.block!r}"
+    return None
+
+
+def said(net, **inputs):
+    """The layer that the error names; None if there is no error."""
+    try:
+        net(**inputs)
+    except weft.DomainError as error:
+        return re.search(r" at (.*?); its domain", str(error))[1]
+    return None
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_the_layer_that_is_named_is_the_one_of_the_definition(mode):
+    net = weft.compile(nested, optimize=mode, n=3, outer=4, inner=3)
+    cases = [(0.1, 1.0), (0.1, 3.5), (0.1, 0.5), *((size, 1.0) for size in (2.2, 3, 4.7, 5.3, 9))]
+    found = set()
+    for size, s in cases:
+        inputs = {"a": size * np.array([0.5, 1.0, 0.7]), "s": s}
+        expected = by_definition(net, **inputs)
+        assert said(net, **inputs) == expected
+        found.add(expected)
+    assert None in found
+    assert len(found) == len(cases)
+
+
+@pytest.mark.parametrize("bad", range(4))
+def test_every_pivot_of_an_elimination_is_named_by_its_step(bad):
+    net = weft.compile(eliminate, m=4)
+    F = np.diag([1.0, 1.0, 1.0, 1.0])
+    F[bad, bad] = 1e-5
+    inputs = {"F": F, "b": np.ones(4)}
+    assert f"step {bad}," in said(net, **inputs)
+    assert said(net, **inputs) == by_definition(net, **inputs)
+    batch = {"F": np.stack([np.eye(4), F]), "b": np.ones(4)}
+    assert said(net, **batch) == said(net, **inputs)
+
+
+def test_two_functions_of_one_layer_are_told_apart_by_their_blocks():
+    @weft.program
+    def pair(p: Scalar, q: Scalar) -> Scalar:
+        return weft.reciprocal(p, domain=(1, 2)) + weft.reciprocal(q, domain=(1, 2))
+
+    net = weft.compile(pair)
+    assert said(net, p=1.0, q=3.0) != said(net, p=3.0, q=1.0)
+    for inputs in ({"p": 1.0, "q": 3.0}, {"p": 3.0, "q": 1.0}):
+        assert said(net, **inputs) == by_definition(net, **inputs)
+
+
+def test_a_prompt_too_wide_to_be_written_out_densely_is_located_too():
+    n, d = 4000, 50
+    net = weft.compile(gallery.ridge_closed_form, verify=False, n=n, d=d)
+    X = np.random.default_rng(0).normal(size=(n, d))
+    X[:, 10:] = X[:, :40]
+    assert net.width > 2 * n
+    inputs = {"X": X, "y": X[:, 0], "u": np.ones(d), "lam": 1e-12}
+    assert said(net, **inputs).startswith("module 1, step 10, layer ")
 
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])

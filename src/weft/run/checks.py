@@ -1,9 +1,10 @@
 """What `net(...)` checks beside its answer: domains of pointwise functions, and divergence.
 
 A network is a network: outside its domain a ReLU table is flat, and an iteration with too large a
-step grows. Neither is silent. Domains are looked at while the functions are applied; divergence
-only when an answer is not finite or suspiciously large, so that a good call pays nothing for it.
-Then the program itself is stepped to say where it happened and how fast it grows.
+step grows. Neither is silent. Domains are looked at while the functions are applied, and `locate`
+says where one was left; divergence only when an answer is not finite or suspiciously large, so that
+a good call pays nothing for it. Then the program itself is stepped to say where it happened and how
+fast it grows.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ import numpy as np
 from weft import expressions as ex
 from weft.arithmetic import Floats
 from weft.constants import Array
-from weft.errors import DivergenceError, DomainError, ProgramError
-from weft.network import BlockPointwiseLayer, Network
-from weft.prompt import fill_prompt, is_concrete
+from weft.errors import DivergenceError, ProgramError
+from weft.network import Network
+from weft.prompt import is_concrete
 from weft.relunet import Function
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
-WIDEST = 2000  # columns up to which the dense executor is asked where a domain was left
 
 
 def largest(x: Array, xp: Any) -> float:
@@ -53,52 +53,6 @@ def guard(function: Function, x: Array, xp: Any) -> None:
         raise OutOfDomain(function, least)
     if not most <= high + SLACK * abs(high):
         raise OutOfDomain(function, most)
-
-
-def located(
-    network: Network, inputs: Mapping[str, Array], arithmetic: Floats, found: OutOfDomain
-) -> DomainError:
-    """The error for the user: which value, which layer, which domain."""
-    function = found.function
-    assert function.domain is not None
-    low, high = function.domain
-    where = ""
-    if network.width <= WIDEST:
-        where = _first_layer(network, inputs, arithmetic)
-    hint = "widen the domain in the program" if function.relative is False or found.value > 0 else (
-        "the system is singular or not positive definite, or the domain does not fit the data"
-    )  # fmt: skip
-    return DomainError(
-        f"{function.name} got {found.value:.6g}{where}; its domain is [{low:g}, {high:g}]: {hint}, "
-        "or call with check=False to see what the network does there"
-    )
-
-
-def _first_layer(network: Network, inputs: Mapping[str, Array], arithmetic: Floats) -> str:
-    from weft.run.dense import DenseExecutor
-
-    names: list[str] = []
-
-    class Found(Exception):
-        pass
-
-    def look(name: str, _: Array, step: Any) -> None:
-        if step is not None and isinstance(step.layer, BlockPointwiseLayer):
-            for place, function in step.layer.applied:
-                try:
-                    guard(function, place.read(network.layout, step.before), arithmetic.xp)
-                except OutOfDomain:
-                    names.append(f" at {name}, block {place.block!r}")
-                    raise Found from None
-
-    executor = DenseExecutor(network.layout, arithmetic)
-    H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
-    try:
-        for i, module in enumerate(network.modules):
-            H = executor.run(module, H, f"module {i}", look)
-    except Found:
-        return names[0]
-    return ""
 
 
 def check_growth(

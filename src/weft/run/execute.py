@@ -37,7 +37,7 @@ class Bound:
         with _outside_tracing(self.library):
             for slot, (kind, content) in lowered.fixed.items():
                 self.slots[slot] = _fixed(kind, content, arithmetic)
-        functions = _functions(arithmetic)
+        functions = operations(arithmetic)
         self._batched = self._plain = self._steps(lowered.code, functions)
         if self.library == "numpy":
             single = functions | {"matmul": np.dot, "concat": np.concatenate}
@@ -133,7 +133,8 @@ def _repeated(loop: Loop, body: list[Step]) -> Step:
 
 
 # -- what lines call ------------------------------------------------------------------------------
-def _functions(arithmetic: Arithmetic) -> dict[str, Any]:
+def operations(arithmetic: Arithmetic) -> dict[str, Any]:
+    """The functions of two slots that lines name."""
     return {
         "matmul": operator.matmul,
         "mul": operator.mul,

@@ -28,6 +28,7 @@ from weft.run.execute import Bound
 from weft.run.graph import ONE, Node
 from weft.run.inputs import lifted
 from weft.run.leads import broadcast
+from weft.run.locate import located, marked
 from weft.run.lower import Lowered
 from weft.run.lower import lower as lower_graph
 from weft.run.show import show
@@ -95,7 +96,7 @@ class Plan:
             with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                 found = self.answers(arrays, arithmetic)
         except checks.OutOfDomain as left:
-            raise checks.located(self.network, arrays, arithmetic, left) from None
+            raise located(self, arrays, arithmetic, left) or left from None
         if check:
             checks.check_growth(self.network, arrays, found, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
@@ -108,12 +109,21 @@ class Plan:
         roots: Mapping[str, Array] | None = None,
     ) -> dict[str, Array]:
         """Lifted inputs (..., rows, cols) in, answers (..., rows, cols) by name out."""
-        sources: dict[Any, Array] = {("input", name): inputs[name] for name in self._used}
+        outs = self.from_inputs.run(self.sources(inputs, arithmetic, roots), arithmetic)
+        return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
+
+    def sources(
+        self,
+        inputs: Mapping[str, Array],
+        arithmetic: Arithmetic,
+        roots: Mapping[str, Array] | None = None,
+    ) -> dict[Any, Array]:
+        """What `from_inputs` begins with: the inputs that the prompt holds, and roots of some."""
+        found: dict[Any, Array] = {("input", name): inputs[name] for name in self._used}
         for name in self._rooted:
             root = roots[name] if roots is not None else arithmetic.root(inputs[name])
-            sources["root", name] = root
-        outs = self.from_inputs.run(sources, arithmetic)
-        return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
+            found["root", name] = root
+        return found
 
     def run(
         self, blocks: Mapping[str, Array], arithmetic: Arithmetic | None = None
@@ -189,6 +199,11 @@ class Plan:
             for t in _filled(builder, fill)
         ]
         return Variant(builder, builder.state(terms), [whole])
+
+    @cached_property
+    def marked(self) -> Plan:
+        """The plan of the same network with every function named after its layer."""
+        return Plan(marked(self.network))
 
     def _from_blocks(self, given: Sequence[str]) -> Variant:
         builder, layout = Builder(self.network), self.network.layout
