@@ -200,3 +200,76 @@ def test_a_value_that_no_answer_reads_must_be_finite_too(bad):
     A[2, 2] = bad
     with pytest.raises(weft.InputError, match="'A' holds NaN or infinity"):
         weft.compile(top, n=3)(A=A)
+
+
+# -- jax ------------------------------------------------------------------------------------------
+@weft.program
+def first_inverse(v: Vector["n"]) -> Scalar:
+    return weft.reciprocal(v, domain=(0.5, 4.0), error=1e-3)[0, 0]
+
+
+@pytest.fixture
+def jax():
+    module = pytest.importorskip("jax")
+    with module.enable_x64(True):
+        yield module
+
+
+def test_outside_transformations_jax_is_refused_in_the_same_words_as_numpy(jax):
+    net = weft.compile(eliminate, m=3)
+    F = np.array([[2.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]])
+    for wrong in (F, np.stack([np.eye(3), F])):
+        errors = []
+        for xp in (np, jax.numpy):
+            with pytest.raises(weft.DomainError) as caught:
+                net(F=xp.asarray(wrong), b=xp.ones(3))
+            errors.append(str(caught.value))
+        assert errors[0] == errors[1]
+    good = net(F=jax.numpy.eye(3), b=jax.numpy.ones(3))
+    np.testing.assert_allclose(good, np.ones(3), rtol=1e-12)
+
+
+def test_an_entry_that_no_answer_reads_is_refused_by_numpy_and_by_jax(jax):
+    net = weft.compile(first_inverse, n=2)
+    for xp in (np, jax.numpy):
+        with pytest.raises(weft.DomainError, match="reciprocal got 9"):
+            net(v=xp.asarray([1.0, 9.0]))
+
+
+def test_inside_jit_an_answer_is_nan_where_a_domain_was_left_and_only_there(jax):
+    net = weft.compile(eliminate, m=2)
+    good, bad = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 2.0], [2.0, 1.0]])
+    F, b = jax.numpy.asarray(np.stack([good, bad, 3 * good])), jax.numpy.ones(2)
+    for run in (
+        jax.jit(lambda F: net(F=F, b=b)),
+        jax.vmap(lambda F: net(F=F, b=b)),
+        jax.jit(jax.vmap(lambda F: net(F=F, b=b))),
+    ):
+        found = np.asarray(run(F))
+        assert np.isnan(found).all(axis=1).tolist() == [False, True, False]
+        np.testing.assert_allclose(found[0], np.linalg.solve(good, np.ones(2)), rtol=1e-11)
+        np.testing.assert_allclose(found[2], np.linalg.solve(3 * good, np.ones(2)), rtol=1e-11)
+
+
+def test_inside_jit_check_false_lets_the_network_saturate(jax):
+    net = weft.compile(inverse)
+    assert np.isnan(jax.jit(lambda p: net(p=p))(40.0))
+    found = jax.jit(lambda p: net(p=p, check=False))(40.0)
+    np.testing.assert_allclose(found, net(p=40.0, check=False), rtol=1e-12)
+
+
+def test_gradients_inside_the_domain_are_untouched_by_the_check(jax):
+    net = weft.compile(inverse)
+    for p in (0.6, 1.7, 3.9):
+        checked = jax.grad(lambda p: net(p=p))(p)
+        assert checked == jax.grad(lambda p: net(p=p, check=False))(p)
+        assert np.isfinite(checked)
+    assert np.isnan(jax.grad(lambda p: net(p=p) ** 2)(9.0))
+
+
+def test_an_overflow_in_jax_is_divergence_and_not_a_domain(jax):
+    rng = np.random.default_rng(0)
+    X, y, u = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((20, 4), 20, 4))
+    net = weft.compile(ridge_gd, n=20, d=4, steps=2000)
+    with pytest.raises(weft.DivergenceError):
+        net(X=X, y=y, u=u, lam=1.0, eta=5.0)

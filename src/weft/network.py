@@ -338,7 +338,9 @@ class Network:
         """The program's answer, computed by attention alone.
 
         With `check`, a pointwise function that leaves its domain raises DomainError, and an
-        iteration that blows up DivergenceError; without it the network does what it does.
+        iteration that blows up DivergenceError; without it the network does what it does. Inside
+        jax.jit, jax.grad or jax.vmap nothing can be raised: there an answer is NaN where a domain
+        was left, and divergence is not looked for.
         """
         from weft.run import call
 

@@ -30,6 +30,8 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
 
     `apply(params, H)` is the final state, `apply(params, X=X, ...)` the answer. Without `dtype` the
     parameters are in jax's own precision: float64 if `jax_enable_x64` is on, float32 otherwise.
+    It is the network alone: functions are flat outside their domains, and nothing checks them;
+    `net(...)` takes jax arrays too, and does.
     """
     own = jnp.zeros(()).dtype  # float64 only where jax_enable_x64 is on
     if dtype == "float64" and own != dtype:

@@ -42,29 +42,38 @@ class OutOfDomain(Exception):
         self.function, self.value = function, value
 
 
+def limits(function: Function) -> tuple[float, float]:
+    """What a function accepts: its domain, and what rounding may add to it."""
+    low, high = function.domain or (-math.inf, math.inf)
+    return low - SLACK * abs(low), high + SLACK * abs(high)
+
+
 def guard(function: Function, x: Array, xp: Any) -> None:
     """Raise OutOfDomain if any entry lies outside the function's domain."""
     if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
         return
-    low, high = function.domain
+    low, high = limits(function)
     x = x.detach() if hasattr(x, "detach") else x
     least, most = float(xp.min(x)), float(xp.max(x))
-    if not least >= low - SLACK * abs(low):
+    if not least >= low:
         raise OutOfDomain(function, least)
-    if not most <= high + SLACK * abs(high):
+    if not most <= high:
         raise OutOfDomain(function, most)
 
 
-def check_growth(
-    network: Network, inputs: Mapping[str, Array], answers: Mapping[str, Array], xp: Any
-) -> None:
-    """Raise DivergenceError if the answers blew up and the program's loops say why."""
+def reach(answers: Mapping[str, Array], xp: Any) -> float:
+    """The largest magnitude in the answers, where NaN counts as large; 0 if values are unknown."""
     if not all(is_concrete(value) for value in answers.values()):
-        return
+        return 0.0
     top = 0.0
     for value in answers.values():
         found = largest(value, xp)
-        top = found if not found <= top else top  # NaN counts as large
+        top = found if not found <= top else top
+    return top
+
+
+def check_growth(network: Network, inputs: Mapping[str, Array], top: float, xp: Any) -> None:
+    """Raise DivergenceError if the answers reach too far and the program's loops say why."""
     if top <= SUSPICIOUS:
         return
     scale = max([1.0, *(largest(x, xp) for x in inputs.values())])

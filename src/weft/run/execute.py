@@ -191,6 +191,10 @@ def _function(
         apply = _between_knots(function)
     if not (isinstance(arithmetic, Floats) and arithmetic.checked and function.domain):
         return apply
+    if library(arithmetic) == "jax":
+        from weft.run import jax
+
+        return jax.guarded(function, apply)
 
     def guarded(x: Array) -> Array:
         guard(function, x, arithmetic.xp)

@@ -1,8 +1,12 @@
-"""Loops in jax: staged once, never unrolled.
+"""Loops in jax: staged once, never unrolled. And domains: NaN where one was left.
 
 The code of a plan is traced by `jax.jit`, so it can be differentiated, vectorised and compiled,
 alone or inside the caller's own transformations. A repeated module becomes one `lax.fori_loop` with
 a fixed number of steps, which jax can also differentiate backwards.
+
+Compiled code cannot raise, so a function that meets a value outside its domain gives NaN, which
+every answer that depends on it becomes too, for the problems of a batch that are concerned. Called
+with values and not inside a transformation, `net(...)` sees the NaN and says where it came from.
 """
 
 from __future__ import annotations
@@ -10,6 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from weft.prompt import is_concrete
+from weft.relunet import Function
+from weft.run.checks import guard, limits
 from weft.run.leads import spread
 from weft.run.lower import Loop
 
@@ -19,6 +26,26 @@ def staged(function: Callable[..., Any]) -> Callable[..., Any]:
     import jax
 
     return jax.jit(function)
+
+
+def guarded(function: Function, apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function, NaN where a problem has any entry outside the domain.
+
+    The whole matrix becomes NaN and not that entry alone: a good answer then means that no function
+    left its domain, which is what other libraries check.
+    """
+    import jax.numpy as jnp
+
+    low, high = limits(function)
+
+    def checked(x: Any) -> Any:
+        if is_concrete(x):  # followed line by line, to find out where
+            guard(function, x, jnp)
+            return apply(x)
+        inside = jnp.all((x >= low) & (x <= high), axis=(-2, -1), keepdims=True)
+        return jnp.where(inside, apply(x), jnp.nan)
+
+    return checked
 
 
 def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[list[Any]], None]:

@@ -11,6 +11,7 @@ network's own).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -24,7 +25,7 @@ from weft.network import Network
 from weft.prompt import Fill, Place, fill_prompt, lower, rooted
 from weft.run import checks
 from weft.run.build import Builder, State
-from weft.run.execute import Bound
+from weft.run.execute import Bound, library
 from weft.run.graph import ONE, Node
 from weft.run.inputs import lifted
 from weft.run.leads import broadcast
@@ -98,7 +99,12 @@ class Plan:
         except checks.OutOfDomain as left:
             raise located(self, arrays, arithmetic, left) or left from None
         if check:
-            checks.check_growth(self.network, arrays, found, arithmetic.xp)
+            top = checks.reach(found, arithmetic.xp)
+            if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
+                left_unseen = located(self, arrays, arithmetic)
+                if left_unseen is not None:
+                    raise left_unseen
+            checks.check_growth(self.network, arrays, top, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
         return lowered[""] if list(lowered) == [""] else lowered
 
