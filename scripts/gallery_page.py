@@ -44,7 +44,7 @@ prompt.
 ![Layers of every entry as written, at least depth, and the bound](figures/gallery.png)
 
 The picture (`python scripts/gallery_figure.py`) shows what `optimize="depth"` gains: affine
-recurrences collapse to within three layers of the bound, other loops keep their length.
+recurrences collapse to the bound or one layer above it, other loops keep their length.
 """
 
 DEPTHS = """\

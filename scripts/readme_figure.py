@@ -28,7 +28,7 @@ mpl.use("Agg")
 HERE = Path(__file__).resolve().parent.parent / "docs" / "figures"
 N, D, STEPS, LAM = 8, 3, 27, 1.0
 FEATURES = ("bmi", "bp", "s5")
-# Powers of 3, and counts on both sides of 2 * 3^k, where the depth leaves the bound by one layer.
+# Powers of 3, where the bound goes up, and counts in between.
 COUNTS = (1, 2, 3, 5, 8, 9, 15, 24, 27, 45, 70, 81, 140, 210, 243, 420, 650, 729, 1260, 1950, 2187)
 
 

@@ -10,44 +10,74 @@ import pytest
 
 import weft
 import weft.paper
-from tests.cases import ridge_gd
+from tests.cases import heavy_ball, ridge_from_w0, ridge_gd
+from tests.fuzz import equal_in_rationals
+from weft import Matrix, Vector, gallery
 from weft.network import AttentionLayer
 
-POWERS = [3**k for k in range(8)]
 # Where the number of layers changes, its neighbours, and some steps in between.
-OTHERS = sorted({a * 3**k + b for k in range(7) for a in (1, 2, 3) for b in (-1, 0, 1)}
-                | set(range(1, 31)) | {100, 365, 500, 1000, 1500, 2000, 2100})  # fmt: skip
-OTHERS = [T for T in OTHERS if 1 <= T <= 2187 and T not in POWERS]
+STEPS = sorted({a * 3**k + b for k in range(7) for a in (1, 2, 3) for b in (-1, 0, 1)}
+               | set(range(1, 31)) | {100, 365, 500, 1000, 1500, 2000, 2100})  # fmt: skip
+STEPS = [T for T in STEPS if 1 <= T <= 2187]
 
 
-def compiled(T, mode, target="elsa", n=4, d=2):
-    return weft.compile(ridge_gd, target=target, optimize=mode, verify=False, n=n, d=d, steps=T)
+def compiled(T, mode, target="elsa", n=4, d=2, program=ridge_gd):
+    return weft.compile(program, target=target, optimize=mode, verify=False, n=n, d=d, steps=T)
 
 
-def least(T):
-    """⌈log₃(3T + 1)⌉, the depth below which degree 3T + 1 is out of reach."""
+def least(degree):
+    """⌈log₃ degree⌉, the depth below which a degree is out of reach."""
     layers = 0
-    while 3**layers < 3 * T + 1:
+    while 3**layers < degree:
         layers += 1
     return layers
 
 
-@pytest.mark.parametrize("T", POWERS)
-def test_ridge_by_depth_meets_the_lower_bound_at_powers_of_three(T):
-    assert compiled(T, "depth").depth == least(T)
+@pytest.mark.parametrize(
+    ("program", "beyond"), [(ridge_gd, 1), (ridge_from_w0, 1), (heavy_ball, 0)]
+)
+def test_networks_by_depth_meet_the_lower_bound_at_any_number_of_steps(program, beyond):
+    found = {T: compiled(T, "depth", program=program).depth for T in STEPS}
+    assert found == {T: least(3 * T + beyond) for T in STEPS}
 
 
-def test_ridge_by_depth_is_within_one_layer_of_the_bound_at_other_steps():
-    found = {T: compiled(T, "depth").depth for T in OTHERS}
-    assert {T: depth for T, depth in found.items() if depth > least(T) + 1} == {}
-    assert all(depth >= least(T) for T, depth in found.items())
+def test_with_a_start_and_a_read_out_a_layer_is_missing_one_step_before_powers_of_three():
+    found = {T: compiled(T, "depth", program=gallery.ridge_gd).depth for T in STEPS}
+    before = {3**k - 1 for k in range(1, 8)}
+    assert found == {T: least(3 * T + 2) + (T in before) for T in STEPS}
+
+
+@pytest.mark.parametrize("program", [ridge_gd, ridge_from_w0, gallery.ridge_gd, heavy_ball])
+@pytest.mark.parametrize("T", [*range(1, 12), 17, 19, 26, 27])
+def test_networks_by_depth_are_equal_to_their_programs_in_rationals(program, T):
+    assert equal_in_rationals(compiled(T, "depth", n=2, d=2, program=program), key=T)
+
+
+@pytest.mark.parametrize("T", [3, 7, 8, 20])
+def test_a_row_recurrence_is_read_out_from_the_right_at_no_further_layer(T):
+    @weft.program
+    def column(A: Matrix["d", "d"], x: Vector["d"], u: Vector["d"]):
+        return u.T @ weft.iterate(lambda x: A @ x, x, T)
+
+    @weft.program
+    def row(A: Matrix["d", "d"], x: Vector["d"], u: Vector["d"]):
+        return weft.iterate(lambda x: x @ A, x.T, T) @ u
+
+    for program in (column, row):
+        net = weft.compile(program, optimize="depth", d=2)
+        assert net.depth == net.depth_lower_bound == least(T + 2)
+        assert equal_in_rationals(net)
 
 
 @pytest.mark.parametrize("T", [1, 2, 9, 27])
-def test_the_lower_bound_is_the_one_of_the_degree(T):
-    net = compiled(T, "depth")
-    assert net.degree == 3 * T + 1
-    assert net.depth_lower_bound == least(T)
+@pytest.mark.parametrize(
+    ("program", "beyond"),
+    [(ridge_gd, 1), (ridge_from_w0, 1), (gallery.ridge_gd, 2), (heavy_ball, 0)],
+)
+def test_the_lower_bound_is_the_one_of_the_degree(T, program, beyond):
+    net = compiled(T, "depth", program=program)
+    assert net.degree == 3 * T + beyond
+    assert net.depth_lower_bound == least(3 * T + beyond)
 
 
 def test_729_steps_take_8_layers_and_are_proved_equal():

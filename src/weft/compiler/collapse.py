@@ -1,35 +1,39 @@
-"""Affine recurrences in logarithmic depth.
+"""Affine loops become recurrences of logarithmic depth.
 
-If a step is `x ← A x + c` with A, c fixed during the loop, then T steps are `x ← Aᵀ x + z_T`, and
-`A^(a+b+c) = A^a A^b A^c`, `z_(a+b+c) = z_a + A^a z_b + A^a A^b z_c` are one attention layer each.
-With a, b, c the near-thirds of T two neighbouring exponents per level suffice, so the depth is
-⌈log₃ T⌉ plus what A and c themselves take. Several carried values become one by stacking.
+A loop whose step is `x ← A x + c`, with A and c fixed during the loop, is taken apart here into A
+and c; `Recurrence` says what T steps come to. Several carried values become one by stacking.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fractions import Fraction
 
 from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem
+from weft.compiler.recurrence import Bind, Recurrence
 from weft.constants import select
 
-Bind = Callable[..., Form]
 Parts = dict[int, Form]  # index of a carried value (-1: the constant part) -> left factor
+Reader = Callable[[Form], Form]  # u -> u x, where x is what a loop ends with
 
 
-def collapse(item: LoopItem, forms: Forms, bind: Bind) -> list[Form] | None:
-    """The results of a loop as forms of logarithmic depth, or None if its step is not affine."""
+def collapse(
+    item: LoopItem, forms: Forms, bind: Bind
+) -> tuple[list[Form], dict[Form, Reader]] | None:
+    """The results of a loop as forms of logarithmic depth, or None if its step is not affine.
+
+    With them, for each result or its transpose, how to read it out with a factor in front.
+    """
     if len({leaf.cols for leaf in item.carried}) == 1:
         found = [affine(f, item, forms) for f in item.step]
         if all(parts is not None for parts in found):
-            return _collapse(item, [p for p in found if p is not None], item.init, forms, bind)
+            out = _collapse(item, [p for p in found if p is not None], item.init, forms, bind)
+            return [f for f, _ in out], dict(out)
     if len({leaf.rows for leaf in item.carried}) == 1:  # row recurrences: the same, transposed
         mirrored = [affine(forms.transpose(f), item, forms, row=True) for f in item.step]
         if all(parts is not None for parts in mirrored):
             init = [forms.transpose(f) for f in item.init]
             out = _collapse(item, [p for p in mirrored if p is not None], init, forms, bind)
-            return [forms.transpose(f) for f in out]
+            return [forms.transpose(f) for f, _ in out], dict(out)
     return None
 
 
@@ -113,7 +117,7 @@ def flops(f: Form, item: LoopItem | None = None) -> float:
 
 def _collapse(
     item: LoopItem, found: Sequence[Parts], init: Sequence[Form], forms: Forms, bind: Bind
-) -> list[Form]:
+) -> list[tuple[Form, Reader]]:
     rows = [f.rows for f in init]
     total, starts = sum(rows), [sum(rows[:i]) for i in range(len(rows))]
     cols = init[0].cols
@@ -124,86 +128,34 @@ def _collapse(
     def stacked(parts: Sequence[Form]) -> Form:
         if len(parts) == 1:
             return parts[0]
-        placed = [(ONE, forms.matmul(embed(i), f)) for i, f in enumerate(parts)]
+        return forms.combine([(ONE, between(embed(i), f)) for i, f in enumerate(parts)])
+
+    def between(front: Form, f: Form, *back: Form) -> Form:
+        """A form between constants, term by term: around a sum they would need it to be stored."""
+        terms = [forms.form(f.rows, f.cols, [(c, v, t)]) for (v, t), c in f.terms.items()]
+        terms += [forms.constant(k, c) for k, c in f.constants.items()]
+        placed = [(ONE, forms.product((), [front, g, *back])) for g in terms or [f]]
         return forms.combine(placed)
 
-    zero = forms.form(total, cols)
     constant = stacked(
         [p.get(-1, forms.form(f.rows, cols)) for p, f in zip(found, init, strict=True)]
     )
     pieces = [
-        (ONE, forms.product((), [embed(i), a, forms.transpose(embed(j))]) if len(rows) > 1 else a)
+        (ONE, between(embed(i), a, forms.transpose(embed(j))) if len(rows) > 1 else a)
         for i, parts in enumerate(found)
         for j, a in parts.items()
         if j >= 0
     ]
     matrix = forms.combine(pieces) if pieces else forms.form(total, total)
-    start = stacked(list(init))
     name = item.carried[0].name
-    A = bind(matrix, f"A({name})")
-    c = bind(constant, f"c({name})")
-    powers: dict[int, Form] = {1: A}
-    sums: dict[int, Form] = {0: zero, 1: c}
-    states: dict[int, Form] = {0: start}
-
-    def power(e: int) -> Form:
-        if e not in powers:
-            chain = [power(part) for part in thirds(e) if part]
-            powers[e] = bind(forms.product((), chain), f"A({name})^{e}")
-        return powers[e]
-
-    def advance(
-        e: int, last: Callable[[int], Form], split: Sequence[int], held: bool, tag: str
-    ) -> Form:
-        """z_a + A^a z_b + A^a A^b last(c), where the final part may start from any state."""
-        parts = [p for p in split if p]
-        terms: list[tuple[Fraction, Form]] = []
-        chain: list[Form] = []
-        for i, p in enumerate(parts):
-            tail = last(p) if i == len(parts) - 1 else shift(p)
-            terms.append((ONE, forms.product((), [*chain, tail]) if chain else tail))
-            chain.append(power(p))
-        out = forms.combine(terms)
-        return bind(out, f"{tag}({name})[{e}]") if held else out
-
-    def shift(e: int) -> Form:
-        if e not in sums:
-            sums[e] = advance(e, shift, thirds(e), True, "z")
-        return sums[e]
-
-    def state(e: int, held: bool = True) -> Form:
-        if start.is_zero:
-            return shift(e) if held else advance(e, shift, top(e), False, "z")
-        if e not in states or not held:
-            if e == 1:
-                first = forms.combine([(ONE, forms.matmul(A, start)), (ONE, c)])
-                out = bind(first, f"x({name})[1]") if held else first
-            else:
-                out = advance(e, state, thirds(e) if held else top(e), held, "x")
-            if not held:
-                return out
-            states[e] = out
-        return states[e]
-
-    final = state(item.times, held=False) if item.times > 1 else state(1, held=False)
+    if item.times > 1:
+        matrix, constant = bind(matrix, f"A({name})"), bind(constant, f"c({name})")
+    made = Recurrence(matrix, constant, stacked(init), name, forms, bind)
+    final = made.last(item.times)
     if len(rows) == 1:
-        return [final]
-    final = bind(final, f"x({name})[{item.times}]")
-    return [forms.matmul(forms.transpose(embed(i)), final) for i in range(len(rows))]
+        return [(final, lambda u: made.read(u, item.times))]
 
+    def reader(i: int) -> Reader:
+        return lambda u: made.read(forms.matmul(u, forms.transpose(embed(i))), item.times)
 
-def thirds(e: int) -> tuple[int, int, int]:
-    """Near-thirds of an exponent, largest first."""
-    a, c = -(-e // 3), e // 3
-    return a, e - a - c, c
-
-
-def top(e: int) -> tuple[int, ...]:
-    """The last split: two parts where both fit one level below, so that a read-out fits beside."""
-    level = 1
-    while level < e:
-        level *= 3
-    below = max(level // 3, 1)
-    if e <= 2 * below:
-        return -(-e // 2), e // 2
-    return thirds(e)
+    return [(between(forms.transpose(embed(i)), final), reader(i)) for i in range(len(rows))]

@@ -299,10 +299,10 @@ class Forms:
                     kept[i] = self.constant(k)
         if not left and len(kept) == 1:
             return self.combine([(coefficient, kept[0])])
-        if not kept and folded and rows > 1:
-            kept = [self.identity(rows)]
         if not kept and not left:
             return self.combine([(coefficient, self.identity(rows))])
+        if not kept and folded and rows > 1:
+            kept = [self.identity(rows)]
         if not kept and len(left) == 1:
             return self.combine([(coefficient, left[0])])
         p, t = self._intern(tuple(sorted(left, key=lambda f: f.serial)), tuple(kept))

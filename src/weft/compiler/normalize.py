@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from weft import expressions as ex
-from weft.compiler.collapse import collapse, gather
+from weft.compiler.collapse import Reader, collapse, gather
 from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
@@ -32,6 +32,7 @@ class Normalizer:
         self.loops: list[LoopItem] = []
         self._serial = 0
         self._applied: dict[Any, Leaf] = {}
+        self._readers: dict[Form, Reader] = {}  # what collapsed loops end with
 
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
@@ -58,7 +59,7 @@ class Normalizer:
             out = forms.combine([(c, known[id(y)]) for c, y in x.terms])
             return self.bind(out) if len(out.products) > MANY else out
         if isinstance(x, ex.Product):
-            return forms.matmul(known[id(x.a)], known[id(x.b)])
+            return self.product(known[id(x.a)], known[id(x.b)])
         if isinstance(x, ex.Scaled):
             return forms.scale(known[id(x.s)], known[id(x.x)])
         if isinstance(x, ex.Transposed):
@@ -73,6 +74,22 @@ class Normalizer:
             result: Form = known[id(x.loop)][x.index]
             return result
         raise ProgramError(f"cannot compile {x!r}")
+
+    def product(self, a: Form, b: Form) -> Form:
+        """a b. What a collapsed loop ends with is read out by its own way if that is less deep."""
+        out, turned = self.forms.matmul(a, b), self.forms.transpose(a)
+        if b in self._readers:
+            short = self._readers[b](a)
+        elif turned in self._readers:
+            short = self.forms.transpose(self._readers[turned](self.forms.transpose(b)))
+        else:
+            return out
+        return min(out, short, key=self._level)
+
+    def _level(self, form: Form) -> int:
+        """The estimated depth of a form."""
+        estimate = Expander(self.forms, hoist=True)
+        return estimate.level(estimate.form(form), innermost(form.loops))
 
     def bind(self, form: Form, name: str = "") -> Form:
         """A stored value that holds the form; products do not reach through it."""
@@ -129,9 +146,10 @@ class Normalizer:
             del self.loops[mark:]
             item = self.body(loop, init, families, known)
         if self.mode == "depth":
-            short = collapse(item, self.forms, self.bind)
-            if short is not None and self._shallower(short, item):
-                return short
+            found = collapse(item, self.forms, self.bind)
+            if found is not None and self._shallower(found[0], item):
+                self._readers |= found[1]
+                return found[0]
         if self.mode == "speed":
             item.step = gather(item, self.forms, self.bind)
         self.loops.append(item)
@@ -143,7 +161,11 @@ class Normalizer:
         return [self.forms.leaf(leaf) for leaf in item.results]
 
     def _shallower(self, short: Sequence[Form], item: LoopItem) -> bool:
-        """Whether a collapsed loop is less deep than the loop itself."""
+        """Whether a collapsed loop is no deeper than the loop itself.
+
+        If they are equally deep, collapsing still wins: a loop shares no layer with what surrounds
+        it.
+        """
         estimate = Expander(self.forms, hoist=True)
         loop = innermost(item.loops)
         collapsed = max(estimate.level(estimate.form(f), loop) for f in short)
@@ -152,7 +174,7 @@ class Normalizer:
         # Before the loop: what it does not change. Inside another loop: its start and its result.
         before = any(_takes_out(p, item) for f in steps for p, _, _ in f.products)
         around = int(before) + int(loop is not None)
-        return item.times == 1 or collapsed < item.times * max(each, 1) + around
+        return item.times == 1 or collapsed <= item.times * max(each, 1) + around
 
     def body(
         self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]
