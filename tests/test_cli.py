@@ -579,6 +579,47 @@ def test_the_lab_has_its_own_help_and_exit_codes(weft: Any) -> None:
     assert weft("lab", "nonsense").code == 2
 
 
+LAB = ("train", "evaluate", "run", "report", "sweep", "list")
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in LAB)], ids=lambda c: " ".join(c))
+def test_help_of_the_lab_names_its_commands_as_they_are_typed(
+    weft: Any, command: tuple[str, ...]
+) -> None:
+    pytest.importorskip("torch")
+    typed = " ".join(("weft lab", *command))
+    result = weft("lab", *command, "--help")
+    assert result.code == 0
+    usage, _, rest = result.out.partition("\n")
+    assert usage.split()[: 1 + len(typed.split())] == ["Usage:", *typed.split()]
+    assert typed in rest.partition("For example:")[2]
+
+
+def test_the_examples_of_the_lab_are_commands_that_it_takes(weft: Any) -> None:
+    """Every example is read by the lab's own parser, which refuses unknown words and options."""
+    pytest.importorskip("torch")
+    from weft.lab.cli import app
+
+    shown = "".join(weft("lab", *command, "--help").out for command in ((), *((n,) for n in LAB)))
+    examples = {line.strip() for line in shown.splitlines() if line.strip().startswith("weft lab ")}
+    assert len(examples) >= 9
+    for example in examples:
+        _, bound, _ = app.parse_args(example.split()[2:], exit_on_error=False, print_error=False)
+        assert bound.arguments or example == "weft lab list"
+
+
+def test_python_m_weft_lab_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("torch")
+    from weft.lab.__main__ import main as lab
+
+    with pytest.raises(SystemExit) as done:
+        lab(["--help"])
+    assert done.value.code == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("usage: python -m weft.lab ")
+    assert "\n  python -m weft.lab run one-step --quick\n" in shown
+
+
 def test_the_benchmark_is_found_in_the_source_tree_only(weft: Any) -> None:
     result = weft("bench")
     assert result.code == 2

@@ -8,9 +8,21 @@ import sys
 from weft.errors import WeftError
 from weft.lab import commands
 
+EXAMPLES = """for example:
+  python -m weft.lab list
+  python -m weft.lab run one-step --quick
+  python -m weft.lab train run.toml --out runs/first
+  python -m weft.lab evaluate runs/first
+"""
+
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("weft.lab", description="Train, evaluate and run experiments.")
+    parser = argparse.ArgumentParser(
+        "python -m weft.lab",
+        description="Train, evaluate and run experiments.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parts = parser.add_subparsers(dest="command", required=True)
     part = parts.add_parser("train", help="train one run from a TOML file")
     part.add_argument("config")

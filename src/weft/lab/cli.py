@@ -9,12 +9,31 @@ from cyclopts import App, Parameter
 
 from weft.lab import commands
 
-app = App(name="lab", help="Train networks of the compiled shape and run the experiments.")
+HELP = """Train networks of the compiled shape and run the experiments.
+
+For example:
+
+    weft lab list
+
+    weft lab run one-step --quick
+
+    weft lab train run.toml
+"""
+
+app = App(name="weft lab", help=HELP, version_flags=[])
 
 
 @app.command
 def train(config: str, *, out: str = "", resume: bool = False, device: str = "cpu") -> None:
     """Train one run.
+
+    For example:
+
+        weft lab train run.toml
+
+        weft lab train run.toml --out runs/again --device cuda
+
+        weft lab train run.toml --resume
 
     Parameters
     ----------
@@ -33,6 +52,12 @@ def train(config: str, *, out: str = "", resume: bool = False, device: str = "cp
 @app.command
 def evaluate(folder: str, *, size: int = 20_000, half: bool = False, device: str = "cpu") -> None:
     """Compare a trained run with its baselines on held-out problems.
+
+    For example:
+
+        weft lab evaluate runs/run
+
+        weft lab evaluate runs/run --size 100000 --half
 
     Parameters
     ----------
@@ -54,6 +79,12 @@ def run(
 ) -> None:
     """Run an experiment (`weft lab list` names them).
 
+    For example:
+
+        weft lab run one-step --quick
+
+        weft lab run two-step --device cuda --out results
+
     Parameters
     ----------
     name
@@ -73,6 +104,12 @@ def run(
 @app.command
 def report(files: Annotated[list[str], Parameter(negative=())], *, out: str = "") -> None:
     """Make figures and tables from result files or run folders.
+
+    For example:
+
+        weft lab report lab/one-step.json lab/noise.json --out figures
+
+        weft lab report runs/run
 
     Parameters
     ----------
@@ -95,6 +132,10 @@ def sweep(
 ) -> None:
     """Train many runs; exits with 1 if one failed.
 
+    For example:
+
+        weft lab sweep small.toml large.toml --workers 2
+
     Parameters
     ----------
     configs
@@ -114,5 +155,10 @@ def sweep(
 
 @app.command(name="list")
 def list_() -> None:
-    """List the experiments."""
+    """List the experiments.
+
+    For example:
+
+        weft lab list
+    """
     print("\n".join(commands.names()))
