@@ -12,6 +12,7 @@ import pytest
 
 import weft
 from tests.cases import CASES, Case, heavy_ball, product, ridge_gd, two_sided
+from tests.fuzz import equal_in_rationals
 from weft import Matrix, Scalar, Vector
 from weft.errors import CompileError, InputError
 from weft.run.dense import forward
@@ -204,6 +205,24 @@ def test_momentum_collapses_to_logarithmic_depth():
     ]
     assert depths == [depths[0] + k for k in range(4)]
     assert weft.compile(heavy_ball, optimize="depth", n=4, d=3, steps=243).certificate is not None
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("mode", MODES)
+def test_a_stored_value_may_turn_out_to_be_zero(mode, target):
+    @weft.program
+    def cancelled(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"], x: Vector["n"]):
+        zero = A @ (B @ x + C @ x) - A @ (B @ x) - A @ (C @ x)
+        return A @ weft.iterate(lambda v: A @ v + zero, x, 4)
+
+    @weft.program
+    def alternating(B: Matrix["n", "n"], C: Matrix["n", "n"]):
+        return weft.iterate(lambda v: C - v, B.T, 4)
+
+    for program in (cancelled, alternating):
+        net = weft.compile(program, target=target, optimize=mode, n=2)
+        assert net.certificate is not None
+        assert equal_in_rationals(net)
 
 
 def test_a_symmetric_state_is_stored_once():

@@ -286,17 +286,14 @@ class Forms:
                 folded[-1] = self.multiply_constants(folded[-1], f)
             else:
                 folded.append(f)
+        for i, f in enumerate(folded):
+            if f.is_constant and len(f.constants) == 1:
+                ((k, c),) = f.constants.items()
+                coefficient *= c
+                folded[i] = self.constant(k)
         kept = [f for f in folded if not _is_identity(f)]
         if any(f.is_zero for f in (*kept, *left)):
             return self.form(rows, cols)
-        if len(kept) == 1 and kept[0].is_constant and not left:
-            return self.combine([(coefficient, kept[0])])
-        if len(kept) > 0:
-            for i, f in enumerate(kept):
-                if f.is_constant and len(f.constants) == 1:
-                    ((k, c),) = f.constants.items()
-                    coefficient *= c
-                    kept[i] = self.constant(k)
         if not left and len(kept) == 1:
             return self.combine([(coefficient, kept[0])])
         if not kept and not left:

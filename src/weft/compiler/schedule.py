@@ -22,7 +22,7 @@ from weft.compiler.layers import (
     Read,
     Schedule,
 )
-from weft.constants import Constant, identity, product, select
+from weft.constants import Constant, identity, product, select, zeros
 from weft.errors import CompileError
 
 
@@ -134,6 +134,8 @@ class Scheduler(Costs):
             level = max(level, at)
             specs.append(found)
         entries: list[HeadSpec | LinearSpec] = list(specs)
+        if not specs and not copies and not last:  # it was found to be zero, and is read
+            copies.append(Item(ONE, None, zeros(*key.shape)))
         if copies:
             entries.append(LinearSpec(tuple(copies), key))
         for spec in entries:
