@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 from dataclasses import replace
 from fractions import Fraction
 
@@ -309,3 +310,39 @@ def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
     with pytest.raises(weft.VerificationError, match=r"proves nothing.*weft\.iterate"):
         weft.compile(squared_again_and_again)
     assert weft.compile(squared_again_and_again, verify=False).certificate is None
+
+    @weft.program
+    def as_advised(s: Scalar) -> Scalar:
+        return weft.iterate(lambda x: x * x, s, 40)
+
+    certificate = weft.compile(as_advised).certificate
+    assert certificate.method == "induction"
+    assert certificate.probability < 1e-15
+
+
+@pytest.mark.parametrize("squarings", [27, 29, 30])
+def test_a_degree_near_the_prime_is_proved_with_the_number_of_trials_that_is_advised(squarings):
+    @weft.program
+    def near(s: Scalar) -> Scalar:
+        for _ in range(squarings):
+            s = weft.hold(s * s)
+        return s
+
+    with pytest.raises(weft.VerificationError, match="proves nothing") as caught:
+        weft.compile(near)
+    trials = int(re.search(r"net\.verify\(trials=(\d+)\)", str(caught.value))[1])
+    net = weft.compile(near, verify=False)
+    assert net.verify(trials=trials).probability <= 1e-3
+    with pytest.raises(weft.VerificationError, match=rf"trials={trials}\)"):
+        net.verify(trials=trials - 1)
+
+
+def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():
+    @weft.program
+    def beside(s: Scalar, *, steps: int) -> Scalar:
+        for _ in range(40):
+            s = weft.hold(s * s)
+        return weft.iterate(lambda x: x + s, s, steps)
+
+    with pytest.raises(weft.VerificationError, match=r'optimize="faithful".*weft\.iterate'):
+        weft.compile(beside, optimize="depth", steps=3)

@@ -10,6 +10,7 @@ run instead, and that decides.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ FLOAT_LAYERS, FLOAT_FLOPS = 5000, 2e9  # more than this is not run in floating p
 
 
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
+MOST_TRIALS = 100  # more are not worth asking for
 
 
 class Mismatch(Exception):
@@ -77,8 +79,8 @@ def verify(
         raise VerificationError(
             f"no difference between network and program {program.name!r} was found, but that "
             f"proves nothing: their degree may reach {height:.3g}, and a wrong network would pass "
-            f"with probability up to {probability:.2g}. Write the repetition with weft.iterate, "
-            "which is proved one step at a time; verify=False compiles it unproved"
+            f"with probability up to {probability:.2g}. {_remedy(traced, height)}; compile with "
+            "verify=False to have it unproved"
         )
     return Certificate(
         program=program.name,
@@ -92,6 +94,20 @@ def verify(
         float_difference=float_difference(traced, network),
         functions=tuple(function_notes(traced, network)),
     )
+
+
+def _remedy(traced: Traced, height: int) -> str:
+    """What makes a proof out of a check that proves nothing, because the degree is too large."""
+    if height < P:
+        enough = math.ceil(math.log(UNSURE) / math.log(height / P))
+        if enough <= MOST_TRIALS:
+            return f"Ask for more trials: {enough} are enough, as in net.verify(trials={enough})"
+    if any(isinstance(x, ex.LoopResult) for x in ex.every(traced.outputs.values())):
+        return (
+            'Compile with optimize="faithful", which keeps loops, and write every repetition with '
+            "weft.iterate: a loop is proved one step at a time"
+        )
+    return "Write the repetition with weft.iterate, which is proved one step at a time"
 
 
 def divides(traced: Traced) -> bool:
