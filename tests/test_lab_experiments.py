@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -25,13 +26,19 @@ def test_an_ensemble_member_is_trained_as_if_alone():
     made = form("examples", 6, 3)
     start = common.random_start(made, bias=False, depth=2, scale=0.3, dtype=torch.float64)
 
-    def trained(lrs):
+    def trained(lrs, scales=(1.0,), start=start):
         settings = Settings(steps=20, batch=32, lrs=lrs, warmup=2, log_every=10)
-        return train_ensemble(assemble(start, (7,), lrs), TASK, made, settings)
+        return train_ensemble(assemble(start, (7,), lrs, scales), TASK, made, settings)
 
     together, alone = trained((0.003, 0.02)), trained((0.02,))
+    halved = common.random_start(made, bias=False, depth=2, scale=0.15, dtype=torch.float64)
+    scaled, smaller = trained((0.003, 0.02), (1.0, 0.5)), trained((0.02,), start=halved)
     for name, weights in alone.weights.items():
         torch.testing.assert_close(together.weights[name][1], weights[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(scaled.weights[name][1], weights[0], rtol=1e-9, atol=1e-12)
+        torch.testing.assert_close(
+            scaled.weights[name][3], smaller.weights[name][0], rtol=1e-6, atol=1e-9
+        )
     assert [step for step, _ in alone.curve] == [10, 20]
     batch = draw(TASK, 50, stream(0), torch.float64)
     member = alone.member(0)
@@ -151,7 +158,7 @@ def tiny(monkeypatch):
     """The quick form of an experiment with almost no training."""
 
     def fit(make, task, made, settings, seeds, device, watch=None):
-        small = common.at_length(settings, steps=4, batch=8, log_every=2)
+        small = replace(settings, steps=4, batch=8, log_every=2)
         ensemble = assemble(make, seeds[:1], small.lrs)
         return train_ensemble(ensemble, task, made, small, device, watch)
 

@@ -29,11 +29,12 @@ Weights = dict[str, Tensor]
 
 @dataclass(frozen=True)
 class Settings:
-    """How an ensemble is trained."""
+    """How an ensemble is trained; `scales` multiply the weights that a member starts from."""
 
     steps: int
     batch: int
     lrs: tuple[float, ...] = (3e-3,)
+    scales: tuple[float, ...] = (1.0,)
     warmup: int = 100
     clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.99)
@@ -44,6 +45,8 @@ class Settings:
 @dataclass
 class Ensemble:
     """Stacked weights; member m has seed `seeds[m // len(lrs)]` and step size `lrs[m % len(lrs)]`.
+
+    A seed is tried with every step size and every scale of its start; `lrs` has one entry per try.
 
     `curve` holds (step, losses of all members). A member whose loss is no longer finite stays in
     the ensemble and is never the best one.
@@ -108,13 +111,21 @@ class Ensemble:
 
 
 def assemble(
-    make: Callable[[int], nn.Module], seeds: Sequence[int], lrs: Sequence[float]
+    make: Callable[[int], nn.Module],
+    seeds: Sequence[int],
+    lrs: Sequence[float],
+    scales: Sequence[float] = (1.0,),
 ) -> Ensemble:
     """An ensemble of the models that `make(seed)` gives; step sizes share a seed's start."""
-    models = [make(seed) for seed in seeds for _ in lrs]
+    tries = [(lr, scale) for scale in scales for lr in lrs]
+    models = [make(seed) for seed in seeds for _ in tries]
     weights, _ = stack_module_state(models)
-    plain = {name: w.detach().clone() for name, w in weights.items()}
-    return Ensemble(models[0], plain, tuple(seeds), tuple(lrs))
+    scaling = torch.tensor([scale for _ in seeds for _, scale in tries])
+    plain = {
+        name: w.detach() * scaling.to(w).reshape(-1, *([1] * (w.dim() - 1)))
+        for name, w in weights.items()
+    }
+    return Ensemble(models[0], plain, tuple(seeds), tuple(lr for lr, _ in tries))
 
 
 def train_ensemble(

@@ -63,6 +63,12 @@ def _run_result(folder: Path) -> dict[str, Any]:
     return result
 
 
+def number(value: float) -> str:
+    """Four decimals, or a power of ten where they would say nothing."""
+    small = value != 0 and abs(value) < 5e-4
+    return f"{value:.4f}" if abs(value) < 1000 and not small else f"{value:.1e}"
+
+
 def markdown(result: dict[str, Any]) -> str:
     """The rows and claims of a result as Markdown."""
     lines = [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,6 +13,7 @@ from weft.lab.baselines import Predictor
 from weft.lab.ensemble import Ensemble, Settings, assemble, train_ensemble
 from weft.lab.forms import Form
 from weft.lab.measures import Interval, bootstrap
+from weft.lab.report import number
 from weft.lab.tasks import Batch, Target, Task, draw, stream
 from weft.nn import AttentionNetwork, build
 
@@ -51,8 +51,9 @@ def fit(
     device: str,
     watch: Callable[[Ensemble], Any] | None = None,
 ) -> Ensemble:
-    """Train an ensemble of all seeds and all step sizes of the settings."""
-    return train_ensemble(assemble(make, seeds, settings.lrs), task, form, settings, device, watch)
+    """Train an ensemble of all seeds, step sizes and starting scales of the settings."""
+    ensemble = assemble(make, seeds, settings.lrs, settings.scales)
+    return train_ensemble(ensemble, task, form, settings, device, watch)
 
 
 def chosen_errors(
@@ -85,6 +86,21 @@ def median(errors: Tensor) -> float:
     return float(torch.nan_to_num(errors, nan=torch.inf).median())
 
 
+def wild(errors: Tensor, batch: Batch) -> float:
+    """The share of problems missed by 100 times the zero predictor's mean squared error or more.
+
+    A network of high degree can be excellent on nearly all problems and overflow on a few, which
+    then decide its mean; this says how few.
+    """
+    missed = torch.nan_to_num(errors, nan=torch.inf) >= 100 * batch.clean.square().mean()
+    return float(missed.float().mean())
+
+
+def best_seed(errors: Tensor) -> float:
+    """The least loss of a seed; one that is not a number is never the least."""
+    return float(torch.nan_to_num(errors.mean(1), nan=torch.inf).min())
+
+
 def claim(text: str, value: float, holds: bool) -> dict[str, Any]:
     return {"claim": text, "value": value, "holds": bool(holds)}
 
@@ -96,11 +112,11 @@ def table(rows: Sequence[Row], loss_name: str, extra: Sequence[str] = ()) -> str
         f"  {name:>10}" for name in extra)]  # fmt: skip
     for r in rows:
         loss = r["loss"]
-        interval = f"[{loss['low']:.4f}, {loss['high']:.4f}]"
-        line = f"{r['label']:{width}}  {loss['mean']:10.4f}  {interval:>20}"
+        interval = f"[{number(loss['low'])}, {number(loss['high'])}]"
+        line = f"{r['label']:{width}}  {number(loss['mean']):>10}  {interval:>20}"
         for name in extra:
             value = r.get(name)
-            said = "" if value is None else value if isinstance(value, str) else f"{value:.4f}"
+            said = "" if value is None else value if isinstance(value, str) else number(value)
             line += f"  {said:>10}"
         lines.append(line)
     return "\n".join(lines)
@@ -116,7 +132,3 @@ def curves(
          "x": steps, "y": [scale * losses[m] for _, losses in ensemble.curve]}
         for m in members
     ]  # fmt: skip
-
-
-def at_length(settings: Settings, **changes: Any) -> Settings:
-    return replace(settings, **changes)

@@ -72,8 +72,9 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             _, after = common.chosen_errors(ensemble, made, tuning, batch)
             lines["before"].append(common.median(before))
             lines["after"].append(common.median(after))
-            rows.append(common.row(f"{name}, noise {size:g}, before", before))
-            rows.append(common.row(f"{name}, noise {size:g}, after training", after))
+            for when, errors in (("before", before), ("after training", after)):
+                rows.append(common.row(f"{name}, noise {size:g}, {when}", errors,
+                                       wild=common.wild(errors, batch)))  # fmt: skip
         for when, y in lines.items():
             series.append({"label": f"{name}, {when}", "group": f"{name}, {when}",
                            "x": list(sizes), "y": y})  # fmt: skip
@@ -90,7 +91,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "eta": eta},
         "rows": rows,
-        "table": common.table(rows, "MSE", ["median"]),
+        "table": common.table(rows, "MSE", ["median", "wild"]),
         "series": series,
         "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.median())}],
         "axes": {"x": "standard deviation of the noise", "y": "median squared error",
