@@ -125,24 +125,28 @@ class Expander:
     def _expansions(self, f: Form) -> list[Form]:
         """The form with one sum inside one of its products multiplied out, or all of them."""
         out, everything = [], f
-        for p, t, c in f.products:
+        for p, t, _ in f.products:
             wide = [i for i, g in enumerate(p.chain) if g.is_sum and not g.spread and g.products]
             for i in wide:
-                out.append(self._replace(f, p, t, c, self._distribute(p, (i,))))
+                out.append(self._replace(f, p, t, self._distribute(p, (i,))))
             if len(wide) > 1:
-                out.append(self._replace(f, p, t, c, self._distribute(p, tuple(wide))))
+                out.append(self._replace(f, p, t, self._distribute(p, tuple(wide))))
             if wide and everything is not None:
-                everything = self._replace(everything, p, t, c, self._distribute(p, tuple(wide)))
+                everything = self._replace(everything, p, t, self._distribute(p, tuple(wide)))
         if len(f.products) > 1 and everything is not f:
             out.append(everything)
         return out
 
-    def _replace(self, f: Form, p: Product, t: bool, c: object, new: Form) -> Form:
-        rest = [(a, v, s) for (v, s), a in f.terms.items() if v is not p]
+    def _replace(self, f: Form, p: Product, t: bool, new: Form) -> Form:
+        """The form with another one in place of a product, which may be gone by now."""
+        c = f.terms.get((p, t))
+        if c is None:
+            return f
+        rest = [(a, v, s) for (v, s), a in f.terms.items() if (v, s) != (p, t)]
         fixed = [(a, k) for k, a in f.constants.items()]
         kept = self.forms.form(f.rows, f.cols, rest, fixed)
         new = self.forms.transpose(new) if t else new
-        return self.forms.combine([(ONE, kept), (c, new)])  # type: ignore[list-item]
+        return self.forms.combine([(ONE, kept), (c, new)])
 
     def _distribute(self, p: Product, where: tuple[int, ...]) -> Form:
         parts = [(ONE, [])]  # type: ignore[var-annotated]
