@@ -148,8 +148,9 @@ def _collapse(
     ]
     matrix = forms.combine(pieces) if pieces else forms.form(total, total)
     name = item.carried[0].name
-    if item.times > 1:
-        matrix, constant = bind(matrix, f"A({name})"), bind(constant, f"c({name})")
+    if item.times > 1:  # what is affine in stored values can be read without being stored
+        matrix = bind(matrix, f"A({name})") if matrix.products else matrix
+        constant = bind(constant, f"c({name})") if constant.products else constant
     made = Recurrence(matrix, constant, stacked(init), name, forms, bind)
     final = made.last(item.times)
     if len(rows) == 1:

@@ -8,7 +8,7 @@ verification anyway.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from weft import expressions as ex
@@ -16,6 +16,7 @@ from weft.compiler.collapse import Reader, collapse, gather
 from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
+from weft.compiler.reroll import reroll
 from weft.errors import ProgramError
 from weft.expressions import Expr
 from weft.language import Traced
@@ -37,7 +38,9 @@ class Normalizer:
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
         known: dict[int, Any] = {}
-        self.fill(ex.ordered(traced.outputs.values()), known)
+        if self.mode == "depth":
+            self._reroll(traced.outputs.values(), known)
+        self.fill(ex.ordered(traced.outputs.values(), stop=set(known)), known)
         return {name: known[id(x)] for name, x in traced.outputs.items()}
 
     def fill(self, order: Sequence[Expr], known: dict[int, Any]) -> None:
@@ -159,6 +162,21 @@ class Normalizer:
             for i, leaf in enumerate(item.carried)
         )  # fmt: skip
         return [self.forms.leaf(leaf) for leaf in item.results]
+
+    def _reroll(self, roots: Iterable[Expr], known: dict[int, Any]) -> None:
+        """Know what Python loops end with, where a collapsed loop is less deep."""
+        for loop, ends in reroll(roots):
+            around = [*loop.init, *ex.outer(loop)]
+            self.fill(ex.ordered(around, stop=set(known)), known)
+            mark = len(self.loops)
+            short = self.loop(loop, known)
+            if len(self.loops) > mark:  # not collapsed
+                del self.loops[mark:]
+                continue
+            written = dict(known)
+            self.fill(ex.ordered(ends, stop=set(known)), written)
+            if max(map(self._level, short)) < max(self._level(written[id(x)]) for x in ends):
+                known.update(zip(map(id, ends), short, strict=True))
 
     def _shallower(self, short: Sequence[Form], item: LoopItem) -> bool:
         """Whether a collapsed loop is no deeper than the loop itself.

@@ -1,0 +1,166 @@
+"""Python loops are found again in the trace; their networks are as shallow as those of iterate."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import weft
+from tests.fuzz import equal_in_rationals, work
+from weft import Matrix, Scalar, Vector
+from weft.compiler.reroll import reroll
+
+
+def both(make, steps):
+    """A step as a Python loop and as weft's own."""
+
+    def python(step, *state):
+        for _ in range(steps):
+            state = step(*state)
+        return state
+
+    def own(step, *state):
+        out = weft.iterate(lambda *s: step(*s), state, steps)
+        return out if isinstance(out, tuple) else (out,)
+
+    return weft.program(make(python)), weft.program(make(own))
+
+
+def growth(loop):
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        return loop(lambda x: (A @ x + x,), x)[0]
+
+    return program
+
+
+def descent(loop):
+    def program(X: Matrix["m", "n"], y: Vector["m"], u: Vector["n"], eta: Scalar):
+        start = weft.zeros(X.shape[1])
+        return u.T @ loop(lambda w: (w - eta * (X.T @ (X @ w - y)),), start)[0]
+
+    return program
+
+
+def momentum(loop):
+    def program(X: Matrix["m", "n"], y: Vector["m"], w: Vector["n"], eta: Scalar, beta: Scalar):
+        def step(w, v):
+            return w - eta * (X.T @ (X @ w - y)) + beta * (w - v), w
+
+        return loop(step, w, w)[0]
+
+    return program
+
+
+def rows(loop):
+    def program(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"]):
+        return loop(lambda r: (2 * B - 0.5 * (r @ A),), B)[0] @ x
+
+    return program
+
+
+def exchanged(loop):
+    def program(A: Matrix["n", "n"], x: Vector["n"], z: Vector["n"]):
+        p, q = loop(lambda x, z: (z - x, A @ x - 3 * z), x, z)
+        return {"p": p, "q": q}
+
+    return program
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.parametrize("make", [growth, descent, momentum, rows, exchanged])
+def test_a_python_loop_is_as_shallow_as_wefts_own(make, target):
+    python, own = both(make, 12)
+    sizes = dict.fromkeys(python.size_names, 2)
+    (found,) = reroll(python.trace(**sizes).outputs.values())
+    nets = [weft.compile(p, target=target, optimize="depth", **sizes) for p in (python, own)]
+    assert found[0].times >= 11
+    assert nets[0].depth == nets[1].depth < 8
+    assert all(equal_in_rationals(net) for net in nets)
+
+
+@pytest.mark.parametrize("T", [9, 10, 26, 27, 40, 80])
+def test_python_loops_meet_the_lower_bound(T):
+    for make, sizes in ((growth, {"n": 2}), (descent, {"n": 2, "m": 3})):
+        net = weft.compile(both(make, T)[0], optimize="depth", **sizes)
+        assert net.depth == net.depth_lower_bound
+        assert net.certificate is not None
+
+
+def test_what_is_read_halfway_and_what_follows_are_right_too():
+    @weft.program
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        seen = []
+        for _ in range(11):
+            x = A @ x + x
+            seen.append(x)
+        for _ in range(10):
+            x = A.T @ x - seen[4]
+        return {"halfway": seen[6], "end": A @ x}
+
+    net = weft.compile(program, optimize="depth", n=2)
+    assert len(list(reroll(program.trace(n=2).outputs.values()))) == 2
+    assert equal_in_rationals(net)
+    assert net.depth <= 8
+
+
+def test_other_modes_and_other_loops_stay_as_they_are():
+    def squared(loop):
+        def program(A: Matrix["n", "n"], M: Matrix["n", "n"]):
+            return loop(lambda M: (2 * M - M @ A @ M,), M)[0]
+
+        return program
+
+    net = weft.compile(both(squared, 6)[0], optimize="depth", n=2)
+    assert net.depth == 6
+    python = both(growth, 12)[0]
+    assert weft.compile(python, optimize="faithful", n=2).depth >= 6
+
+
+def random_loop(key):
+    """A Python loop whose step is affine in up to three values and those before them."""
+    rng = random.Random(key)
+    count, times = rng.choice([1, 1, 2, 3]), rng.randint(3, 14)
+    recipe = [
+        [(rng.choice(["A", "B", "AB", "I", "lag"]), rng.randrange(count), rng.choice([1, -1, 2]))
+         for _ in range(rng.randint(1, 3))]
+        for _ in range(count)
+    ]  # fmt: skip
+    shift, flat = rng.choice([None, 0, -1]), rng.random() < 0.5
+
+    @weft.program
+    def program(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"], u: Vector["n"]):
+        state = [x, u, A @ x][:count]
+        before = list(state)
+        for _ in range(times):
+            new = []
+            for terms in recipe:
+                total = u if shift is None else shift * u
+                for what, i, c in terms:
+                    v = {"A": lambda v: A @ v, "B": lambda v: B.T @ v, "I": lambda v: v,
+                         "AB": lambda v: A @ (B @ v)}.get(what, lambda v: v)  # fmt: skip
+                    part = before[i] if what == "lag" else v(state[i])
+                    total = total + c * part if flat else c * part - total
+                new.append(total)
+            before, state = state, new
+        return {"end": state[-1], "read": u.T @ state[0], "once": A @ (B @ x)}
+
+    return program
+
+
+@pytest.mark.parametrize("key", range(60))
+def test_random_python_loops_are_proved_equal(key):
+    net = weft.compile(random_loop(key), optimize="depth", n=2)
+    assert net.certificate is not None
+    if work(net) <= 400_000:
+        assert equal_in_rationals(net, key)
+
+
+def test_most_random_python_loops_are_found():
+    found = [bool(list(reroll(random_loop(key).trace(n=2).outputs.values()))) for key in range(60)]
+    assert sum(found) >= 40
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_a_product_that_another_one_expands_into_is_expanded_with_it(mode):
+    assert weft.compile(random_loop(13), optimize=mode, n=2).certificate is not None
