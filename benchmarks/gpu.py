@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from benchmarks import problem
+from benchmarks import lab, problem
 from benchmarks.by_hand import in_torch
 from benchmarks.measure import Timing
 from benchmarks.ridge import BATCHES, MEDIAN, SIZES, WORST
@@ -41,7 +41,8 @@ def main() -> int:
         print("no CUDA device", file=sys.stderr)
         return 1
     start, found = time.time(), list[Row]()
-    for row in itertools.chain(rows(options.seconds, start), dense(options.seconds, start)):
+    families = (rows(options.seconds, start), dense(options.seconds, start), training())
+    for row in itertools.chain.from_iterable(families):
         found.append(row)
         print(f"{row.family:22s} {row.name:30s} {row.value:10.3g}× "
               f"[{row.low:.3g}, {row.high:.3g}] {row.against}", flush=True)  # fmt: skip
@@ -54,6 +55,11 @@ def main() -> int:
             options.out.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n")
     print(f"{time.time() - start:.0f} s")
     return 0
+
+
+def training() -> Iterator[Row]:
+    """The lab's row, made when its turn has come."""
+    yield lab.gpu_training()
 
 
 def rows(seconds: float, start: float) -> Iterator[Row]:

@@ -193,6 +193,14 @@ def test_a_report_says_what_did_not_hold():
     assert "it works: **does not hold** (0.5)" in markdown(result)
 
 
+def test_a_run_from_the_command_line_leaves_table_and_figure(tmp_path, monkeypatch, capsys):
+    tiny(monkeypatch)
+    assert main(["run", "two-step", "--quick", "--out", str(tmp_path)]) == 0
+    assert "GD++" in capsys.readouterr().out
+    made = sorted(p.name for p in tmp_path.iterdir())
+    assert made == ["lab-two-step.md", "lab-two-step.png", "two-step.json"]
+
+
 def test_the_command_line_says_what_went_wrong(tmp_path, capsys):
     assert main(["run", "nothing", "--out", str(tmp_path)]) == 1
     assert "no experiment 'nothing'; there are one-step" in capsys.readouterr().err
@@ -205,7 +213,8 @@ def test_the_command_line_says_what_went_wrong(tmp_path, capsys):
 
 def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
     (tmp_path / "a.toml").write_text(
-        "[task]\nd = 2\nn = 4\n[train]\nsteps = 20\nbatch = 16\nlog_every = 10\n"
+        "[task]\nd = 2\nn = 4\n[model]\ndepth = 2\nqueries = 1\n[train]\nsteps = 20\n"
+        "batch = 16\nlog_every = 10\n"
         "checkpoint_every = 10\neval_size = 100\n"
     )
     out = str(tmp_path / "a")
@@ -214,6 +223,7 @@ def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "half-MSE (clean)" in said
     assert "least squares" in said
+    assert "2 GD++ steps" in said
     assert main(["report", out]) == 0
     assert (tmp_path / "a" / "lab-a.png").exists()
     app = pytest.importorskip("weft.lab.cli").app

@@ -6,6 +6,7 @@ are thin fronts of these functions.
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -48,12 +49,18 @@ def table_of_losses(result: dict[str, Any], half: bool = False) -> str:
 def run(
     name: str, out: str = "lab", quick: bool = False, device: str = "cpu", seed: int = 0
 ) -> Path:
-    """Run one experiment; returns the JSON file with its results."""
+    """Run one experiment and draw its figure; returns the JSON file with its results."""
     from weft.lab.experiments import run as go
+    from weft.lab.report import report as draw
 
     path = go(name, Path(out), quick=quick, device=device, seed=seed)
     print(json.loads(path.read_text(encoding="utf-8"))["table"])
     print(f"results: {path}")
+    if importlib.util.find_spec("matplotlib"):
+        for made in draw([path]):
+            print(f"         {made}")
+    else:
+        print("         no figure: matplotlib is not installed (weft lab report draws it later)")
     return path
 
 

@@ -39,6 +39,14 @@ def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor
             lambda eta, k=k: baselines.gradient_descent(k, eta), [(0.0, top)], tuning, target
         )
         found[f"{k} GD step{'s' * (k > 1)}"] = baselines.gradient_descent(k, eta)
+    if steps > 1:
+        pair = baselines.tune(
+            lambda eta, gamma: baselines.gd_plus_plus(steps, eta, gamma),
+            [(0.0, 2 * top), (0.0, top)],
+            tuning,
+            target,
+        )
+        found[f"{steps} GD++ steps"] = baselines.gd_plus_plus(steps, *pair)
     with contextlib.suppress(InputError):  # no closed form for this task
         found["Bayes"] = baselines.bayes(task)
     return found

@@ -7,11 +7,22 @@ the figures only.
 from __future__ import annotations
 
 import json
+import math
+import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from weft.errors import FileFormatError, InputError
+
+# what a row may say beside its loss, in the order of the columns
+EXTRA = {
+    "median": "the median over seeds and problems, where the loss is the mean",
+    "wild": "the share of problems missed by 100 times the zero predictor's loss or more",
+    "best_seed": "the loss of the best seed",
+    "cosine": "the mean cosine between its sensitivities and the trained network's",
+    "nearest": "for each seed the number of gradient steps, up to 8, whose predictions are nearest",
+}
 
 
 def report(sources: Sequence[Path], out: Path | None = None) -> list[Path]:
@@ -65,7 +76,7 @@ def _run_result(folder: Path) -> dict[str, Any]:
 
 def number(value: float) -> str:
     """Four decimals, or a power of ten where they would say nothing."""
-    small = value != 0 and abs(value) < 5e-4
+    small = 0 < abs(value) < 5e-4
     return f"{value:.4f}" if abs(value) < 1000 and not small else f"{value:.1e}"
 
 
@@ -80,19 +91,25 @@ def markdown(result: dict[str, Any]) -> str:
         "",
     ]
     if result["rows"]:
-        lines += [f"| | {result['axes']['y'] if result.get('bars') else 'loss'} | 95 % interval |",
-                  "| --- | --- | --- |"]  # fmt: skip
+        columns = [name for name in EXTRA if any(name in row for row in result["rows"])]
+        loss_name = result.get("loss", "loss")
+        lines.append("| " + " | ".join(["", loss_name, "95 % interval", *columns]) + " |")
+        lines.append("| " + " | ".join(["---"] * (3 + len(columns))) + " |")
         for row in result["rows"]:
             loss = row["loss"]
-            lines.append(
-                f"| {row['label'].strip()} | {loss['mean']:.4f} "
-                f"| {loss['low']:.4f} to {loss['high']:.4f} |"
-            )
+            cells = [row["label"].strip(), number(loss["mean"])]
+            cells.append(f"{number(loss['low'])} to {number(loss['high'])}")
+            cells += [_cell(row.get(name)) for name in columns]
+            lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
     for claim in result["claims"]:
         verdict = "holds" if claim["holds"] else "does not hold"
         lines.append(f"- {claim['claim']}: **{verdict}** ({claim['value']:.4g})")
     return "\n".join(lines) + "\n"
+
+
+def _cell(value: float | str | None) -> str:
+    return "" if value is None else value if isinstance(value, str) else number(value)
 
 
 def figure(result: dict[str, Any], path: Path) -> Path:
@@ -104,7 +121,7 @@ def figure(result: dict[str, Any], path: Path) -> Path:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    size = (8, 0.28 * len(result["rows"]) + 1.5) if result.get("bars") else (7, 4.2)
+    size = (8, 0.26 * len(result["rows"]) + 1.5) if result.get("bars") else (7, 4.2)
     drawing, axes = plt.subplots(figsize=size, layout="constrained")
     if result.get("bars"):
         _bars(axes, result)
@@ -139,33 +156,50 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
 
 
 def _range(result: dict[str, Any]) -> tuple[float, float]:
-    """Where the curves end up, so that a first loss of 1000 does not hide the rest."""
-    late = [y for s in result["series"] for y in s["y"][len(s["y"]) // 10 :] if y == y]
+    """Where the curves spend their time, so that no first loss and no spike hides the rest."""
+    finite = [[y for y in s["y"] if math.isfinite(y)] for s in result["series"]]
     levels = [line["y"] for line in result["lines"]]
-    ordered = sorted(late)
-    high = max([ordered[int(0.98 * (len(ordered) - 1))], *levels])
-    low = min([ordered[0], *levels])
-    pad = 0.08 * (high - low or 1.0)
-    return low - pad, high + pad
+    high = max([statistics.median(y) for y in finite if y] + levels)
+    low = min([min(y) for y in finite if y] + levels)
+    room = max(high - low, 0.1 * abs(high))
+    return low - 0.1 * room, high + 0.3 * room
 
 
 def _bars(axes: Any, result: dict[str, Any]) -> None:
-    """One line per row: the median, and the mean with its interval where that is in sight."""
-    rows = [row for row in result["rows"] if "variant" in row]
-    top = 3 * max(row["loss"]["mean"] for row in result["rows"] if "variant" not in row)
-    for i, row in enumerate(reversed(rows)):
-        loss, colour = row["loss"], "C1" if row["variant"]["bias"] else "C0"
+    """One line per row with a group: its mean and interval, and the median where means mislead.
+
+    Rows without a group are references, drawn as vertical lines.
+    """
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    rows = [row for row in reversed(result["rows"]) if "group" in row]
+    references = [row for row in result["rows"] if "group" not in row]
+    top = 3 * max((row["loss"]["mean"] for row in references), default=math.inf)
+    colours: dict[str, str] = {}
+    for row in reversed(rows):
+        if row["group"] not in colours:
+            colours[row["group"]] = f"C{len(colours)}"
+            axes.plot([], [], "o", color=colours[row["group"]], label=row["group"])
+    for i, row in enumerate(rows):
+        loss, colour = row["loss"], colours[row["group"]]
+        inside = loss["mean"] < top
+        axes.plot(loss["mean"] if inside else top, i, "o" if inside else ">", color=colour, ms=5)
         if loss["low"] < top:
             axes.plot([loss["low"], min(loss["high"], top)], [i, i], color=colour, lw=2)
-        if loss["mean"] < top:
-            axes.plot(loss["mean"], i, "o", color=colour, ms=5)
-        if row["median"] < top:
+        if "wild" in row and row["median"] < top:
             axes.plot(row["median"], i, "|", color=colour, ms=9, mew=2)
-    axes.set_yticks(range(len(rows)), [row["label"] for row in reversed(rows)], fontsize=7)
-    for i, row in enumerate(r for r in result["rows"] if "variant" not in r):
-        style = ("--", ":", "-.")[i % 3]
-        axes.axvline(row["loss"]["mean"], color="0.4", lw=0.8, ls=style)
-        axes.text(row["loss"]["mean"], len(rows) - 0.3, row["label"], fontsize=6, rotation=45)
+    axes.set_yticks(range(len(rows)), [row["label"] for row in rows], fontsize=7)
+    for i, row in enumerate(references):
+        at, style = row["loss"]["mean"], ("--", ":", "-.")[i % 3]
+        axes.axvline(at, color="0.4", lw=0.8, ls=style)
+        axes.text(at, len(rows) - 0.2, row["label"], fontsize=6, rotation=90, ha="center")
+    axes.set_ylim(-0.7, len(rows) - 0.3)
     axes.set_xscale("log")
-    axes.set_xlabel("squared error: ● mean with 95 % interval, | median; beyond the right edge: > "
-                    f"{top:.2g}", fontsize=8)  # fmt: skip
+    if not references:  # little more than a decade: name the steps within it
+        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.legend(fontsize=8, loc="upper left", framealpha=1.0)
+    said = f"{result['loss']}: ● mean with 95 % interval"
+    said += f" (▶: above {top:.2g}), | median" if references else ""
+    axes.set_xlabel(said, fontsize=8)

@@ -56,5 +56,10 @@ def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed:
         write_json(path, header | found)
 
     more = {"keep": keep} if "keep" in inspect.signature(module.run).parameters else {}
-    keep(module.run(quick=quick, device=device, seed=seed, **more), complete=True)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # products this small only wait for each other on more
+    try:
+        keep(module.run(quick=quick, device=device, seed=seed, **more), complete=True)
+    finally:
+        torch.set_num_threads(threads)
     return path

@@ -121,7 +121,8 @@ def run(quick: bool, device: str, seed: int, keep: common.Keep) -> dict[str, Any
             for p in ensemble.predictors(made, members)
         ]
         rows.append(
-            common.row(label(v), errors, variant=v, best_seed=common.best_seed(errors),
+            common.row(label(v), errors, variant=v, group="ELSA" if v["bias"] else "LSA",
+                       best_seed=common.best_seed(errors),
                        wild=common.wild(errors, batch), nearest="/".join(map(str, nearest)))
         )  # fmt: skip
         series += common.curves(ensemble, label(v), members)
@@ -145,6 +146,7 @@ def _result(
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "heads": HEADS, "etas": etas},
         "rows": all_rows,
+        "loss": "MSE",
         "table": common.table(all_rows, "MSE", ["median", "best_seed", "wild", "nearest"]),
         "series": series,
         "lines": [{"label": r["label"], "y": r["loss"]["mean"]} for r in references],

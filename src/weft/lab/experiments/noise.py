@@ -53,10 +53,10 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         excess = errors - oracle
         found[depth] = common.best_seed(excess)
         rows.append(common.row(f"{depth} LSA layer{'s' * (depth > 1)}, trained", excess,
-                               best_seed=found[depth]))  # fmt: skip
-        series += common.curves(ensemble, f"{depth} layers", members)
+                               best_seed=found[depth], group="trained"))  # fmt: skip
+        series += common.curves(ensemble, f"{depth} layer{'s' * (depth > 1)}", members)
     excesses = {name: measures.squared_errors(p, batch) - oracle for name, p in rivals.items()}
-    rows += [common.row(name, errors) for name, errors in excesses.items()]
+    rows += [common.row(name, errors, group="baseline") for name, errors in excesses.items()]
     noise = TASK.mean_square_noise()
     names = list(rivals)
     fixed = float(excesses[names[0]].mean())
@@ -65,6 +65,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "oracle_mse": float(oracle.mean())},
         "rows": rows,
+        "loss": "excess MSE",
         "table": common.table(rows, "excess MSE", ["best_seed"])
         + f"\n\nthe oracle's own MSE is {float(oracle.mean()):.4f}",
         "series": series,
@@ -73,6 +74,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             {"label": "ridge, one λ", "y": float(oracle.mean()) + fixed + noise},
         ],
         "axes": {"x": "step", "y": "training MSE (noisy target)"},
+        "bars": True,
         "claims": [
             common.claim("two layers beat one", found[1] - found[2], found[2] < found[1]),
             common.claim("four layers beat two", found[2] - found[4], found[4] < found[2]),

@@ -58,6 +58,7 @@ def run(
         "question": "Does one trained LSA layer do one optimal step of gradient descent?",
         "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": list(seeds)},
         "rows": rows,
+        "loss": name,
         "table": common.table(rows, name, ["cosine"]),
         "series": common.curves(ensemble, "trained", members, scale),
         "lines": [{"label": f"one step, closed form {scale * best:.4f}", "y": scale * best}],

@@ -91,6 +91,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "eta": eta},
         "rows": rows,
+        "loss": "MSE",
         "table": common.table(rows, "MSE", ["median", "wild"]),
         "series": series,
         "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.median())}],

@@ -94,6 +94,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "question": "Do the layers learn to precondition with Σ⁻¹?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
+        "loss": "MSE",
         "table": common.table(rows, "MSE") + "\n\ndistance of A_k to the multiples of Σ⁻¹ "
         f"(the identity's: {identity:.3f}), per seed and layer: "
         + "; ".join(" ".join(f"{x:.3f}" for x in layers) for layers in final),

@@ -70,6 +70,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         "question": "What do two tied LSA layers learn: two gradient steps, or GD++?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
+        "loss": "half-MSE",
         "table": common.table(rows, "half-MSE", ["cosine"]),
         "series": common.curves(ensemble, "trained", members, 0.5)
         + common.curves(seeing, "query attended to", seeing_members, 0.5),

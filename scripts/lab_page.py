@@ -1,0 +1,56 @@
+"""Writes docs/lab-results.md, and with --figures docs/figures/lab-*.png, from docs/lab/*.json.
+
+The JSON files are what `weft lab run NAME --device cuda` wrote, in the full form.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from weft.lab.experiments import EXPERIMENTS
+from weft.lab.report import EXTRA, figure, markdown
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "lab-results.md"
+
+OPENING = """\
+# Results of the lab, in full
+
+Every row of every experiment that comes with the lab, in its full form. [Open
+questions](open-questions.md) says what they mean. This page is written by
+`python scripts/lab_page.py` from the files that the commands below wrote (`docs/lab/*.json`, which
+also hold settings, seeds and training curves); a test keeps it current. Losses are means over
+seeds and held-out problems with 95 % bootstrap intervals; some of the commands ran side by side on
+one GPU, so their times are upper bounds. Further columns:
+
+"""
+
+
+def results() -> list[dict[str, Any]]:
+    """The stored results in the order of the experiments."""
+    return [json.loads((DOCS / "lab" / f"{name}.json").read_text()) for name in EXPERIMENTS]
+
+
+def page() -> str:
+    text = OPENING + "".join(f"- `{name}`: {meaning};\n" for name, meaning in EXTRA.items())
+    text = text.removesuffix(";\n") + ".\n"
+    for result in results():
+        seconds, seeds = result["seconds"], len(result["settings"]["seeds"])
+        where = f"{result['device']}, torch {result['torch']}"
+        text += f"\n{markdown(result)}\n{seeds} seeds, {seconds:.0f} s on one {where}.\n"
+    return text
+
+
+def main() -> int:
+    PAGE.write_text(page(), encoding="utf-8")
+    if "--figures" in sys.argv:
+        for result in results():
+            print(figure(result, DOCS / "figures" / f"lab-{result['name']}.png"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

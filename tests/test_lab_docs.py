@@ -1,0 +1,73 @@
+"""What the documentation shows of the lab is what was run, and what it tells to type works."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+from weft.lab.config import Config, from_toml
+from weft.lab.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def lab_page():
+    spec = importlib.util.spec_from_file_location("lab_page", ROOT / "scripts" / "lab_page.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_page_of_results_is_current(lab_page):
+    assert lab_page.PAGE.read_text() == lab_page.page(), "run python scripts/lab_page.py"
+
+
+def test_the_stored_results_are_of_full_forms_run_to_the_end(lab_page):
+    for name, result in zip(EXPERIMENTS, lab_page.results(), strict=True):
+        assert result["name"] == name
+        assert result["complete"]
+        assert not result["quick"]
+        assert (ROOT / "docs" / "figures" / f"lab-{name}.png").exists()
+
+
+def test_published_values_are_reached(lab_page):
+    """One-step 0.2062 and two-step about 0.114 in half-MSE, d(d+1)/(n+d+1) on normal inputs."""
+    found = {r["name"]: r["rows"][0]["loss"]["mean"] for r in lab_page.results()}
+    assert found["one-step"] == pytest.approx(0.2062, rel=0.01)
+    assert found["two-step"] == pytest.approx(0.114, rel=0.05)
+    assert found["gaussian-one-layer"] == pytest.approx(5 * 6 / (20 + 5 + 1), rel=0.01)
+
+
+def test_losses_in_the_answers_are_those_of_the_results(lab_page):
+    """Rows of a table under `weft lab run NAME`: the loss, as rounded there, is in that result."""
+    page = (ROOT / "docs" / "open-questions.md").read_text()
+    results = {r["name"]: [row["loss"]["mean"] for row in r["rows"]] for r in lab_page.results()}
+    checked = 0
+    for section in page.split("\n## ")[1:]:
+        names = re.findall(r"weft\s+lab\s+run\s+([\w-]+)", section)
+        if not names or "| interval |" not in section:
+            continue
+        for value in re.findall(r"^\| [^|]+ \| (\d+\.\d+) \| \d[^|]+ to ", section, re.MULTILINE):
+            digits = len(value.split(".")[1])
+            assert any(f"{loss:.{digits}f}" == value for loss in results[names[0]]), value
+            checked += 1
+    assert checked >= 12
+
+
+def test_the_config_file_of_the_guide_is_the_config_of_its_code(tmp_path):
+    guide = (ROOT / "docs" / "howto" / "training.md").read_text()
+    (tmp_path / "one-layer.toml").write_text(re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1])
+    code = re.search(r"^config = (Config\(.*?^\))", guide, re.DOTALL | re.MULTILINE)[1]
+    names = vars(importlib.import_module("weft.lab.config"))
+    written: Config = eval(code, dict(names))
+    read = from_toml(tmp_path / "one-layer.toml")
+    assert (read.task, read.form, read.model, read.train) == (
+        written.task,
+        written.form,
+        written.model,
+        written.train,
+    )
