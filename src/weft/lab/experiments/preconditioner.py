@@ -48,7 +48,7 @@ def distances(ensemble: Ensemble) -> list[list[float]]:
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     made = form("examples", TASK.n, TASK.d)
     settings = Settings(
-        steps=3000 if quick else 20_000,
+        steps=8000 if quick else 20_000,
         batch=512 if quick else 4096,
         lrs=(1e-2,) if quick else (3e-3, 1e-2),
         clip=1.0,
