@@ -6,11 +6,11 @@ The decision needs depths only, so it is taken once, before orientations are sea
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 
 from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
-
-LIMIT = 8  # a product is not expanded into more products than this
+from weft.compiler.storing import PRODUCTS, TRIED
 
 
 def innermost(loops: frozenset[LoopItem]) -> LoopItem | None:
@@ -43,7 +43,7 @@ class Expander:
 
     def __init__(self, forms: Forms, hoist: bool) -> None:
         self.forms, self.hoist = forms, hoist
-        self._levels: dict[Product, int] = {}
+        self._levels: dict[Product | Leaf, int] = {}
         self._done: dict[Product, Form] = {}
         self._seen: set[int] = set()
 
@@ -55,9 +55,11 @@ class Expander:
         if isinstance(v, Leaf):
             if v.definition is None or innermost(v.loops) is not loop:
                 return 0
-            levels = [self._value(w, loop) + (0 if isinstance(w, Product) else 1)
-                      for w, _ in v.definition.terms]  # fmt: skip
-            return max([*levels, 1])
+            if v not in self._levels:
+                levels = [self._value(w, loop) + (0 if isinstance(w, Product) else 1)
+                          for w, _ in v.definition.terms]  # fmt: skip
+                self._levels[v] = max([*levels, 1])
+            return self._levels[v]
         if self.hoist and innermost(v.loops) is not loop:
             return 0
         if v not in self._levels:
@@ -111,7 +113,7 @@ class Expander:
         while True:
             loop = innermost(best.loops)
             level = self.level(best, loop)
-            options = [g for g in self._expansions(best) if len(g.products) <= LIMIT]
+            options = [g for g in self._expansions(best) if len(g.products) <= PRODUCTS]
             better = min(
                 options, key=lambda g: (self.level(g, loop), len(g.products)), default=None
             )
@@ -128,11 +130,13 @@ class Expander:
         for p, t, _ in f.products:
             wide = [i for i, g in enumerate(p.chain) if g.is_sum and not g.spread and g.products]
             for i in wide:
-                out.append(self._replace(f, p, t, self._distribute(p, (i,))))
+                if _made(p, [i]) <= TRIED:
+                    out.append(self._replace(f, p, t, self._distribute(p, (i,))))
+            if not wide or _made(p, wide) > TRIED:
+                continue
             if len(wide) > 1:
                 out.append(self._replace(f, p, t, self._distribute(p, tuple(wide))))
-            if wide and everything is not None:
-                everything = self._replace(everything, p, t, self._distribute(p, tuple(wide)))
+            everything = self._replace(everything, p, t, self._distribute(p, tuple(wide)))
         if len(f.products) > 1 and everything is not f:
             out.append(everything)
         return out
@@ -159,3 +163,8 @@ class Expander:
                 ] + [(c, self.forms.constant(k)) for k, c in f.constants.items()]
             parts = [(a * c, [*chain, g]) for a, chain in parts for c, g in options]
         return self.forms.combine([(a, self.forms.product(p.scalars, chain)) for a, chain in parts])
+
+
+def _made(p: Product, where: list[int]) -> int:
+    """How many products there are when the sums at these places are multiplied out."""
+    return math.prod(len(p.chain[i].terms) + len(p.chain[i].constants) for i in where)

@@ -76,8 +76,7 @@ class Leaf:
 
     @cached_property
     def _text(self) -> str:
-        text = repr(self.definition)  # held values nest: kept short, and made once
-        return f"[{text}]" if len(text) <= 60 else f"[{text[:57]}...]"
+        return f"[{shortened(repr(self.definition), 60)}]"
 
     def __repr__(self) -> str:
         return self.name or self._text
@@ -93,10 +92,15 @@ class Product:
         self.loops: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*scalars, *chain)))
         self.family: Any = None
         self.twin: Product | None = None  # its transpose, where that is another product
+        self.factors: int = sum(f.factors for f in (*scalars, *chain))
+
+    @cached_property
+    def _text(self) -> str:
+        words = [f"({s!r})" if s.is_sum else repr(s) for s in (*self.scalars, *self.chain)]
+        return shortened(" ".join(words))
 
     def __repr__(self) -> str:
-        words = [f"({s!r})" if s.is_sum else repr(s) for s in (*self.scalars, *self.chain)]
-        return " ".join(words)
+        return self._text
 
 
 Value = Leaf | Product
@@ -148,7 +152,14 @@ class Form:
             return v, t, c
         return None
 
-    def __repr__(self) -> str:
+    @property
+    def factors(self) -> int:
+        """How many factors a product gets that takes this form in: a sum stays one factor."""
+        sole = self.sole
+        return sole[0].factors if sole and isinstance(sole[0], Product) else 1
+
+    @cached_property
+    def _text(self) -> str:
         out = ""
         words = [(c, f"({v!r})ᵀ" if t and isinstance(v, Product) else f"{v!r}{'ᵀ' * t}")
                  for (v, t), c in self.terms.items()]  # fmt: skip
@@ -156,7 +167,15 @@ class Form:
         for c, text in words:
             sign = ("− " if c < 0 else "") if not out else (" − " if c < 0 else " + ")
             out += sign + (text if abs(c) == 1 else f"{number(abs(c))} {text}")
-        return out or "0"
+        return shortened(out) or "0"
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def shortened(text: str, length: int = 1000) -> str:
+    """A text for people; values nest, so that a whole one may be longer than any memory."""
+    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def number(c: Fraction) -> str:

@@ -17,11 +17,10 @@ from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
 from weft.compiler.reroll import reroll
+from weft.compiler.storing import is_stored, read_often
 from weft.errors import ProgramError
 from weft.expressions import Expr
 from weft.language import Traced
-
-MANY = 8  # a sum of more products than this becomes a stored value of its own
 
 
 class Normalizer:
@@ -34,10 +33,13 @@ class Normalizer:
         self._serial = 0
         self._applied: dict[Any, Leaf] = {}
         self._readers: dict[Form, Reader] = {}  # what collapsed loops end with
+        self._often: dict[int, Expr] = {}  # what is read more than once
+        self._stored: dict[Form, Form] = {}
 
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
         known: dict[int, Any] = {}
+        self._often = read_often(traced.outputs.values())
         if self.mode == "depth":
             self._reroll(traced.outputs.values(), known)
         self.fill(ex.ordered(traced.outputs.values(), stop=set(known)), known)
@@ -46,7 +48,14 @@ class Normalizer:
     def fill(self, order: Sequence[Expr], known: dict[int, Any]) -> None:
         for x in order:
             if id(x) not in known:
-                known[id(x)] = self.one(x, known)
+                form = self.one(x, known)
+                known[id(x)] = self._kept(form) if is_stored(form, id(x) in self._often) else form
+
+    def _kept(self, form: Form) -> Form:
+        """The form as a stored value, the same one for equal forms."""
+        if form not in self._stored:
+            self._stored[form] = self.bind(form)
+        return self._stored[form]
 
     def one(self, x: Expr, known: dict[int, Any]) -> Form:
         forms = self.forms
@@ -59,8 +68,7 @@ class Normalizer:
         if isinstance(x, ex.ConstantExpr):
             return forms.constant(x.constant)
         if isinstance(x, ex.Sum):
-            out = forms.combine([(c, known[id(y)]) for c, y in x.terms])
-            return self.bind(out) if len(out.products) > MANY else out
+            return forms.combine([(c, known[id(y)]) for c, y in x.terms])
         if isinstance(x, ex.Product):
             return self.product(known[id(x.a)], known[id(x.b)])
         if isinstance(x, ex.Scaled):
@@ -167,6 +175,7 @@ class Normalizer:
         """Know what Python loops end with, where a collapsed loop is less deep."""
         for loop, ends in reroll(roots):
             around = [*loop.init, *ex.outer(loop)]
+            self._often |= read_often(loop.step)
             self.fill(ex.ordered(around, stop=set(known)), known)
             mark = len(self.loops)
             short = self.loop(loop, known)
