@@ -18,6 +18,7 @@ from weft.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
 from weft.constants import Shift
 
+LONG = 14  # factors of a chain up to which every tree is tried
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
 
 
@@ -123,8 +124,12 @@ class Costs:
         key = self._leaf_key(leaf, flip)
         if key in self.stored:
             return self._level_from(key, seg), 0, 0.0
-        cost = self._sink_cost(leaf.definition, key.flipped, home)  # type: ignore[arg-type]
-        return (cost[0] if home is seg else 0), cost[1], cost[2]
+        memo_key = ("bound", key)
+        if memo_key not in home.memo:
+            assert leaf.definition is not None
+            home.memo[memo_key] = self._sink_cost(leaf.definition, key.flipped, home)
+        level, copies, flops = home.memo[memo_key]
+        return (level if home is seg else 0), copies, flops
 
     def _sink_cost(self, form: Form, flip: bool, seg: Segment) -> Cost:
         level, copies, flops = 0, 0, 0.0
@@ -180,24 +185,18 @@ class Costs:
     def _splits(
         self, chain: tuple[Form, ...], flip: bool, seg: Segment
     ) -> Iterable[tuple[Cost, Any]]:
-        cuts = range(1, len(chain))
-        if len(chain) > 14:  # long chains: near the thirds and the ends only
-            third = len(chain) // 3
-            near = {1, 2, third, third + 1, len(chain) - third, len(chain) - 1, len(chain) - 2}
-            cuts = [i for i in cuts if i in near]  # type: ignore[assignment]
-        for i in cuts:
-            a, b = self.forms.part(chain[:i]), self.forms.part(chain[i:])
-            size = 2.0 * a.rows * a.cols * b.cols
+        part, long = self.forms.part, len(chain) > LONG
+        cuts: Sequence[int] = self._thirds(chain, seg) if long else range(1, len(chain))
+        before, after = {i: part(chain[:i]) for i in cuts}, {i: part(chain[i:]) for i in cuts}
+        for i in () if long else cuts:
+            a, b = before[i], after[i]
+            flops = 2.0 * a.rows * a.cols * b.cols
             for first, second in ((flip, flip), (not flip, flip), (flip, not flip)):
                 # read(first part) and read(last part): 'flip' is the outer role, 'not flip' is C
                 left, right = (first, second) if not flip else (second, first)
-                yield self._total([(a, left), (b, right)], size, seg), ((a, b), (left, right))
+                yield self._total([(a, left), (b, right)], flops, seg), ((a, b), (left, right))
         for i, j in itertools.combinations(cuts, 2):
-            a, b, c = (
-                self.forms.part(chain[:i]),
-                self.forms.part(chain[i:j]),
-                self.forms.part(chain[j:]),
-            )
+            a, b, c = before[i], part(chain[i:j]), after[j]
             ab = a.rows * a.cols * b.cols + a.rows * b.cols * c.cols
             bc = b.rows * b.cols * c.cols + a.rows * a.cols * c.cols
             reads = [(a, flip), (b, not flip), (c, flip)]
@@ -205,6 +204,20 @@ class Costs:
                 self._total(reads, 2.0 * min(ab, bc), seg),
                 ((a, b, c), (flip, not flip, flip)),
             )
+
+    def _thirds(self, chain: tuple[Form, ...], seg: Segment) -> tuple[int, int]:
+        """Where a long chain is cut in three, each part with a third of the leaves of its tree.
+
+        A factor that is read from level l on takes the place of 3^l leaves.
+        """
+        weights = [
+            3 ** min(self.read_cost(f, flip, seg)[0] for flip in (False, True)) for f in chain
+        ]
+        ends = list(itertools.accumulate(weights, initial=0))
+        total, places = ends[-1], range(1, len(chain))
+        first = min(places[:-1], key=lambda i: abs(3 * ends[i] - total))
+        second = min(places[first:], key=lambda i: abs(3 * ends[i] - 2 * total))
+        return first, second
 
     def _total(self, reads: Sequence[tuple[Form, bool]], flops: float, seg: Segment) -> Cost:
         level, copies = 0, 0
