@@ -82,13 +82,22 @@ def _in_jax(net: Any, given: dict[str, Any], by_hand: Any) -> dict[str, Callable
     import jax
     import jax.numpy as jnp
 
-    jax.config.update("jax_enable_x64", True)
-    arrays = {k: jnp.asarray(v) for k, v in given.items()}
+    def double(call: Callable[[int], Any]) -> Callable[[int], Any]:
+        """The call in double precision, without setting it for the whole process."""
+
+        def scoped(steps: int) -> Any:
+            with jax.enable_x64(True):
+                return call(steps).block_until_ready()
+
+        return scoped
+
+    with jax.enable_x64(True):
+        arrays = {k: jnp.asarray(v) for k, v in given.items()}
     network = jax.jit(lambda arrays: net(**arrays))
     plain = jax.jit(lambda arrays, steps: by_hand.plain(**arrays, steps=steps), static_argnums=1)
     gram = jax.jit(lambda arrays, steps: by_hand.gram(**arrays, steps=steps), static_argnums=1)
     return {
-        "weft": lambda _: network(arrays).block_until_ready(),
-        "plain": lambda steps: plain(arrays, steps).block_until_ready(),
-        "gram": lambda steps: gram(arrays, steps).block_until_ready(),
+        "weft": double(lambda _: network(arrays)),
+        "plain": double(lambda steps: plain(arrays, steps)),
+        "gram": double(lambda steps: gram(arrays, steps)),
     }
