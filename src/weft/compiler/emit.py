@@ -49,6 +49,10 @@ class Merged:
     key: Read
     values: tuple[Written, ...]
 
+    def parts(self) -> list[frozenset[Item] | frozenset[Written]]:
+        """What two heads are compared by: the order of summands does not matter."""
+        return [frozenset(self.query), frozenset(self.key), frozenset(self.values)]
+
 
 def collect(items: Read) -> Read:
     """A read with equal summands added up, in a fixed order."""
@@ -70,16 +74,21 @@ def merge(heads: list[HeadSpec]) -> list[Merged]:
         query = tuple(i.scaled(1 / query[0].coefficient) for i in query)
         key = tuple(i.scaled(1 / key[0].coefficient) for i in key)
         merged.append(Merged(query, key, tuple((head.dest, i.scaled(c)) for i in value)))
+    numbers: dict[frozenset[Item] | frozenset[Written], int] = {}  # equal parts, equal numbers
+
+    def numbered(head: Merged) -> list[int]:
+        return [numbers.setdefault(part, len(numbers)) for part in head.parts()]
+
+    known = [numbered(head) for head in merged]
     changed = True
     while changed:
         changed = False
         for i, a in enumerate(merged):
             for j in range(len(merged) - 1, i, -1):
-                b = merged[j]
-                same = (set(a.query) == set(b.query), set(a.key) == set(b.key),
-                        set(a.values) == set(b.values))  # fmt: skip
+                same = [x == y for x, y in zip(known[i], known[j], strict=True)]
                 if sum(same) < 2:
                     continue
+                b = merged[j]
                 if not same[2]:
                     a.values = (*a.values, *b.values)
                 elif not same[0]:
@@ -88,7 +97,8 @@ def merge(heads: list[HeadSpec]) -> list[Merged]:
                     a.key = collect((*a.key, *b.key))
                 else:
                     a.values = tuple((d, item.scaled(Fraction(2))) for d, item in a.values)
-                del merged[j]
+                del merged[j], known[j]
+                known[i] = numbered(a)
                 changed = True
     return merged
 
@@ -104,6 +114,7 @@ class Emitter:
     given: Given | None = None
     fills: list[Fill] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
+    _merged: dict[int, list[Merged]] = field(default_factory=dict)  # by layer
 
     def network(self, inputs: tuple[Input, ...], kinds: dict[str, str]) -> Network:
         slots = self.allocation.slots
@@ -213,7 +224,9 @@ class Emitter:
         return out
 
     def _heads(self, layer: LayerSpec, final: bool = True) -> list[Merged]:
-        heads = merge(layer.heads)
+        if id(layer) not in self._merged:
+            self._merged[id(layer)] = merge(layer.heads)
+        heads = list(self._merged[id(layer)])
         linear: dict[Key, Read] = {}
         first: dict[int, Key] = {}  # the values that share a block over time share its updates
         for spec in layer.linear:
