@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 from weft import expressions as ex
@@ -16,7 +17,7 @@ from weft.compiler.collapse import Reader, collapse, gather
 from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
-from weft.compiler.reroll import reroll
+from weft.compiler.reroll import opened, reroll
 from weft.compiler.storing import is_stored, read_often
 from weft.errors import ProgramError
 from weft.expressions import Expr
@@ -35,6 +36,7 @@ class Normalizer:
         self._readers: dict[Form, Reader] = {}  # what collapsed loops end with
         self._often: dict[int, Expr] = {}  # what is read more than once
         self._stored: dict[Form, Form] = {}
+        self._sums: dict[Any, list[ex.Sum]] = {}  # by their first and last terms
 
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
@@ -68,7 +70,7 @@ class Normalizer:
         if isinstance(x, ex.ConstantExpr):
             return forms.constant(x.constant)
         if isinstance(x, ex.Sum):
-            return forms.combine([(c, known[id(y)]) for c, y in x.terms])
+            return forms.combine([(c, known[id(y)]) for c, y in self._terms(x, known)])
         if isinstance(x, ex.Product):
             return self.product(known[id(x.a)], known[id(x.b)])
         if isinstance(x, ex.Scaled):
@@ -85,6 +87,16 @@ class Normalizer:
             result: Form = known[id(x.loop)][x.index]
             return result
         raise ProgramError(f"cannot compile {x!r}")
+
+    def _terms(self, x: ex.Sum, known: dict[int, Any]) -> Iterable[tuple[Fraction, Expr]]:
+        """A sum's terms; a sum that it continues is one of them, because that one may be stored.
+
+        `w = w - g` in a Python loop records longer and longer sums, each a copy of the last.
+        """
+        coefficients, parts = opened(x, self._sums)
+        if any(id(y) not in known for y in parts):
+            return x.terms
+        return zip(coefficients, parts, strict=True)
 
     def product(self, a: Form, b: Form) -> Form:
         """a b. What a collapsed loop ends with is read out by its own way if that is less deep."""

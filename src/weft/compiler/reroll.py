@@ -53,7 +53,7 @@ class Trace:
                 numbers[id(x)] = places.setdefault(same, -1 - len(places))
                 self.others.setdefault(numbers[id(x)], x)
                 continue
-            what, parts = _opened(x, sums)
+            what, parts = opened(x, sums)
             numbers[id(x)] = len(self.operations)
             self.operations.append(x)
             self.reads.append([numbers[id(part)] for part in parts])
@@ -154,7 +154,7 @@ class Trace:
         return out if after == init and out.keys() == init.keys() else None
 
 
-def _opened(x: Expr, sums: dict[Any, list[ex.Sum]]) -> tuple[Any, Sequence[Expr]]:
+def opened(x: Expr, sums: dict[Any, list[ex.Sum]]) -> tuple[Any, Sequence[Expr]]:
     """What an operation does and what it reads; a sum that was copied into a sum is read as one."""
     if not isinstance(x, ex.Sum):
         return getattr(x, "function", None), x.parts
@@ -171,7 +171,8 @@ def _opened(x: Expr, sums: dict[Any, list[ex.Sum]]) -> tuple[Any, Sequence[Expr]
             if all(a == b for a, b in zip(terms[piece], scaled, strict=True)):
                 terms[piece] = [(ratio, inner)]
                 break
-        recent.append(x)
+        if x not in recent[-4:]:
+            recent.append(x)
     return tuple(c for c, _ in terms), [y for _, y in terms]
 
 
