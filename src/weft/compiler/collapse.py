@@ -37,8 +37,26 @@ def collapse(
     return None
 
 
-def affine(f: Form, item: LoopItem, forms: Forms, row: bool = False) -> Parts | None:
-    """`f = Σ_j A_j x_j + c` as {j: A_j, -1: c}, x_j the carried values; None if it is not so."""
+def affine(
+    f: Form,
+    item: LoopItem,
+    forms: Forms,
+    row: bool = False,
+    known: dict[Form, Parts | None] | None = None,
+) -> Parts | None:
+    """`f = Σ_j A_j x_j + c` as {j: A_j, -1: c}, x_j the carried values; None if it is not so.
+
+    `known` has what was found for forms inside, which may have many readers.
+    """
+    known = {} if known is None else known
+    if f not in known:
+        known[f] = _affine(f, item, forms, row, known)
+    return known[f]
+
+
+def _affine(
+    f: Form, item: LoopItem, forms: Forms, row: bool, known: dict[Form, Parts | None]
+) -> Parts | None:
     parts: dict[int, list[tuple[object, Form]]] = {}
 
     def put(index: int, c: object, form: Form) -> None:
@@ -58,7 +76,7 @@ def affine(f: Form, item: LoopItem, forms: Forms, row: bool = False) -> Parts | 
             moving = [i for i, g in enumerate(chain) if item in g.loops]
             if moving != [len(chain) - 1]:
                 return None
-            inner = affine(chain[-1], item, forms, row)
+            inner = affine(chain[-1], item, forms, row, known)
             if inner is None:
                 return None
             for j, a in inner.items():
@@ -102,16 +120,20 @@ def gather(item: LoopItem, forms: Forms, bind: Bind) -> tuple[Form, ...]:
     return tuple(step) if once / item.times + each <= before else item.step
 
 
-def flops(f: Form, item: LoopItem | None = None) -> float:
+def flops(f: Form, item: LoopItem | None = None, known: dict[Form, float] | None = None) -> float:
     """Multiplications that a form takes, read from left to right or right to left as is cheaper."""
+    known = {} if known is None else known
+    if f in known:
+        return known[f]
     total = 0.0
     for p, _, _ in f.products:
         chain = p.chain
-        inner = sum(flops(g, item) for g in chain)
+        inner = sum(flops(g, item, known) for g in chain)
         ahead = sum(2.0 * chain[0].rows * g.rows * g.cols for g in chain[1:])
         back = sum(2.0 * chain[-1].cols * g.rows * g.cols for g in chain[:-1]) if chain else 0.0
         fixed = item is not None and item not in p.loops
         total += (inner + min(ahead, back)) / (item.times if fixed and item else 1)
+    known[f] = total
     return total
 
 
