@@ -176,10 +176,20 @@ class Expr:
     __array__ = None
 
     def __repr__(self) -> str:
-        text = self.text()
-        return f"{text if len(text) <= 60 else text[:57] + '...'} [{self.rows} x {self.cols}]"
+        return f"{shortened(self.text(), 60)} [{self.rows} x {self.cols}]"
 
     def text(self) -> str:
+        """The expression in the program's own words, shortened.
+
+        Each value is put into words once: written out, what is read twice would double the text.
+        """
+        words: dict[int, str] = {}
+        for x in ordered([self]):
+            words[id(x)] = shortened(x.words([words[id(part)] for part in x.parts]), 200)
+        return words[id(self)]
+
+    def words(self, parts: Sequence[str]) -> str:
+        """The text of this operation, given those of what it reads."""
         return type(self).__name__
 
 
@@ -189,7 +199,7 @@ class InputExpr(Expr):
     def __init__(self, name: str, rows: int, cols: int, units: tuple[bool, bool]) -> None:
         self.name, self.rows, self.cols, self.units = name, rows, cols, units
 
-    def text(self) -> str:
+    def words(self, parts: Sequence[str]) -> str:
         return self.name
 
 
@@ -203,7 +213,7 @@ class ConstantExpr(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return matrix(arithmetic, self.constant)
 
-    def text(self) -> str:
+    def words(self, parts: Sequence[str]) -> str:
         return repr(self.constant)
 
 
@@ -241,12 +251,11 @@ class Sum(Expr):
                 total = term if total is None else total + term
         return total
 
-    def text(self) -> str:
+    def words(self, parts: Sequence[str]) -> str:
         out = ""
-        for c, x in self.terms:
+        for (c, x), inner in zip(self.terms, parts, strict=True):
             size = "" if abs(c) == 1 else f"{float(abs(c)):g} "
             sign = ("-" if c < 0 else "") if not out else (" - " if c < 0 else " + ")
-            inner = x.text()
             out += sign + size + (f"({inner})" if isinstance(x, Sum) else inner)
         return out
 
@@ -266,8 +275,8 @@ class Product(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return values[0] @ values[1]
 
-    def text(self) -> str:
-        return " @ ".join(f"({x.text()})" if isinstance(x, Sum) else x.text() for x in self.parts)
+    def words(self, parts: Sequence[str]) -> str:
+        return " @ ".join(_bracketed(self.parts, parts))
 
 
 class Scaled(Expr):
@@ -284,8 +293,8 @@ class Scaled(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return values[0] * values[1]
 
-    def text(self) -> str:
-        return " * ".join(f"({x.text()})" if isinstance(x, Sum) else x.text() for x in self.parts)
+    def words(self, parts: Sequence[str]) -> str:
+        return " * ".join(_bracketed(self.parts, parts))
 
 
 class Transposed(Expr):
@@ -302,9 +311,9 @@ class Transposed(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return values[0].mT
 
-    def text(self) -> str:
-        inner = self.x.text()
-        return f"{inner}.T" if isinstance(self.x, (InputExpr, Carried)) else f"({inner}).T"
+    def words(self, parts: Sequence[str]) -> str:
+        plain = isinstance(self.x, (InputExpr, Carried))
+        return f"{parts[0]}.T" if plain else f"({parts[0]}).T"
 
 
 class Applied(Expr):
@@ -321,8 +330,8 @@ class Applied(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return arithmetic.pointwise(self.function, values[0])
 
-    def text(self) -> str:
-        return f"{self.function.name}({self.x.text()})"
+    def words(self, parts: Sequence[str]) -> str:
+        return f"{self.function.name}({parts[0]})"
 
 
 class Held(Expr):
@@ -339,8 +348,8 @@ class Held(Expr):
     def compute(self, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
         return values[0]
 
-    def text(self) -> str:
-        return self.x.text()
+    def words(self, parts: Sequence[str]) -> str:
+        return parts[0]
 
 
 class Carried(Expr):
@@ -350,7 +359,7 @@ class Carried(Expr):
         self.name = name
         self.rows, self.cols, self.units = like.rows, like.cols, like.units
 
-    def text(self) -> str:
+    def words(self, parts: Sequence[str]) -> str:
         return self.name
 
 
@@ -398,8 +407,19 @@ class LoopResult(Expr):
     def parts(self) -> tuple[Expr, ...]:
         return (*self.loop.init, *outer(self.loop))
 
-    def text(self) -> str:
+    def words(self, parts: Sequence[str]) -> str:
         return f"{self.loop.carried[self.index].name}[{self.loop.times}]"
+
+
+def shortened(text: str, length: int) -> str:
+    """A text for people: whole if it fits, otherwise its beginning."""
+    return text if len(text) <= length else text[: length - 3] + "..."
+
+
+def _bracketed(values: Sequence[Expr], texts: Sequence[str]) -> list[str]:
+    return [
+        f"({text})" if isinstance(x, Sum) else text for x, text in zip(values, texts, strict=True)
+    ]
 
 
 # -- building -------------------------------------------------------------------------------------

@@ -16,9 +16,11 @@ from typing import Any
 from weft import constants
 from weft.constants import Constant, Ones, Shift, identity
 from weft.errors import ShapeError
+from weft.expressions import shortened
 from weft.layout import Block
 
 ONE = Fraction(1)
+TEXT = 1000  # characters: values nest, and a whole text may be longer than any memory
 ANY = "any"  # the family of multiples of the identity, which commute with everything
 
 
@@ -97,7 +99,7 @@ class Product:
     @cached_property
     def _text(self) -> str:
         words = [f"({s!r})" if s.is_sum else repr(s) for s in (*self.scalars, *self.chain)]
-        return shortened(" ".join(words))
+        return shortened(" ".join(words), TEXT)
 
     def __repr__(self) -> str:
         return self._text
@@ -167,15 +169,10 @@ class Form:
         for c, text in words:
             sign = ("− " if c < 0 else "") if not out else (" − " if c < 0 else " + ")
             out += sign + (text if abs(c) == 1 else f"{number(abs(c))} {text}")
-        return shortened(out) or "0"
+        return shortened(out, TEXT) or "0"
 
     def __repr__(self) -> str:
         return self._text
-
-
-def shortened(text: str, length: int = 1000) -> str:
-    """A text for people; values nest, so that a whole one may be longer than any memory."""
-    return text if len(text) <= length else text[: length - 3] + "..."
 
 
 def number(c: Fraction) -> str:
