@@ -42,7 +42,8 @@ def test_for_normal_inputs_it_is_d_times_d_plus_1_over_n_plus_d_plus_1(n, d):
 
 
 def test_there_is_no_closed_form_where_it_would_be_wrong():
-    for task in (TASKS["anisotropic"], TASKS["noisy"], TASKS["decision-tree"]):
+    shifted = [Task(query_scale=3.0), Task(query_shift=2.0), Task(pool=2)]
+    for task in (TASKS["anisotropic"], TASKS["noisy"], TASKS["decision-tree"], *shifted):
         with pytest.raises(InputError, match="tune"):
             base.one_step_eta(task)
 
@@ -53,6 +54,26 @@ def test_least_squares_is_lapacks(n):
     for i, got in enumerate(base.least_squares(batch)):
         w = np.linalg.lstsq(batch.X[i].numpy(), batch.y[i].numpy(), rcond=None)[0]
         assert float(got) == pytest.approx(float(w @ batch.u[i].numpy()), abs=1e-6)
+
+
+def test_without_noise_least_squares_and_bayes_lose_no_digits_where_n_is_d():
+    batch = draw(Task(d=10, n=10), 2000, stream(0))
+    wide = batch.to(torch.float64)
+    exact = (torch.linalg.lstsq(wide.X, wide.y.unsqueeze(-1)).solution.squeeze(-1) * wide.u).sum(-1)
+    for predict in (base.least_squares, base.bayes(Task(d=10, n=10))):
+        assert float((predict(wide) - exact).abs().max()) < 1e-6 * float(exact.abs().max())
+
+
+@pytest.mark.parametrize(("n", "d", "lam"), [(10, 10, 0.01), (10, 20, 0.01), (30, 5, 0.3)])
+def test_lasso_has_converged(n, d, lam):
+    linear = pytest.importorskip("sklearn.linear_model")
+    batch = draw(Task(d=d, n=n, nonzero=2), 8, stream(0), torch.float64)
+    got = base.lasso(lam)(batch)
+    reference = linear.Lasso(alpha=lam, fit_intercept=False, tol=1e-12, max_iter=1_000_000)
+    for i in range(len(batch)):
+        reference.fit(batch.X[i].numpy(), batch.y[i].numpy())
+        expected = float(reference.predict(batch.u[i : i + 1].numpy())[0])
+        assert float(got[i]) == pytest.approx(expected, abs=1e-3)
 
 
 def test_ridge_lasso_and_neighbours_are_scikit_learns():

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from weft.errors import InputError
+from weft import Output, Place
+from weft.errors import InputError, ShapeError
 from weft.lab import baselines as base
 from weft.lab import measures
 from weft.lab.forms import form
@@ -31,6 +32,16 @@ def test_intervals_cover_the_mean_about_as_often_as_they_say():
     assert 0.87 <= hits / 200 <= 0.99
 
 
+def test_no_value_is_left_out_of_an_interval():
+    """1999 values do not divide into 1000 groups of one size."""
+    interval = measures.bootstrap(np.r_[np.zeros(1000), np.ones(999)])
+    assert interval.mean == pytest.approx(999 / 1999)
+    assert interval.low < interval.mean < interval.high
+    spread = np.random.default_rng(0).normal(size=1999)
+    made = measures.bootstrap(spread)
+    assert made.high - made.low == pytest.approx(2 * 1.96 / 1999**0.5, rel=0.1)
+
+
 def test_seeds_that_differ_widen_an_interval():
     rng = np.random.default_rng(0)
     same = rng.normal(size=(5, 400))
@@ -47,6 +58,10 @@ def test_a_linear_predictor_is_its_weights(batch):
     predict = base.gradient_descent(steps, eta)
     torch.testing.assert_close(measures.sensitivity(predict, batch), w)
     torch.testing.assert_close(measures.induced_weights(predict, batch), w)
+    gap = measures.induced_difference(predict, base.zero, batch)
+    torch.testing.assert_close(gap, w.square().sum(-1))
+    with pytest.raises(InputError, match="needs 4 queries or more, got 3"):
+        measures.induced_weights(predict, batch, queries=3)
     cosines = measures.sensitivity_cosine(predict, base.gradient_descent(steps, eta), batch)
     torch.testing.assert_close(cosines, torch.ones_like(cosines))
     flipped = measures.sensitivity_cosine(predict, lambda b: -predict(b), batch)
@@ -55,6 +70,15 @@ def test_a_linear_predictor_is_its_weights(batch):
 
 def test_the_best_matching_number_of_steps_is_found(batch):
     etas = [0.4, 0.3, 0.25, 0.2]
+
+    def overflowing(some):
+        answers = base.gradient_descent(3, etas[2])(some)
+        answers[5] = torch.inf
+        return answers
+
+    assert measures.best_matching_steps(overflowing, batch, etas)[0] == 3
+    with pytest.raises(InputError, match="no prediction is finite"):
+        measures.best_matching_steps(lambda b: b.clean * torch.nan, batch, etas)
     for k, eta in enumerate(etas, start=1):
         found, gaps = measures.best_matching_steps(base.gradient_descent(k, eta), batch, etas)
         assert found == k
@@ -83,6 +107,29 @@ def test_excess_and_context_are_plain_differences_of_losses(batch):
     shorter = measures.by_context(base.least_squares, batch, [2, 4, 8])
     assert shorter[0].mean() > shorter[1].mean() > -1e-9
     assert float(shorter[1].mean()) < 1e-6
+    for length in (0, 9):
+        with pytest.raises(InputError, match=f"context of {length} examples.* have 8"):
+            measures.by_context(base.zero, batch, [length])
+
+
+@pytest.mark.parametrize("queries", [0, 1])
+def test_a_shorter_context_is_read_at_its_own_query(batch, queries):
+    """A layer without biases on k examples is the same layer on a prompt that holds only those."""
+    long, short = (form("examples", n, TASK.d) for n in (TASK.n, 3))
+    made = [
+        build(f.layout, depth=2, heads=2, bias=False, queries=queries, outputs=f.outputs,
+              dtype=torch.float64, generator=torch.Generator().manual_seed(0), scale=0.3)
+        for f in (long, short)
+    ]  # fmt: skip
+    (errors,) = measures.by_context(measures.predictor(made[0], long), batch, [3])
+    few = batch.context(3)
+    torch.testing.assert_close(errors, (made[1](short.prompt(few)) - few.clean).square())
+    with_mlp = build(long.layout, bias=False, mlp_units=1, outputs=long.outputs)
+    with pytest.raises(ShapeError, match="pointwise layer: got a prompt of shape"):
+        with_mlp(long.prompt(few.to(torch.float32)))
+    elsewhere = build(long.layout, bias=False, outputs=(Output("", Place("x", 1, 1), "scalar"),))
+    with pytest.raises(ShapeError, match="got a prompt of 4 tokens, expected 9"):
+        elsewhere(long.prompt(few.to(torch.float32)))
 
 
 @pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
@@ -123,11 +170,63 @@ def test_the_gauge_distance_sees_through_the_symmetry_of_the_gram_matrix():
     assert measures.gauge_distance(*made) < 1e-12
 
 
+def passing(rows: list[int]) -> ExtendedLinearAttention:
+    """H ↦ H on five tokens: queries H, keys and values the identity, from biases in those rows."""
+    layer = ExtendedLinearAttention(5, 3, 1, dtype=torch.float64)
+    with torch.no_grad():
+        layer.weight.zero_()
+        layer.bias.zero_()
+        layer.weight[:, 0, 0] = torch.eye(3)
+        for column, row in enumerate(rows):
+            layer.bias[row, 0, 1, column] = layer.bias[row, 0, 2, column] = 1.0
+    return layer
+
+
+def test_the_gauge_distance_counts_constants_by_what_they_do():
+    """Where the identity that a head reads stands is invisible; so is which head writes nothing."""
+    H = torch.randn(4, 5, 3, dtype=torch.float64)
+    one, other = passing([0, 1, 2]), passing([1, 2, 3])
+    torch.testing.assert_close(one(H), H)
+    torch.testing.assert_close(other(H), H)
+    assert measures.gauge_distance(one, other) < 1e-12
+    silent, empty = passing([0, 1, 2]), passing([0, 1, 2])
+    with torch.no_grad():
+        silent.bias[:, 0, 2] = 0.0
+        empty.weight.zero_()
+        empty.bias.zero_()
+    assert measures.gauge_distance(silent, empty) == 0.0
+    assert measures.gauge_distance(one, empty) == float("inf")
+    assert measures.gauge_distance(empty, one) == pytest.approx(1.0)
+
+
+def test_the_gauge_distance_is_zero_only_for_equal_functions():
+    """The linear part of a row may come from a constant corner or from the row's own bias."""
+    by_corner = passing([0, 1, 2])
+    by_rows = ExtendedLinearAttention(5, 3, 5, dtype=torch.float64)
+    with torch.no_grad():
+        by_rows.weight.zero_()
+        by_rows.bias.zero_()
+        for r in range(5):  # head r: (e_r eᵣᵀ) H, which is row r of H in row r
+            by_rows.bias[r, r, 0, 0] = by_rows.bias[r, r, 1, 0] = 1.0
+            by_rows.weight[:, r, 2] = torch.eye(3)
+    H = torch.randn(4, 5, 3, dtype=torch.float64)
+    torch.testing.assert_close(by_rows(H), by_corner(H))
+    assert measures.gauge_distance(by_rows, by_corner) < 1e-12
+    with torch.no_grad():
+        by_rows.bias[0, 0, 0, 0] = 1.1
+    assert measures.gauge_distance(by_rows, by_corner) > 0.01
+
+
 def test_layers_of_different_kinds_are_not_compared():
     one = from_network(ridge_elsa(4, 2, 1)).stack[0].body[0]
     with pytest.raises(InputError, match="same width and kind"):
         measures.gauge_distance(one, ExtendedLinearAttention(2, 15, bias=False))
     relu = build(form("examples", 3, 2).layout, activation="relu").stack[0].body[0]
+    with pytest.raises(InputError, match="same width and kind"):
+        measures.gauge_distance(
+            ExtendedLinearAttention(4, 2, bias=False),
+            ExtendedLinearAttention(4, 2, bias=False, queries=1),
+        )
     with pytest.raises(InputError, match="linear heads"):
         measures.gauge_distance(relu, relu)
 

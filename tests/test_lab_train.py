@@ -132,6 +132,22 @@ def test_divergence_stops_with_a_message_and_the_last_good_checkpoint(tmp_path):
     assert all(bool(t.isfinite().all()) for t in tensors.values())
 
 
+@pytest.mark.parametrize("steps", [1, 30])
+def test_no_checkpoint_is_kept_whose_own_loss_has_diverged(tmp_path, steps):
+    """A loss is logged before its update: the update that ruins the weights looks fine in it."""
+    settings = replace(SMALL.train, lr=1000.0, steps=steps, log_every=1, checkpoint_every=1)
+    config = replace(SMALL, train=settings)
+    with pytest.raises(DivergenceError, match="last good checkpoint, of step 0"):
+        train(config, tmp_path)
+    assert evaluate(tmp_path, size=200)["table"]["trained"]["loss"]["mean"] < 1e3
+
+
+def test_resuming_a_finished_run_changes_nothing(tmp_path):
+    first = train(SMALL, tmp_path)
+    assert train(SMALL, tmp_path, resume=True) == first
+    assert json.loads((tmp_path / "result.json").read_text())["loss"] == first["loss"]
+
+
 def test_a_damaged_checkpoint_is_refused(tmp_path):
     train(SMALL, tmp_path)
     (file,) = tmp_path.glob("*.safetensors")
@@ -153,9 +169,16 @@ def test_a_folder_is_not_overwritten_nor_resumed_with_other_settings(tmp_path):
         train(other, tmp_path, resume=True)
 
 
-def test_two_processes_have_the_loss_curve_of_one(tmp_path):
-    form = FormConfig("enumerated", eta=0.1)
-    model = ModelConfig(depth=2, bias=True, scale=0.5)
+TWO = {
+    "elsa": (FormConfig("enumerated", eta=0.1), ModelConfig(depth=2, bias=True, scale=0.5)),
+    "one plain layer": (FormConfig(), ModelConfig(scale=0.5)),
+    "masked": (FormConfig(), ModelConfig(depth=2, queries=1, scale=0.5)),
+}
+
+
+@pytest.mark.parametrize("which", TWO)
+def test_two_processes_have_the_loss_curve_of_one(tmp_path, which):
+    form, model = TWO[which]
     settings = replace(SMALL.train, clip=1.0, dtype="float64")
     config = replace(SMALL, form=form, model=model, train=settings)
     train(config, tmp_path / "one")

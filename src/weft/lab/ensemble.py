@@ -48,8 +48,9 @@ class Ensemble:
 
     A seed is tried with every step size and every scale of its start; `lrs` has one entry per try.
 
-    `curve` holds (step, losses of all members). A member whose loss is no longer finite stays in
-    the ensemble and is never the best one.
+    `curve` holds (step, losses of all members). A member takes no step on a batch where its
+    gradient is not finite; `skipped` is the share of such steps of each. A member whose loss is
+    not finite stays in the ensemble and is never the best one.
     """
 
     template: nn.Module
@@ -57,6 +58,7 @@ class Ensemble:
     seeds: tuple[int, ...]
     lrs: tuple[float, ...]
     curve: list[tuple[int, list[float]]] = field(default_factory=list)
+    skipped: list[float] = field(default_factory=list)
     snapshots: list[tuple[int, Any]] = field(default_factory=list)
 
     @property
@@ -138,8 +140,7 @@ def train_ensemble(
 ) -> Ensemble:
     """Train all members with Adam, cosine decay, warm-up and a bound on each gradient's norm.
 
-    `watch` is called at every logged step and its answers are kept as snapshots. Members whose
-    loss stops being finite are frozen, so that they cannot spoil sums.
+    `watch` is called at every logged step and its answers are kept as snapshots.
     """
     seeds, members = len(ensemble.seeds), ensemble.members
     names = list(ensemble.weights)
@@ -149,6 +150,7 @@ def train_ensemble(
     rates = torch.tensor(ensemble.lrs * seeds, device=device)
     b1, b2 = settings.betas
     sums, counted = torch.zeros(members, device=device), 0
+    stuck = torch.zeros(members, device=device)
     clock = torch.zeros(
         3, dtype=values[0].dtype, device=device
     )  # share of the step size, two corrections of Adam
@@ -171,6 +173,7 @@ def train_ensemble(
         with torch.no_grad():
             norm = sum((g.flatten(1).square().sum(1) for g in gradients), torch.zeros_like(each))
             alive = torch.isfinite(norm)
+            stuck.add_((~alive).to(stuck.dtype))
             scale = (settings.clip / norm.sqrt().clamp(min=1e-12)).clamp(max=1.0)
             scale = torch.where(alive, scale if settings.clip else torch.ones_like(scale), 0.0)
             part, bias1, bias2 = clock.unbind()
@@ -200,4 +203,5 @@ def train_ensemble(
             if watch is not None:
                 ensemble.snapshots.append((t + 1, watch(ensemble)))
     ensemble.weights = {n: v.detach() for n, v in ensemble.weights.items()}
+    ensemble.skipped = (stuck / settings.steps).tolist()
     return ensemble

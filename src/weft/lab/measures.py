@@ -44,8 +44,9 @@ class Interval:
 def bootstrap(values: Any, level: float = 0.95, samples: int = 1000, seed: int = 0) -> Interval:
     """The mean of (tasks,) or (seeds, tasks) values; seeds are resampled first, then tasks.
 
-    Beyond 1000 tasks the values are first averaged in 1000 groups: the groups are as independent
-    as the tasks are, and their mean is the same.
+    Beyond 1000 tasks they are resampled in 1000 groups, which are as independent as the tasks are.
+    Few seeds make any such interval too narrow where seeds differ more than tasks do: in
+    simulations one of 95 % covers the mean in 52, 67, 82 and 90 % of cases with 2, 3, 5 and 8.
     """
     table = np.atleast_2d(np.asarray(values, dtype=np.float64))
     if table.ndim != 2 or table.size == 0:
@@ -53,16 +54,17 @@ def bootstrap(values: Any, level: float = 0.95, samples: int = 1000, seed: int =
     if not np.isfinite(table).all():  # a predictor that overflows somewhere has no finite loss
         return Interval(np.inf, np.inf, np.inf)
     mean = float(table.mean())
-    if table.shape[1] > 1000:
-        kept = table[:, : table.shape[1] // 1000 * 1000]
-        table = kept.reshape(len(table), 1000, -1).mean(-1)
+    groups = min(1000, table.shape[1])
+    starts = np.arange(groups) * table.shape[1] // groups
+    sizes = np.diff(starts, append=table.shape[1])
+    sums = np.add.reduceat(table, starts, axis=1)
     rng = np.random.default_rng(seed)
-    seeds, tasks = table.shape
+    seeds = len(table)
     found = np.empty(samples)
     for i in range(samples):
         rows = rng.integers(seeds, size=seeds) if seeds > 1 else np.zeros(1, dtype=int)
-        columns = rng.integers(tasks, size=tasks) if tasks > 1 else np.zeros(1, dtype=int)
-        found[i] = table[rows][:, columns].mean()
+        columns = rng.integers(groups, size=groups)
+        found[i] = sums[rows][:, columns].sum() / (seeds * sizes[columns].sum())
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
     return Interval(mean, float(low), float(high))
 
@@ -111,6 +113,10 @@ def induced_weights(predict: Predictor, batch: Batch, queries: int = 64, seed: i
     The predictor is asked for `queries` random queries per context; least squares does the rest.
     """
     size, d = batch.u.shape
+    if queries < d:
+        raise InputError(
+            f"a linear function of {d} inputs needs {d} queries or more, got {queries}"
+        )
     generator = torch.Generator().manual_seed(seed)
     scale = batch.X.std()
     asked = (torch.randn(queries, d, generator=generator).to(batch.u) * scale).detach()
@@ -123,19 +129,28 @@ def induced_weights(predict: Predictor, batch: Batch, queries: int = 64, seed: i
     return fitted.mT.to(batch.u.dtype)
 
 
+def induced_difference(one: Predictor, other: Predictor, batch: Batch) -> Tensor:
+    """‖w - w'‖² between the induced weights of two predictors, on each context."""
+    return (induced_weights(one, batch) - induced_weights(other, batch)).square().sum(-1)
+
+
 def best_matching_steps(
     predict: Predictor, batch: Batch, etas: Sequence[float], lam: float = 0.0
 ) -> tuple[int, Tensor]:
     """The number of gradient steps nearest in prediction, and the mean (f - g)² for each number.
 
     `etas[k-1]` is the step size of the baseline with k steps; step 0 is the zero predictor.
+    Problems on which the predictor overflows are left out.
     """
     with torch.no_grad():
         own = predict(batch)
-        gaps = [own.square().mean()]
+        usable = own.square().isfinite()
+        if not usable.any():
+            raise InputError("no prediction is finite: no number of gradient steps is near")
+        gaps = [own[usable].square().mean()]
         for k, eta in enumerate(etas, start=1):
             w = descent_weights(batch, k, eta, lam)[-1]
-            gaps.append((own - (w * batch.u).sum(-1)).square().mean())
+            gaps.append((own - (w * batch.u).sum(-1))[usable].square().mean())
     table = torch.stack(gaps)
     return int(table.argmin()), table
 
@@ -178,16 +193,55 @@ def _inner(one: tuple[Tensor, Tensor], other: tuple[Tensor, Tensor]) -> Tensor:
     return 0.5 * (plain.sum() + crossed.sum())
 
 
+def _coefficients(layer: ExtendedLinearAttention) -> tuple[Tensor, Tensor]:
+    """A layer with biases as the coefficients of its polynomial in H: sym T, and constants.
+
+    With biases the Gram matrix is that of [H, I], and T has two freedoms more: its corner I x I
+    counts by its trace only, and a trace that multiplies H (rows of H times a constant) may as
+    well stand among the linear terms of every row. Both are moved to one place.
+    """
+    A, V = _gauge(layer)
+    f = layer.features
+    T = torch.einsum("hij,hkl->ijkl", A, V)
+    T = 0.5 * (T + T.transpose(1, 2))
+    corner = T[:, f:, f:].diagonal(dim1=1, dim2=2).sum(-1)
+    T[:, f:, f:] = 0.0
+    for r in range(layer.tokens):
+        T[f + r, :f, f + r] += 0.5 * corner[:f]
+        T[f + r, f + r, :f] += 0.5 * corner[:f]
+    return T, corner[f:]
+
+
 def gauge_distance(one: ExtendedLinearAttention, other: ExtendedLinearAttention) -> float:
-    """‖T - T'‖ / ‖T'‖ between two layers' gauge-fixed tensors; 0 for layers equal as functions."""
-    if (one.features, one.bias is None) != (other.features, other.bias is None):
-        raise InputError("gauge_distance compares layers of the same width and kind")
+    """‖T - T'‖ / ‖T'‖ between two layers' gauge-fixed tensors; 0 for layers equal as functions.
+
+    With biases, on prompts of two tokens or more.
+    """
+
+    def kind(layer: ExtendedLinearAttention) -> tuple[Any, ...]:
+        tokens = None if layer.bias is None else layer.tokens
+        return layer.features, layer.bias is None, tokens, layer.queries, layer.skip
+
+    if kind(one) != kind(other):
+        raise InputError(
+            "gauge_distance compares layers of the same width and kind (biases and their tokens, "
+            "queries, skip)"
+        )
     if one.activation or other.activation:
         raise InputError("gauge_distance compares linear heads")
-    a, b = _gauge(one), _gauge(other)
-    reference = _inner(b, b)
-    squared = _inner(a, a) - 2 * _inner(a, b) + reference
-    return float((squared.clamp(min=0.0) / reference.clamp(min=1e-300)).sqrt())
+    if one.bias is None:
+        a, b = _gauge(one), _gauge(other)
+        reference = _inner(b, b)
+        squared = _inner(a, a) - 2 * _inner(a, b) + reference
+    elif one.queries:
+        raise InputError("gauge_distance compares layers with biases only if all tokens are keys")
+    else:
+        pairs = list(zip(_coefficients(one), _coefficients(other), strict=True))
+        reference = sum((y.square().sum() for _, y in pairs), torch.zeros(()))
+        squared = sum(((x - y).square().sum() for x, y in pairs), torch.zeros(()))
+    if not reference > 0:
+        return 0.0 if not squared > 0 else float("inf")
+    return float((squared.clamp(min=0.0) / reference).sqrt())
 
 
 def multiple_of(matrix: Tensor, reference: Tensor) -> float:

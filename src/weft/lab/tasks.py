@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError
+from weft.lab.checks import all_finite, at_least, positive
 
 Target = Literal["clean", "noisy"]
 
@@ -70,6 +71,14 @@ class Task:
             raise InputError("give one of noise, noise_max and noise_levels")
         if not 0 <= self.nonzero <= self.d:
             raise InputError(f"nonzero must be between 0 and d = {self.d}, got {self.nonzero}")
+        all_finite(self)
+        positive(input_scale=self.input_scale)
+        at_least(1, hidden=self.hidden, levels=self.levels)
+        at_least(0, pool=self.pool, noise=self.noise, noise_max=self.noise_max)
+        for level in self.noise_levels:
+            at_least(0, noise_levels=level)
+        for eigenvalue in self.eigenvalues:
+            positive(eigenvalues=eigenvalue)
 
     @property
     def variance(self) -> float:
@@ -130,6 +139,8 @@ class Batch:
 
     def context(self, n: int) -> Batch:
         """The same problems with the first n examples only."""
+        if not 1 <= n <= self.X.shape[1]:
+            raise InputError(f"a context of {n} examples, of problems that have {self.X.shape[1]}")
         return replace(self, X=self.X[:, :n], y=self.y[:, :n])
 
     def copy_(self, other: Batch) -> None:

@@ -96,10 +96,7 @@ class Trainer:
         self.form = config.make_form()
         self.model = config.make_model(device) if model is None else model
         self.batch_last = (
-            self.device.type == "cpu"
-            and self.model.reads_entries
-            and self.form.name == "examples"
-            and processes == 1
+            self.device.type == "cpu" and self.model.reads_entries and self.form.name == "examples"
         )
         self.wrapped: nn.Module = self.model
         if processes > 1:
@@ -118,7 +115,9 @@ class Trainer:
         )
         self.direct = (
             DirectStep(config.task, self.model, settings.batch)
-            if self.batch_last and applies(config.task, self.model, settings.torch_dtype)
+            if self.batch_last
+            and processes == 1
+            and applies(config.task, self.model, settings.torch_dtype)
             else None
         )
         self.batch: Batch | None = None
@@ -170,6 +169,14 @@ class Trainer:
             nn.utils.clip_grad_norm_(self.parameters, self.config.train.clip)
         self.optimizer.step()
 
+    @torch.no_grad()
+    def probe(self) -> float:
+        """The loss of the weights as they are, on problems of their own."""
+        settings = self.config.train
+        generator = stream(settings.seed, "probe", device=self.device)
+        batch = draw(self.config.task, 1024, generator, settings.torch_dtype)
+        return float(mse(self.model(self.form.prompt(batch)), batch, settings.target))
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint holds as arrays."""
         found: dict[str, Tensor] = {f"model.{n}": p for n, p in self.model.named_parameters()}
@@ -220,7 +227,7 @@ def train(
 def _loop(
     trainer: Trainer, folder: Path, start: int, count: int, log: TextIO | None, progress: bool
 ) -> float:
-    settings, mean = trainer.config.train, math.nan
+    settings, mean = trainer.config.train, _last_loss(folder)
     total = torch.zeros((), dtype=torch.float64, device=trainer.device)
     began = time.monotonic()
     for t in range(start, settings.steps):
@@ -234,21 +241,36 @@ def _loop(
         mean = float(total) / steps / count
         total.zero_()
         lr = trainer.schedule.lr(t)
-        if not math.isfinite(mean) or mean > 1e4 * trainer.zero_loss:
-            kept = json.loads((folder / checkpoint.CURRENT).read_text(encoding="utf-8"))
-            raise DivergenceError(
-                f"the loss is {mean:g} at step {done} (zero predictor: {trainer.zero_loss:g}); "
-                f"the last good checkpoint, of step {kept['step']}, is kept in {folder}. "
-                f"Try lr below {settings.lr:g}, a longer warm-up, or clip = 1.0"
-            )
+        saving = done % settings.checkpoint_every == 0 or done == settings.steps
+        # the logged losses are from before each update; what is saved must be good after it
+        for loss in (mean, trainer.probe()) if saving else (mean,):
+            _refuse_divergence(loss, done, trainer, folder)
         trainer.schedule.logged(mean, trainer.zero_loss)
         if log is not None:
             _write(log, {"step": done, "loss": mean, "lr": lr})
-            if done % settings.checkpoint_every == 0 or done == settings.steps:
+            if saving:
                 _save(trainer, folder, done)
         if progress:
             _show(done, settings.steps, mean, (done - start) / (time.monotonic() - began))
     return mean
+
+
+def _refuse_divergence(loss: float, done: int, trainer: Trainer, folder: Path) -> None:
+    if math.isfinite(loss) and loss <= 1e4 * trainer.zero_loss:
+        return
+    kept = json.loads((folder / checkpoint.CURRENT).read_text(encoding="utf-8"))
+    raise DivergenceError(
+        f"the loss is {loss:g} at step {done} (zero predictor: {trainer.zero_loss:g}); "
+        f"the last good checkpoint, of step {kept['step']}, is kept in {folder}. "
+        f"Try lr below {trainer.config.train.lr:g}, a longer warm-up, or clip = 1.0"
+    )
+
+
+def _last_loss(folder: Path) -> float:
+    """The last loss that was logged: that of a run which is resumed when it has finished."""
+    path = folder / METRICS
+    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return float(json.loads(lines[-1])["loss"]) if lines else math.nan
 
 
 def _prepare(folder: Path, config: Config, trainer: Trainer, resume: bool, rank: int) -> int:

@@ -8,7 +8,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from weft.errors import InputError, ProgramError
+from weft.errors import InputError, ProgramError, ShapeError
 from weft.layout import Layout
 from weft.network import AttentionLayer, BlockPointwiseLayer, Layer, Module, Network, Part
 from weft.nn.attention import ALL, Activation, ExtendedLinearAttention
@@ -82,7 +82,7 @@ class AttentionNetwork(nn.Module):
         *before, last = self.stack
         for module in before:
             H = module(H)
-        rows, columns, output = self._where()
+        rows, columns, output = self._where(H.shape[-2])
         return self._shaped(last(H, rows, columns), output)
 
     def states(self, H: Tensor) -> list[Tensor]:
@@ -106,17 +106,29 @@ class AttentionNetwork(nn.Module):
 
     def read(self, H: Tensor) -> Tensor:
         """The answer that stands in a state."""
-        rows, columns, output = self._where()
+        rows, columns, output = self._where(H.shape[-2])
         return self._shaped(H[..., rows, columns], output)
 
-    def _where(self) -> tuple[slice, slice, Output]:
+    def _where(self, tokens: int) -> tuple[slice, slice, Output]:
+        """Where the answer stands in a prompt of that many tokens.
+
+        Layers without biases take any number; then an answer at the last tokens is still there.
+        """
         if not self.outputs:
             raise InputError("this network has no output to read; use final(H)")
         output = self.outputs[0]
         place = output.place
         height, width = (1, 1) if place.diagonal else place.extent
+        top = place.row
+        if tokens != self.layout.tokens:
+            if top + height != self.layout.tokens:
+                raise ShapeError(
+                    f"got a prompt of {tokens} tokens, expected {self.layout.tokens}: the answer "
+                    f"stands from row {top} on, and only one at the last tokens moves with them"
+                )
+            top += tokens - self.layout.tokens
         left = self.layout[place.block].start + place.col
-        return slice(place.row, place.row + height), slice(left, left + width), output
+        return slice(top, top + height), slice(left, left + width), output
 
     @staticmethod
     def _shaped(part: Tensor, output: Output) -> Tensor:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from weft.errors import InputError
+from weft.errors import InputError, ShapeError
 from weft.network import PointwiseLayer
 from weft.nn.attention import ALL, as_numpy, normal_
 
@@ -46,6 +46,11 @@ class PointwiseNetwork(nn.Module):
 
     def forward(self, H: Tensor, rows: slice = ALL, columns: slice = ALL) -> Tensor:
         """The output at the given rows and columns; every entry is by itself."""
+        if H.shape[-2:] != self.C.shape:
+            raise ShapeError(
+                f"pointwise layer: got a prompt of shape {tuple(H.shape)}, expected "
+                f"(..., {self.tokens}, {self.features})"
+            )
         part = H[..., rows, columns]
         at = (ALL, rows, columns)
         inner = self.W[at] * part.unsqueeze(-3) + self.B[at]

@@ -19,6 +19,7 @@ number of steps whose predictions each network comes nearest to.
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -116,14 +117,16 @@ def run(quick: bool, device: str, seed: int, keep: common.Keep) -> dict[str, Any
         ensemble = common.fit(start, TASK, made, scaled, seeds, device)
         members, errors = common.chosen_errors(ensemble, made, tuning, batch)
         few = batch.rows(slice(0, 5000))
-        nearest = [
-            measures.best_matching_steps(p, few, etas)[0]
-            for p in ensemble.predictors(made, members)
+        found = [
+            measures.best_matching_steps(p, few, etas) for p in ensemble.predictors(made, members)
         ]
+        nearest = [steps for steps, _ in found]
+        gaps = [[float(gap) for gap in table] for _, table in found]
         rows.append(
             common.row(label(v), errors, variant=v, group="ELSA" if v["bias"] else "LSA",
                        best_seed=common.best_seed(errors),
-                       wild=common.wild(errors, batch), nearest="/".join(map(str, nearest)))
+                       wild=common.wild(errors, batch), nearest="/".join(map(str, nearest)),
+                       skipped=statistics.fmean(ensemble.skipped[m] for m in members), gaps=gaps)
         )  # fmt: skip
         series += common.curves(ensemble, label(v), members)
         print(f"{label(v)}: {float(errors.mean()):.4f}, nearest to {nearest} GD steps", flush=True)
@@ -147,7 +150,9 @@ def _result(
                      "heads": HEADS, "etas": etas},
         "rows": all_rows,
         "loss": "MSE",
-        "table": common.table(all_rows, "MSE", ["median", "best_seed", "wild", "nearest"]),
+        "table": common.table(
+            all_rows, "MSE", ["median", "best_seed", "wild", "skipped", "nearest"]
+        ),
         "series": series,
         "lines": [{"label": r["label"], "y": r["loss"]["mean"]} for r in references],
         "axes": {"x": "step", "y": "MSE", "log": True},

@@ -8,6 +8,7 @@ some problems), beside k tuned steps of gradient descent.
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -69,12 +70,16 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             untouched.weights = {k: w.to(device) for k, w in untouched.weights.items()}
             before = untouched.errors(made, batch)
             ensemble = common.fit(start, TASK, made, settings, seeds, device)
-            _, after = common.chosen_errors(ensemble, made, tuning, batch)
+            members, after = common.chosen_errors(ensemble, made, tuning, batch)
+            skipped = statistics.fmean(ensemble.skipped[m] for m in members)
             lines["before"].append(common.median(before))
             lines["after"].append(common.median(after))
-            for when, errors in (("before", before), ("after training", after)):
+            for when, errors, more in (
+                ("before", before, {}),
+                ("after training", after, {"skipped": skipped}),
+            ):
                 rows.append(common.row(f"{name}, noise {size:g}, {when}", errors,
-                                       wild=common.wild(errors, batch)))  # fmt: skip
+                                       wild=common.wild(errors, batch), **more))  # fmt: skip
         for when, y in lines.items():
             series.append({"label": f"{name}, {when}", "group": f"{name}, {when}",
                            "x": list(sizes), "y": y})  # fmt: skip
@@ -92,7 +97,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
                      "eta": eta},
         "rows": rows,
         "loss": "MSE",
-        "table": common.table(rows, "MSE", ["median", "wild"]),
+        "table": common.table(rows, "MSE", ["median", "wild", "skipped"]),
         "series": series,
         "lines": [{"label": f"{STEPS} tuned GD steps", "y": float(reference.median())}],
         "axes": {"x": "standard deviation of the noise", "y": "median squared error",
