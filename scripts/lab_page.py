@@ -5,13 +5,13 @@ The JSON files are what `weft lab run NAME --device cuda` wrote, in the full for
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Any
 
 from weft.lab.experiments import EXPERIMENTS
 from weft.lab.report import EXTRA, figure, markdown
+from weft.lab.strict_json import loads
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "lab-results.md"
@@ -31,11 +31,13 @@ one GPU, so their times are upper bounds. Further columns:
 
 def results() -> list[dict[str, Any]]:
     """The stored results in the order of the experiments."""
-    return [json.loads((DOCS / "lab" / f"{name}.json").read_text()) for name in EXPERIMENTS]
+    return [loads((DOCS / "lab" / f"{name}.json").read_text()) for name in EXPERIMENTS]
 
 
 def page() -> str:
-    text = OPENING + "".join(f"- `{name}`: {meaning};\n" for name, meaning in EXTRA.items())
+    shown = {name for result in results() for row in result["rows"] for name in row}
+    meanings = {name: meaning for name, meaning in EXTRA.items() if name in shown}
+    text = OPENING + "".join(f"- `{name}`: {meaning};\n" for name, meaning in meanings.items())
     text = text.removesuffix(";\n") + ".\n"
     for result in results():
         seconds, seeds = result["seconds"], len(result["settings"]["seeds"])

@@ -62,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         if command == "sweep":
             return 0 if commands.sweep(*given.pop("configs"), **given) else 1
         getattr(commands, command)(**given)
-    except WeftError as error:
+    except (WeftError, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
     return 0

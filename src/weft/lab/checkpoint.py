@@ -17,6 +17,7 @@ from typing import Any
 from torch import Tensor
 
 from weft.errors import FileFormatError
+from weft.lab import strict_json
 
 CURRENT = "checkpoint.json"
 
@@ -32,7 +33,8 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def write_json(path: Path, content: Any) -> None:
-    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+    """Numbers that are not finite become texts: see `strict_json`."""
+    write_atomically(path, (strict_json.dumps(content, indent=1) + "\n").encode())
 
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
@@ -59,9 +61,10 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
     try:
         state = json.loads((folder / CURRENT).read_text(encoding="utf-8"))
-        data = (folder / state["file"]).read_bytes()
-    except (OSError, ValueError, KeyError) as error:
+        name, expected = state["file"], state["sha256"]
+        data = (folder / name).read_bytes()
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise FileFormatError(f"{folder} holds no readable checkpoint: {error}") from None
-    if hashlib.sha256(data).hexdigest() != state["sha256"]:
-        raise FileFormatError(f"{folder / state['file']} is damaged: its SHA-256 does not match")
+    if hashlib.sha256(data).hexdigest() != expected:
+        raise FileFormatError(f"{folder / name} is damaged: its SHA-256 does not match")
     return from_bytes(data), state

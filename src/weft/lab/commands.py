@@ -7,11 +7,12 @@ are thin fronts of these functions.
 from __future__ import annotations
 
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
 from weft.errors import InputError
+from weft.lab.checks import at_least
+from weft.lab.devices import check_device
 
 
 def train(config: str, out: str = "", resume: bool = False, device: str = "cpu") -> Path:
@@ -19,11 +20,12 @@ def train(config: str, out: str = "", resume: bool = False, device: str = "cpu")
     from weft.lab.config import from_toml
     from weft.lab.train import train as run
 
+    check_device(device)
     settings = from_toml(config)
     folder = Path(out or f"runs/{settings.name}")
     result = run(settings, folder, resume=resume, device=device, progress=True)
-    print(f"{folder}: MSE {result['loss']:.5g} at the end", end="")
-    print(f", {result['evaluation']:.5g} held out" if "evaluation" in result else "")
+    if "evaluation" in result:  # of several processes the first one evaluates, and speaks
+        print(f"{folder}: MSE {result['loss']:.5g} at the end, {result['evaluation']:.5g} held out")
     return folder
 
 
@@ -31,6 +33,8 @@ def evaluate(folder: str, size: int = 20_000, half: bool = False, device: str = 
     """Print a run's loss beside its baselines', and write evaluation.json."""
     from weft.lab.evaluate import evaluate as run
 
+    check_device(device)
+    at_least(1, size=size)
     result = run(folder, size, device)
     print(table_of_losses(result, half))
 
@@ -52,9 +56,11 @@ def run(
     """Run one experiment and draw its figure; returns the JSON file with its results."""
     from weft.lab.experiments import run as go
     from weft.lab.report import report as draw
+    from weft.lab.strict_json import loads
 
+    check_device(device)
     path = go(name, Path(out), quick=quick, device=device, seed=seed)
-    print(json.loads(path.read_text(encoding="utf-8"))["table"])
+    print(loads(path.read_text(encoding="utf-8"))["table"])
     print(f"results: {path}")
     if importlib.util.find_spec("matplotlib"):
         for made in draw([path]):
@@ -83,6 +89,7 @@ def sweep(
     from weft.lab.config import from_toml
     from weft.lab.sweep import sweep as go
 
+    check_device(device, here=not dask)
     settings = [from_toml(path) for path in configs]
     if dask:
         from distributed import Client

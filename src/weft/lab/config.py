@@ -35,9 +35,10 @@ from typing import Any, Literal, TypeVar
 import torch
 
 from weft.errors import InputError
+from weft.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from weft.lab.forms import Form, FormName, form
 from weft.lab.tasks import TASKS, Target, Task, stream
-from weft.nn import Activation, AttentionNetwork, build
+from weft.nn import INITS, Activation, AttentionNetwork, build
 
 T = TypeVar("T")
 
@@ -49,6 +50,10 @@ class FormConfig:
     name: FormName = "examples"
     eta: float = 0.0
     lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        all_finite(self)
+        at_least(0, eta=self.eta, lam=self.lam)
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,12 @@ class ModelConfig:
     queries: int = 0
     init: str = "scaled"
     scale: float = 0.1
+
+    def __post_init__(self) -> None:
+        all_finite(self)
+        at_least(1, depth=self.depth, blocks=self.blocks, heads=self.heads)
+        at_least(0, mlp_units=self.mlp_units, queries=self.queries)
+        refuse_unless(self.init in INITS, "init", f"one of {', '.join(INITS)}", self.init)
 
 
 @dataclass(frozen=True)
@@ -98,15 +109,20 @@ class TrainConfig:
     dtype: Literal["float32", "float64"] = "float32"
 
     def __post_init__(self) -> None:
-        if self.steps < 1 or self.batch < 1 or self.log_every < 1 or self.checkpoint_every < 1:
-            raise InputError("steps, batch, log_every and checkpoint_every must be positive")
+        all_finite(self)
+        at_least(1, steps=self.steps, batch=self.batch, log_every=self.log_every)
+        at_least(1, checkpoint_every=self.checkpoint_every, eval_size=self.eval_size)
+        at_least(1, patience=self.patience)
+        at_least(0, weight_decay=self.weight_decay, warmup=self.warmup, clip=self.clip)
+        positive(lr=self.lr, fallen=self.fallen)
+        refuse_unless(0 < self.factor < 1, "factor", "above 0 and below 1", self.factor)
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            refuse_unless(0 <= beta < 1, name, "at least 0 and below 1", beta)
         if self.checkpoint_every % self.log_every:
             raise InputError(
                 f"checkpoint_every = {self.checkpoint_every} must be a multiple of log_every = "
                 f"{self.log_every}, so that a resumed run logs the same losses"
             )
-        if self.lr <= 0:
-            raise InputError(f"lr must be positive, got {self.lr}")
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -122,6 +138,10 @@ class Config:
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     name: str = "run"
+
+    def __post_init__(self) -> None:
+        said = "the name of a folder, without slashes or a leading dot"
+        refuse_unless(is_file_name(self.name), "name", said, self.name)
 
     def make_form(self) -> Form:
         return form(self.form.name, self.task.n, self.task.d, self.form.eta, self.form.lam)
@@ -160,23 +180,18 @@ TRAIN_PRESETS: dict[str, dict[str, Any]] = {
 
 def from_dict(table: Mapping[str, Any]) -> Config:
     """A config from nested tables; every unknown or ill-typed entry is refused by name."""
+    refuse_unless(isinstance(table, Mapping), "a config", "a table", table)
     known = ("task", "form", "model", "train", "name")
     for key in table:
         if key not in known:
             raise InputError(f"unknown entry {key!r}{_perhaps(key, known)}")
-    task = _with_preset(dict(table.get("task", {})), "task", TASKS)
-    train = dict(table.get("train", {}))
-    if "preset" in train:
-        name = train.pop("preset")
-        if name not in TRAIN_PRESETS:
-            raise InputError(f"[train] preset {name!r} is not one of {', '.join(TRAIN_PRESETS)}")
-        train = TRAIN_PRESETS[name] | train
+    tasks = {name: dataclasses.asdict(task) for name, task in TASKS.items()}
     return Config(
-        task=_read(Task, task, "task"),
-        form=_read(FormConfig, table.get("form", {}), "form"),
-        model=_read(ModelConfig, table.get("model", {}), "model"),
-        train=_read(TrainConfig, train, "train"),
-        name=str(table.get("name", "run")),
+        task=_read(Task, _section(table, "task", tasks), "task"),
+        form=_read(FormConfig, _section(table, "form"), "form"),
+        model=_read(ModelConfig, _section(table, "model"), "model"),
+        train=_read(TrainConfig, _section(table, "train", TRAIN_PRESETS), "train"),
+        name=table.get("name", "run"),
     )
 
 
@@ -187,7 +202,11 @@ def from_toml(path: str | Path) -> Config:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise InputError(f"no config file {path}") from None
-    except tomllib.TOMLDecodeError as error:
+    except OSError as error:
+        raise InputError(f"cannot read the config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a TOML file, which is UTF-8 text: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None
     try:
         return from_dict({"name": path.stem} | table)
@@ -195,13 +214,20 @@ def from_toml(path: str | Path) -> Config:
         raise InputError(f"{path}: {error}") from None
 
 
-def _with_preset(table: dict[str, Any], section: str, presets: Mapping[str, Any]) -> dict[str, Any]:
-    if "preset" not in table:
-        return table
-    name = table.pop("preset")
-    if name not in presets:
+def _section(
+    table: Mapping[str, Any], section: str, presets: Mapping[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """One table of a config, with the preset that it names filled in."""
+    found = table.get(section, {})
+    if not isinstance(found, Mapping):
+        raise InputError(f"{section} must be one table, written [{section}], got {found!r}")
+    settings = dict(found)
+    if presets is None or "preset" not in settings:
+        return settings
+    name = settings.pop("preset")
+    if not isinstance(name, str) or name not in presets:
         raise InputError(f"[{section}] preset {name!r} is not one of {', '.join(presets)}")
-    return dataclasses.asdict(presets[name]) | table
+    return presets[name] | settings
 
 
 def _read(kind: type[T], table: Mapping[str, Any], section: str) -> T:
@@ -212,7 +238,10 @@ def _read(kind: type[T], table: Mapping[str, Any], section: str) -> T:
         if key not in hints:
             raise InputError(f"[{section}] unknown setting {key!r}{_perhaps(key, tuple(hints))}")
         values[key] = _as(hints[key], value, f"[{section}] {key}")
-    return kind(**values)
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"[{section}] {error}") from None
 
 
 def _as(hint: Any, value: Any, what: str) -> Any:
@@ -232,7 +261,12 @@ def _as(hint: Any, value: Any, what: str) -> Any:
             raise InputError(f"{what} must be a list of numbers, got {value!r}")
         return tuple(_as(float, entry, what) for entry in value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(
+                f"{what} must be finite, got a number of {value.bit_length()} bits"
+            ) from None
     if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{what} must be {hint.__name__}, got {value!r}")
     return value

@@ -13,6 +13,7 @@ network makes for a user; a test holds the two equal.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
@@ -21,6 +22,7 @@ import torch
 from torch import Tensor
 
 from weft.errors import InputError
+from weft.lab.checks import at_least, refuse_unless
 from weft.lab.tasks import Batch
 from weft.layout import Layout
 from weft.paper.ridge import ridge_elsa, ridge_lsa
@@ -80,7 +82,10 @@ class Form:
 
 
 def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> Form:
-    """The form of that name for n examples with d features."""
+    """The form of that name for n examples with d features; roots of eta and lam are taken."""
+    at_least(1, n=n, d=d)
+    for constant, value in (("eta", eta), ("lam", lam)):
+        refuse_unless(0 <= value < math.inf, constant, "finite and at least 0", value)
     if name in ("designed", "enumerated"):
         net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
         return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam)

@@ -6,19 +6,20 @@ the figures only.
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.errors import FileFormatError, InputError
+from weft.errors import InputError
+from weft.lab.results import read_result
 
 # what a row may say beside its loss, in the order of the columns
 EXTRA = {
     "median": "the median over seeds and problems, where the loss is the mean",
     "wild": "the share of problems missed by 100 times the zero predictor's loss or more",
+    "skipped": "the share of training steps not taken, because the gradient overflowed",
     "best_seed": "the loss of the best seed",
     "cosine": "the mean cosine between its sensitivities and the trained network's",
     "nearest": "for each seed the number of gradient steps, up to 8, whose predictions are nearest",
@@ -29,7 +30,7 @@ def report(sources: Sequence[Path], out: Path | None = None) -> list[Path]:
     """Write a PNG and a Markdown table for each source; returns the files."""
     made = []
     for source in sources:
-        result = _run_result(source) if source.is_dir() else _read(source)
+        result = read_result(source)
         folder = out or (source if source.is_dir() else source.parent)
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"lab-{result['name']}"
@@ -37,41 +38,6 @@ def report(sources: Sequence[Path], out: Path | None = None) -> list[Path]:
         text.write_text(markdown(result), encoding="utf-8")
         made += [text, figure(result, folder / f"{stem}.png")]
     return made
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise FileFormatError(f"{path} is not a result file: {error}") from None
-
-
-def _run_result(folder: Path) -> dict[str, Any]:
-    """A training run's curve and, if it was evaluated, its table."""
-    metrics = folder / "metrics.jsonl"
-    if not metrics.exists():
-        raise InputError(f"{folder} holds no training run ({metrics.name} is missing)")
-    entries = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
-    result: dict[str, Any] = {
-        "name": folder.name,
-        "command": f"weft lab train --out {folder.name}",
-        "question": "",
-        "series": [{"label": "training", "group": "training",
-                    "x": [e["step"] for e in entries], "y": [e["loss"] for e in entries]}],
-        "lines": [],
-        "rows": [],
-        "axes": {"x": "step", "y": "MSE"},
-        "claims": [],
-    }  # fmt: skip
-    evaluation = folder / "evaluation.json"
-    if evaluation.exists():
-        for name, entry in _read(evaluation)["table"].items():
-            result["rows"].append({"label": name, "loss": entry["loss"]})
-            if name != "trained":
-                result["lines"].append({"label": name, "y": entry["loss"]["mean"]})
-    return result
 
 
 def number(value: float) -> str:
@@ -149,16 +115,17 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
     if "symlogx" in result["axes"]:
         axes.set_xscale("symlog", linthresh=result["axes"]["symlogx"])
         axes.set_xlim(left=0.0)
-    low, high = _range(result)
-    if not result["axes"].get("log"):
-        axes.set_ylim(low, high)
+    if not result["axes"].get("log") and (limits := _range(result)):
+        axes.set_ylim(*limits)
     axes.legend(fontsize=8, frameon=False)
 
 
-def _range(result: dict[str, Any]) -> tuple[float, float]:
+def _range(result: dict[str, Any]) -> tuple[float, float] | None:
     """Where the curves spend their time, so that no first loss and no spike hides the rest."""
     finite = [[y for y in s["y"] if math.isfinite(y)] for s in result["series"]]
-    levels = [line["y"] for line in result["lines"]]
+    levels = [line["y"] for line in result["lines"] if math.isfinite(line["y"])]
+    if not any(finite) and not levels:
+        return None
     high = max([statistics.median(y) for y in finite if y] + levels)
     low = min([min(y) for y in finite if y] + levels)
     room = max(high - low, 0.1 * abs(high))

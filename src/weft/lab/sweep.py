@@ -7,7 +7,6 @@ is not done again; one that was interrupted is resumed from its checkpoint.
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import traceback
 from collections.abc import Sequence
@@ -17,7 +16,9 @@ from typing import Any, Protocol
 
 from weft.errors import InputError
 from weft.lab import checkpoint
+from weft.lab.checks import at_least
 from weft.lab.config import Config, from_dict
+from weft.lab.strict_json import loads
 
 FAILURE = "failure.json"
 
@@ -59,6 +60,7 @@ def sweep(
     device: str = "cpu",
 ) -> dict[str, dict[str, Any]]:
     """Run every config in `out/NAME`; returns each run's result, or how it failed, by name."""
+    at_least(1, workers=workers)
     names = [config.name for config in configs]
     for name in names:
         if names.count(name) > 1:
@@ -114,7 +116,8 @@ def _finished(folder: Path, config: Config) -> dict[str, Any] | None:
     from weft.lab.train import RESULT
 
     try:
-        found = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+        found = loads((folder / RESULT).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return dict(found) if found.get("digest") == config.digest else None
+    same = isinstance(found, dict) and found.get("digest") == config.digest
+    return dict(found) if same else None
