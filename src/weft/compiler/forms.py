@@ -146,7 +146,7 @@ class Form:
     def leaves(self) -> list[tuple[Leaf, bool, Fraction]]:
         return [(v, t, c) for (v, t), c in self.terms.items() if isinstance(v, Leaf)]
 
-    @property
+    @cached_property
     def sole(self) -> tuple[Value, bool, Fraction] | None:
         """The only term, if the form is a multiple of one value."""
         if len(self.terms) == 1 and not self.constants:
@@ -154,7 +154,7 @@ class Form:
             return v, t, c
         return None
 
-    @property
+    @cached_property
     def factors(self) -> int:
         """How many factors a product gets that takes this form in: a sum stays one factor."""
         sole = self.sole
