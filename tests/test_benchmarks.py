@@ -66,6 +66,14 @@ def test_the_network_and_the_hand_written_loops_compute_the_same(library, batch)
         assert np.allclose(found, expected, rtol=1e-10), name
 
 
+def test_double_precision_in_jax_is_not_left_on():
+    jax = pytest.importorskip("jax")
+    before = jax.config.jax_enable_x64
+    calls = ridge.candidates("jax", problem.network(6, 3, 4), problem.data(6, 3, 1))
+    assert all(call(4).dtype == np.float64 for call in calls.values())
+    assert jax.config.jax_enable_x64 == before
+
+
 def test_gradient_descent_converges_on_the_data_of_every_row():
     for (n, d), batch in product(ridge.SIZES[:2], (1, 40)):
         given = problem.data(n, d, batch)
