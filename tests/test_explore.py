@@ -26,10 +26,11 @@ from weft import (
     Layout,
     Module,
     Network,
+    Output,
     Place,
     PointwiseLayer,
 )
-from weft.errors import BlockError, InputError, ShapeError
+from weft.errors import BlockError, DTypeError, InputError, ShapeError
 from weft.explore.document import asset, digest, inert
 from weft.explore.payload import payload
 from weft.explore.record import PieceExecutor, Recording, record
@@ -203,6 +204,125 @@ def test_the_reference_is_the_program_and_is_shared_by_a_network_without_one() -
     assert unpacked(given["outputs"][0]["reference"]).item() == 2.5
 
 
+BARE = Network(
+    Layout.of({"A": (3, 2), "B": (2, 2)}),
+    (Module((AttentionLayer((Head(*(DenseProjection(0.5 * np.eye(4)) for _ in range(3))),)),)),),
+)
+
+
+def test_a_network_without_named_inputs_runs_on_a_random_prompt_and_the_page_says_so() -> None:
+    data = payload({"bare": BARE, "same": BARE}, {})
+    assert data["inputs"] == "example data: a random prompt, seed 0"
+    first, second = (replayed(net)[0] for net in data["networks"])
+    assert first[:2].all()
+    assert not first[2, 2:].any()  # below a block's own rows the prompt holds zeros
+    assert np.array_equal(first, second)
+    wild = Network(
+        BARE.layout,
+        (
+            Module(
+                (AttentionLayer((Head(*(DenseProjection(9 * np.eye(4)) for _ in range(3))),)),), 3
+            ),
+        ),
+    )
+    assert np.isfinite(replayed(payload({"wild": wild}, {})["networks"][0])[-1]).all()
+    with pytest.raises(BlockError, match="no inputs are named here: give the prompt itself, as H"):
+        payload({"bare": BARE}, {"X": 1})
+
+
+def test_a_trained_network_can_be_explored_as_it_is(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    trained = weft.nn.build(BARE.layout, depth=2).to_network()
+    trained.explore(tmp_path / "p.html")
+    data = read_back((tmp_path / "p.html").read_text("utf-8"))
+    assert data["inputs"] == "example data: a random prompt, seed 0"
+    assert unpacked(data["networks"][0]["first"])[:2].all()
+
+
+def test_a_network_without_named_inputs_beside_one_with_them() -> None:
+    same = Network(NET.layout, NET.modules, outputs=NET.outputs)
+    data = payload({"net": NET, "trained": same}, INPUTS)
+    assert data["inputs"] == (
+        "data given by the user; trained, without named inputs, on the prompt of net"
+    )
+    assert data["networks"][0]["first"] == data["networks"][1]["first"]
+    assert data["networks"][1]["reference"].startswith("program ridge_gd")
+    data = payload({"bare": BARE, "net": NET, "also": BARE}, {})
+    assert data["inputs"] == (
+        "example data: random entries, seed 0; "
+        "bare and also, without named inputs, on a random prompt, seed 0"
+    )
+    assert replayed(data["networks"][0])[0].any()
+
+
+def test_a_prompt_of_constants_is_not_called_the_users() -> None:
+    @weft.program
+    def constant():
+        return weft.constant(np.eye(2)) @ weft.constant(np.eye(2)) + weft.eye(2)
+
+    data = payload({"net": weft.compile(constant)}, {})
+    assert data["inputs"] == "no inputs: the prompt holds constants only"
+
+
+def two_answers() -> Network:
+    outputs = (Output("p", Place("A", 3, 2), "matrix"), Output("q", Place("B", 2, 1), "vector"))
+    return Network(BARE.layout, BARE.modules, outputs=outputs)
+
+
+def test_a_reference_that_does_not_fit_is_an_error() -> None:
+    with pytest.raises(ShapeError, match=r"reference has shape \(2,\), but the answer of net has"):
+        payload({"net": NET}, INPUTS, reference=[1.0, 2.0])
+    with pytest.raises(DTypeError, match="the reference must hold real numbers"):
+        payload({"net": NET}, INPUTS, reference="one")
+    with pytest.raises(DTypeError, match="the reference must hold real numbers"):
+        payload({"net": NET}, INPUTS, reference=[[1.0], [1.0, 2.0]])
+    with pytest.raises(InputError, match="no output is named here"):
+        payload({"bare": BARE}, {}, reference=1.0)
+    net, p, q = two_answers(), np.ones((3, 2)), np.arange(2.0)
+    with pytest.raises(BlockError, match=r"give the reference by output.*'p', 'q'"):
+        payload({"net": net}, {}, reference=p)
+    with pytest.raises(BlockError, match="names 'r'; the outputs are 'p', 'q'"):
+        payload({"net": net}, {}, reference={"p": p, "r": q})
+    with pytest.raises(
+        ShapeError, match=r"\(2, 3\), but the answer of net, 'p', has shape \(3, 2\)"
+    ):
+        payload({"net": net}, {}, reference={"p": p.T})
+    found = payload({"net": net}, {}, reference={"q": q})["networks"][0]
+    assert found["outputs"][0]["reference"] is None
+    assert np.array_equal(unpacked(found["outputs"][1]["reference"]), q[:, None])
+
+
+def test_a_reference_by_name_is_for_the_networks_with_that_output() -> None:
+    given = {"p": np.ones((3, 2)), "": 2.0}
+    first, second = payload({"two": two_answers(), "net": NET}, INPUTS, given)["networks"]
+    assert unpacked(first["outputs"][0]["reference"]).shape == (3, 2)
+    assert unpacked(second["outputs"][0]["reference"]).item() == 2.0
+
+
+def test_half_precision_is_converted_and_what_is_not_real_refused() -> None:
+    torch = pytest.importorskip("torch")
+    H = RNG.normal(size=(3, 4))
+    for dtype in (torch.bfloat16, torch.float16, torch.float8_e4m3fn):
+        half = torch.tensor(H).to(dtype)
+        data = payload({"bare": BARE}, {"H": half})["networks"][0]
+        assert data["first"]["dtype"] == "float32"
+        assert np.array_equal(unpacked(data["first"]), half.float().numpy())
+    inputs = {name: torch.as_tensor(v, dtype=torch.bfloat16) for name, v in INPUTS.items()}
+    assert payload({"net": NET}, inputs)["networks"][0]["first"]["dtype"] == "float32"
+    wide = payload({"bare": BARE}, {"H": H.astype(np.longdouble)})["networks"][0]
+    assert np.array_equal(unpacked(wide["first"]), H)
+    for bad in (H + 1j, np.full((3, 4), "x"), [[1.0], [1.0, 2.0]]):
+        with pytest.raises(DTypeError, match="the prompt H must hold real numbers"):
+            payload({"bare": BARE}, {"H": bad})
+
+
+def test_brain_floats_of_other_libraries_are_converted() -> None:
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    H = np.ones((3, 4), ml_dtypes.bfloat16)
+    data = payload({"bare": BARE}, {"H": H})["networks"][0]
+    assert np.array_equal(unpacked(data["first"]), np.ones((3, 4)))
+
+
 # -- what is said about a network ------------------------------------------------------------------
 def test_heads_are_written_in_matrix_terms_and_the_report_has_the_bound() -> None:
     data = payload({"net": NET}, INPUTS)["networks"][0]
@@ -280,6 +400,37 @@ def test_two_networks_share_a_page_and_keep_their_names(tmp_path: Path) -> None:
     ]
     assert names == [["ridge_gd, ELSA, faithful", "ridge_gd, ELSA, depth"], ["one", "two"]]
     assert len(read_back(weft.explore.page([NET, NET], INPUTS))["networks"]) == 2
+
+
+def test_names_may_be_numbers(tmp_path: Path) -> None:
+    weft.explore.compare(tmp_path / "a.html", {3: NET, 0.5: NET, np.int64(7): NET}, INPUTS)
+    data = read_back((tmp_path / "a.html").read_text("utf-8"))
+    assert [net["name"] for net in data["networks"]] == ["3", "0.5", "7"]
+    with pytest.raises(InputError, match="two networks are called '3'"):
+        weft.explore.page({3: NET, "3": NET}, INPUTS)
+    with pytest.raises(InputError, match="text or a number, got "):
+        weft.explore.page({("a",): NET}, INPUTS)
+    with pytest.raises(InputError, match="expected a Network, or several, got int"):
+        weft.explore.page(3)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="this is not a Network, got str"):
+        weft.explore.page("net")  # type: ignore[arg-type]
+    with pytest.raises(BlockError, match=r"unknown input\(s\) 1"):
+        weft.explore.page(NET, INPUTS | {1: 2})  # type: ignore[dict-item]
+    with pytest.raises(InputError, match=r"inputs by name.*got ndarray"):
+        weft.explore.page(NET, np.ones((2, 2)))  # type: ignore[arg-type]
+
+
+def test_names_that_no_encoding_can_write_are_shown_with_replacements(tmp_path: Path) -> None:
+    odd = "a\ud800b"
+    net = Network(Layout.of({odd: (1, 1), "\udfff": (1, 1)}), (), outputs=(
+        Output(odd, Place(odd, 1, 1), "scalar"),
+    ))  # fmt: skip
+    weft.explore.write(tmp_path / "a.html", {odd: net, "b": net}, {"H": np.ones((1, 2))})
+    text = (tmp_path / "a.html").read_text("utf-8")
+    assert "<title>a\ufffdb and b" in text
+    found = read_back(text)["networks"][0]
+    assert found["name"] == found["outputs"][0]["name"] == "a\ufffdb"
+    assert [b["name"] for b in found["layout"]["blocks"]] == ["a\ufffdb", "\ufffd"]
 
 
 def test_a_page_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:

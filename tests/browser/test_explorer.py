@@ -29,6 +29,7 @@ from weft import (
 )
 from weft.explore.document import asset, inert
 from weft.explore.payload import payload as contents
+from weft.paper.ridge import ridge_elsa
 from weft.relunet import Function, ReluNet
 from weft.run.dense import trace
 
@@ -108,6 +109,126 @@ def test_a_skip_around_a_module_is_a_position_of_its_own(visit: Visit, tmp_path:
     seen.layer(3)
     seen.settled("2")
     assert np.array_equal(np.array(seen.table()), found["module 0, step 1, layer 0"])
+
+
+PAPER = ridge_elsa(4, 2, 2)
+CHARTS = """() => document.getElementById('weft').explorer.charts.filter(c => c.chart).map(c => ({
+  owners: c.owners,
+  ends: c.values.map(s => s.xs[s.values.length - 1]),
+  labels: [...c.body.querySelectorAll('text')].map(t => t.textContent),
+  curves: [...c.body.querySelectorAll('path.curve')].map(p => p.getBBox().x + p.getBBox().width),
+  cursor: Number(c.body.querySelector('line[visibility=visible]').getAttribute('x1')),
+  points: [...c.body.querySelectorAll('circle[visibility=visible]')].map(p => p.getAttribute('cx')),
+}))"""
+
+
+def trained(like: Network, depth: int) -> Network:
+    """Random weights, as `weft.nn` writes them: one skip around each layer."""
+    rng = np.random.default_rng(2)
+    width = like.width
+
+    def module() -> Module:
+        head = Head(*(DenseProjection(0.2 * rng.normal(size=(width, width))) for _ in range(3)))
+        return Module((AttentionLayer((head,), skip=False),), skip=True)
+
+    modules = tuple(module() for _ in range(depth))
+    return Network(like.layout, modules, like.inputs, like.fills, like.outputs)
+
+
+def test_curves_count_layers_and_skips_can_be_stepped_through(visit: Visit, tmp_path: Path) -> None:
+    PAPER.explore(tmp_path / "paper.html")
+    seen = visit(tmp_path / "paper.html")
+    H = np.array(seen.table())
+    states = [H]
+    for state in trace(PAPER, H).states.values():
+        if state is not states[-1]:
+            states.append(state)
+    names = ["0", "1", "2", "2s", "3", "4", "4s", "5", "6", "6s"]
+    assert len(states) == len(names)
+    assert PAPER.depth == 6
+    cursors: list[set[float]] = []
+    for k, (name, state) in enumerate(zip(names, states, strict=True)):
+        seen.settled(name)
+        assert np.array_equal(np.array(seen.table()), state), name
+        cursors.append({round(chart["cursor"], 3) for chart in seen.page.evaluate(CHARTS)})
+        if k:
+            assert (cursors[-1] == cursors[-2]) == name.endswith("s")
+        seen.page.keyboard.press("ArrowRight")
+    assert seen.where() == "layer 6 of 6, skip added"
+    for chart in seen.page.evaluate(CHARTS):
+        assert set(chart["ends"]) == {6}
+        assert "layers executed" in chart["labels"]
+        whole = [int(text) for text in chart["labels"] if text.isdigit()]
+        assert max(whole) == 6
+        assert all(abs(end - chart["cursor"]) < 0.2 for end in chart["curves"])
+    box = seen.page.locator(".panel-norms .chart svg").bounding_box()
+    seen.page.mouse.click(box["x"] + 46 + (box["width"] - 56) / 3, box["y"] + 50)
+    seen.settled("2s")  # a click goes to the end of what happens at its layer
+
+
+PLACES = """() => {
+  const e = document.getElementById('weft').explorer;
+  return Array.from({length: e.span}, (_, k) => {
+    e.k = k;
+    const layer = new URLSearchParams(e.link().slice(1)).get('layer');
+    return {
+      at: e.tracks.map((_, i) => e.positionIn(i)),
+      depths: e.tracks.map((t, i) => t.depths[e.positionIn(i)]),
+      layer,
+      back: e.fromPlaceKey(layer),
+    };
+  });
+}"""
+
+
+def test_networks_with_skips_are_compared_at_equal_depths(visit: Visit, tmp_path: Path) -> None:
+    small = trained(PAPER, 2)
+    page = tmp_path / "two.html"
+    weft.explore.compare(page, {"compiled": PAPER, "trained": small})
+    seen = visit(page)
+    for chart in seen.page.evaluate(CHARTS):
+        for owner, end in zip(chart["owners"], chart["ends"], strict=True):
+            assert end == [6, 2][owner]
+        assert "layers executed" in chart["labels"]
+    for align in ("layer", "share of depth"):
+        seen.page.click(f".choice button:text-is('{align}')")
+        places = seen.page.evaluate(PLACES)
+        assert int(seen.page.get_attribute("input.scrubber", "max")) == len(places) - 1
+        for i, positions in enumerate([10, 5]):
+            stops = [place["at"][i] for place in places]
+            assert stops == sorted(stops)  # never back,
+            assert set(stops) == set(range(positions))  # and through every state
+        for k, place in enumerate(places):
+            first, second = place["depths"]
+            assert second == (min(first, 2) if align == "layer" else round(first / 3))
+            assert place["back"] == k
+        assert places[-1]["at"] == [9, 4]
+    seen = visit(page, "#layer=2.1&net=1")
+    seen.settled("2s")
+    titles = seen.page.eval_on_selector_all(".panel h2", "h => h.map(x => x.textContent)")
+    assert "Prompt after layer 2 and skip" in titles
+    assert "Prompt after layer 2 and skip (last)" in titles
+
+
+def test_pointwise_layers_are_stepped_through_and_not_counted(visit: Visit, tmp_path: Path) -> None:
+    relu = Function("relu", ReluNet((1.0,), (0.0,), (1.0,)))
+    layout = Layout.of({"A": (2, 2)})
+    point = BlockPointwiseLayer(((Place("A", 2, 2), relu),))
+    attend = AttentionLayer((Head(*(DenseProjection(np.eye(2)) for _ in range(3))),))
+    net = Network(layout, (Module((point, attend, point)), Module((attend, point), 2)))
+    net.explore(tmp_path / "a.html")
+    seen = visit(tmp_path / "a.html", "#layer=5")
+    seen.settled(5)
+    assert seen.where() == "layer 5 of 7 · 2 of 3 attention layers · step 1 of 2"
+    [chart] = seen.page.evaluate(CHARTS)
+    assert chart["ends"] == [net.depth]
+    assert "attention layers executed" in chart["labels"]
+    Network(layout, (Module((point,), 3),)).explore(tmp_path / "b.html")  # without any attention
+    seen = visit(tmp_path / "b.html", "#layer=2")
+    seen.settled(2)
+    [chart] = seen.page.evaluate(CHARTS)
+    assert chart["ends"] == [3]
+    assert "layers executed" in chart["labels"]
 
 
 @pytest.mark.parametrize("network", [LOOP, SHALLOW], ids=["loop", "shallow"])

@@ -19,23 +19,24 @@ __all__ = ["Widget", "compare", "page", "write"]
 
 
 def page(
-    networks: Mapping[str, Network] | Sequence[Network] | Network,
+    networks: Mapping[Any, Network] | Sequence[Network] | Network,
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
 ) -> str:
     """The page of one network, or of several on the same data, as text.
 
-    Without inputs, random ones are drawn. `H` instead of named inputs is the prompt itself.
-    `reference` is the answer that the networks' answers are compared with; if it is not given, the
-    program that a network was compiled from says.
+    Without inputs, random ones are drawn, or a random prompt where no inputs are named. `H` instead
+    of named inputs is the prompt itself. `reference` is the answer that the networks' answers are
+    compared with, or a mapping from outputs to answers; if it is not given, the program that a
+    network was compiled from says.
     """
-    return html(contents(named(networks), inputs or {}, reference))
+    return html(contents(named(networks), {} if inputs is None else inputs, reference))
 
 
 def write(
     path: str | os.PathLike[str],
-    networks: Mapping[str, Network] | Sequence[Network] | Network,
+    networks: Mapping[Any, Network] | Sequence[Network] | Network,
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
@@ -50,7 +51,7 @@ def write(
 
 def compare(
     path: str | os.PathLike[str],
-    networks: Mapping[str, Network] | Sequence[Network],
+    networks: Mapping[Any, Network] | Sequence[Network],
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,

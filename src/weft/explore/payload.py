@@ -9,14 +9,16 @@ changes, not with depth times prompt.
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from weft.constants import Array, Ones, Shift
-from weft.errors import BlockError, InputError, ShapeError, WeftError
+from weft.errors import BlockError, DTypeError, InputError, ShapeError, WeftError
 from weft.explore.record import Recording, record
 from weft.network import (
     AttentionLayer,
@@ -39,6 +41,7 @@ MOST_BYTES = 60_000_000  # and no page larger than about this
 PAGE_BYTES = 4_600_000  # dense weights take what states leave of this,
 WEIGHT_BYTES = 1_500_000  # and no more than this; heads beyond are shown without their parts
 CURVE_POINTS = 129
+SCALES = (1.0, 0.5, 0.2, 0.05, 0.01)  # of example data, the first on which nothing overflows
 CURVES = 6  # most functions drawn for one dense pointwise layer
 
 
@@ -53,6 +56,7 @@ def payload(
     if not networks:
         raise InputError("there is no network to explore")
     note, prompts = prompts_of(networks, inputs)
+    answers = references(networks, {name: own for name, (_, own) in prompts.items()}, reference)
     recordings = {name: record(net, prompts[name][0]) for name, net in networks.items()}
     size = sum(8 * (r.numbers + r.first.size) * 4 // 3 for r in recordings.values())
     if size > 2 * MOST_BYTES:
@@ -63,21 +67,25 @@ def payload(
         )
     short = size > EXACT_BYTES
     left = min(WEIGHT_BYTES, PAGE_BYTES - (size // 2 if short else size)) // len(networks)
-    answers = {
-        name: reference_of(net, prompts[name][1], reference) for name, net in networks.items()
-    }
-    shared = next((found for found in answers.values() if found is not None), None)
-    return {
+    data = {
         "version": VERSION,
         "weft": __version__,
         "inputs": note,
         "networks": [
-            Packer(name, net, recordings[name], short, left).pack(
-                _fitting(answers[name] or shared, net)
-            )
+            Packer(name, net, recordings[name], short, left).pack(answers[name])
             for name, net in networks.items()
         ],
     }
+    return unicode(data)  # type: ignore[no-any-return]
+
+
+def unicode(data: Any) -> Any:
+    """The same data with `\ufffd` for each lone surrogate, which no encoding can write."""
+    if isinstance(data, str):
+        return data if data.isascii() else re.sub("[\ud800-\udfff]", "\ufffd", data)
+    if isinstance(data, dict):
+        return {unicode(key): unicode(value) for key, value in data.items()}
+    return [unicode(value) for value in data] if isinstance(data, (list, tuple)) else data
 
 
 # -- inputs ----------------------------------------------------------------------------------------
@@ -85,10 +93,27 @@ def plain(value: Any) -> Any:
     """An array on this machine, as numpy, in its own precision."""
     if hasattr(value, "detach"):
         value = value.detach().cpu()
+        if value.dtype.is_floating_point and value.dtype.itemsize < 4:
+            value = value.float()  # numpy has no bfloat16
     if isinstance(value, (list, tuple, int, float)):
         return value
     array = np.asarray(value)
-    return array.astype(np.float32) if array.dtype == np.float16 else array
+    if array.dtype.name.startswith(("float16", "bfloat16", "float8")):
+        return array.astype(np.float32)
+    return array.astype(np.float64) if array.dtype == np.longdouble else array
+
+
+def real(what: str, value: Any) -> np.ndarray[Any, Any]:
+    """A new array of real numbers, single or double."""
+    try:
+        found = np.array(plain(value))
+        if found.dtype.kind in "fiub":
+            return found if found.dtype.kind == "f" else found.astype(np.float64)
+        if found.dtype.kind == "O":
+            return found.astype(np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DTypeError(f"{what} must hold real numbers: {error}") from None
+    raise DTypeError(f"{what} must hold real numbers, got dtype {found.dtype}")
 
 
 def prompts_of(
@@ -97,34 +122,67 @@ def prompts_of(
     """A note on where the data came from, and each network's prompt with the inputs behind it.
 
     Each network takes the inputs it names. `H` is the prompt itself, for a network whose inputs do
-    not include one of that name.
+    not include one of that name. A network that says nothing about its prompt takes that of one
+    with the same layout, and a random one where there is none.
     """
+    if not isinstance(inputs, Mapping):
+        raise InputError(
+            f"give the inputs by name, as in {{'X': X}} or {{'H': H}}; got {type(inputs).__name__}"
+        )
     known = {spec.name for net in networks.values() for spec in net.inputs}
     if "H" in inputs and "H" not in known:
         if len(inputs) > 1:
             raise BlockError("give either the prompt H or named inputs, not both")
-        H = np.array(plain(inputs["H"]))
-        H = H if H.dtype.kind == "f" else H.astype(np.float64)
+        H = real("the prompt H", inputs["H"])
         for net in networks.values():
             net.layout.check(H)
             _single(H)
         return "a prompt given by the user", dict.fromkeys(networks, (H, None))
-    note = "data given by the user"
-    if not inputs and known:
-        inputs, note = example(networks), "example data: random entries, seed 0"
-    unknown = [name for name in inputs if name not in known]
+    unknown = [str(name) for name in inputs if name not in known]
     if unknown:
         raise BlockError(
-            f"unknown input(s) {', '.join(unknown)}; the inputs are {', '.join(sorted(known))}"
-        )
+            f"unknown input(s) {', '.join(unknown)}; "
+            + (f"the inputs are {', '.join(sorted(known))}" if known
+               else "no inputs are named here: give the prompt itself, as H")
+        )  # fmt: skip
+    bare = {name: net for name, net in networks.items() if _bare(net)}
+    notes = []
+    if inputs:
+        notes.append("data given by the user")
+    elif known:
+        inputs = example(networks)
+        notes.append("example data: random entries, seed 0")
+    elif len(bare) < len(networks):
+        notes.append("no inputs: the prompt holds constants only")
     out: dict[str, tuple[np.ndarray[Any, Any], dict[str, Any] | None]] = {}
     for name, net in networks.items():
+        if name in bare:
+            continue
         own = {s.name: plain(inputs[s.name]) for s in net.inputs if s.name in inputs}
         lifted, arithmetic = lift(net.inputs, own)
         H = fill_prompt(net.layout, net.fills, lifted, arithmetic)
         _single(H)
         out[name] = (np.asarray(H), own)
-    return note, out
+    lone = {}
+    for name, net in bare.items():
+        like = next((other for other in out if networks[other].layout == net.layout), None)
+        if like is None:
+            lone[name] = net
+        else:
+            out[name] = (out[like][0], None)
+            notes.append(f"{name}, without named inputs, on the prompt of {like}")
+    if lone:
+        out |= {name: (H, None) for name, H in example_prompts(lone).items()}
+        notes.append(
+            "example data: a random prompt, seed 0" if len(lone) == len(networks)
+            else f"{' and '.join(lone)}, without named inputs, on a random prompt, seed 0"
+        )  # fmt: skip
+    return "; ".join(notes), out
+
+
+def _bare(network: Network) -> bool:
+    """Whether a network says nothing about its prompt, as trained ones often do."""
+    return not network.inputs and not network.fills and network.origin is None
 
 
 def _single(H: Array) -> None:
@@ -140,7 +198,7 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
     specs: dict[str, Input] = {}
     for net in networks.values():
         specs |= {spec.name: spec for spec in net.inputs}
-    for scale in (1.0, 0.5, 0.2, 0.05, 0.01):
+    for scale in SCALES:
         rng = np.random.default_rng(0)
         drawn = {}
         for name, spec in specs.items():
@@ -152,21 +210,95 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
             finals = [
                 net.forward(net.prompt(**{s.name: drawn[s.name] for s in net.inputs}))
                 for net in networks.values()
+                if not _bare(net)
             ]
-        if all(np.isfinite(H).all() and np.abs(H).max() < 1e3 for H in finals):
+        if _tame(finals):
             break
     return drawn
+
+
+def example_prompts(networks: Mapping[str, Network]) -> dict[str, np.ndarray[Any, Any]]:
+    """Random prompts, the same for equal layouts, shrunk until no network overflows on them."""
+    for scale in SCALES:
+        drawn = {}
+        for name, net in networks.items():
+            rng = np.random.default_rng(0)
+            parts = {b.name: scale * rng.uniform(-1, 1, size=(b.rows, b.cols)) for b in net.layout}
+            drawn[name] = np.asarray(net.layout.pack(parts))
+        with np.errstate(all="ignore"):
+            finals = [net.forward(drawn[name]) for name, net in networks.items()]
+        if _tame(finals):
+            break
+    return drawn
+
+
+def _tame(finals: Sequence[Array]) -> bool:
+    return all(np.isfinite(H).all() and np.abs(H).max() < 1e3 for H in finals)
 
 
 # -- the reference answer --------------------------------------------------------------------------
 Answer = tuple[str, dict[str, np.ndarray[Any, Any]]]
 
 
-def reference_of(network: Network, inputs: dict[str, Any] | None, given: Any) -> Answer | None:
-    """What the answer should be: as given, or the program's own value on the same data."""
+def references(
+    networks: Mapping[str, Network], inputs: Mapping[str, dict[str, Any] | None], given: Any
+) -> dict[str, Answer | None]:
+    """What each network's answers should be: as given, or the program's own value on the data.
+
+    A program's value also serves the networks without a program whose outputs it fits.
+    """
     if given is not None:
-        named = given if isinstance(given, Mapping) else {"": given}
-        return "given by the user", {k: np.asarray(plain(v), float) for k, v in named.items()}
+        return given_references(networks, given)
+    own = {name: program_value(net, inputs[name]) for name, net in networks.items()}
+    shared = next((found for found in own.values() if found is not None), None)
+    return {name: _fitting(own[name] or shared, net) for name, net in networks.items()}
+
+
+def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, Answer | None]:
+    """A reference that the user gave, by output or for the only one: all of it must fit."""
+    one = "the reference"
+    wanted = (
+        {str(k): real(f"{one} for {str(k)!r}", v) for k, v in given.items()}
+        if isinstance(given, Mapping)
+        else {"": real(one, given)}
+    )
+    known = {output.name for net in networks.values() for output in net.outputs}
+    if not known:
+        raise InputError("a reference needs an answer to compare with; no output is named here")
+    names = ", ".join(repr(name) for name in sorted(known))
+    out: dict[str, Answer | None] = {}
+    used = set()
+    for name, net in networks.items():
+        kept = {}
+        for output in net.outputs:
+            key = output.name
+            if key not in wanted and len(wanted) == len(net.outputs) == 1:
+                [only] = wanted
+                if only == "" or (key == "" and only not in known):
+                    key = only
+            if key not in wanted:
+                continue
+            used.add(key)
+            shape, found = _shape(output), wanted[key]
+            if not _alike(found.shape, shape):
+                said = f"the answer of {name}" + (f", {output.name!r}," if output.name else "")
+                raise ShapeError(
+                    f"the reference has shape {found.shape}, but {said} has shape {shape}"
+                )
+            kept[output.name] = found.astype(float).reshape(shape)
+        out[name] = ("given by the user", kept) if kept else None
+    unused = [key for key in wanted if key not in used]
+    if unused == [""]:
+        raise BlockError(f"give the reference by output, as a mapping; the outputs are {names}")
+    if unused:
+        raise BlockError(
+            f"the reference names {', '.join(map(repr, unused))}; the outputs are {names}"
+        )
+    return out
+
+
+def program_value(network: Network, inputs: dict[str, Any] | None) -> Answer | None:
+    """The value of a network's program on the same data."""
     origin = network.origin
     if origin is None or inputs is None:
         return None
@@ -182,8 +314,17 @@ def reference_of(network: Network, inputs: dict[str, Any] | None, given: Any) ->
     }
 
 
+def _shape(output: Output) -> tuple[int, int]:
+    return (1, 1) if output.place.diagonal else (output.place.rows, output.place.cols)
+
+
+def _alike(given: Sequence[int], shape: Sequence[int]) -> bool:
+    """Whether two shapes are the same but for axes of length one."""
+    return [n for n in given if n != 1] == [n for n in shape if n != 1]
+
+
 def _fitting(answer: Answer | None, network: Network) -> Answer | None:
-    """The part of an answer that a network's outputs can be compared with."""
+    """The part of a program's value that a network's outputs can be compared with."""
     if answer is None:
         return None
     source, named = answer
@@ -192,9 +333,8 @@ def _fitting(answer: Answer | None, network: Network) -> Answer | None:
         found = named.get(output.name)
         if found is None and len(named) == len(network.outputs) == 1:
             found = next(iter(named.values()))
-        shape = (1, 1) if output.place.diagonal else (output.place.rows, output.place.cols)
-        if found is not None and found.size == shape[0] * shape[1]:
-            kept[output.name] = found.reshape(shape)
+        if found is not None and _alike(found.shape, _shape(output)):
+            kept[output.name] = found.reshape(_shape(output))
     return (source, kept) if kept else None
 
 
@@ -466,22 +606,28 @@ def _certificate(network: Network) -> dict[str, Any]:
     return {**data, "degree": str(data["degree"]), "functions": list(data["functions"])}
 
 
-def named(networks: Mapping[str, Network] | Sequence[Network] | Network) -> dict[str, Network]:
+def named(networks: Mapping[Any, Network] | Sequence[Network] | Network) -> dict[str, Network]:
     """Networks by name; those without one are called after their program and options."""
     if isinstance(networks, Network):
         return {title(networks): networks}
-    if isinstance(networks, Mapping):
-        out = dict(networks)
-    else:
-        out = {}
-        for net in networks:
-            base = name = title(net)
-            count = 1
-            while name in out:
-                count += 1
-                name = f"{base} ({count})"
-            out[name] = net
-    for name, net in out.items():
+    if not isinstance(networks, Iterable):
+        raise InputError(f"expected a Network, or several, got {type(networks).__name__}")
+    pairs = (
+        list(networks.items()) if isinstance(networks, Mapping) else [(None, n) for n in networks]
+    )
+    out: dict[str, Network] = {}
+    for key, net in pairs:
         if not isinstance(net, Network):
-            raise InputError(f"{name!r} is not a Network, got {type(net).__name__}")
+            said = "this" if key is None else repr(key)
+            raise InputError(f"{said} is not a Network, got {type(net).__name__}")
+        if not (key is None or isinstance(key, (str, Real))):
+            raise InputError(f"a network's name is text or a number, got {key!r}")
+        base = name = title(net) if key is None else str(key)
+        count = 1
+        while name in out:
+            if key is not None:
+                raise InputError(f"two networks are called {name!r}")
+            count += 1
+            name = f"{base} ({count})"
+        out[name] = net
     return out

@@ -7,8 +7,10 @@
  * `weft/explore/payload.py` writes; everything else is derived here. Text from programs enters the
  * document as text nodes only.
  *
- * A "position" is a place on the scrubber: 0 is the input, then one per executed layer, and one for
- * the skip around a module where there is one.
+ * A "position" is a state of one network: 0 is the input, then one per executed layer, and one for
+ * the skip around a module where there is one. Its "depth" is the number of attention layers executed
+ * so far, so a pointwise layer or a skip has the depth of the attention layer before it. A "place" is
+ * a stop of the scrubber: with one network a position, with several a position in each.
  */
 
 /**
@@ -94,7 +96,8 @@ export class Track {
   /** @type {Float64Array[]} */ norms;
   /** @type {boolean[]} */ varies;
   /** @type {Int32Array} */ numbers;
-  /** @type {Uint8Array} */ skips;
+  /** @type {Int32Array} */ depths;
+  /** @type {Int32Array} */ skips;
   /** @type {(Float64Array | null)[]} */ distances;
 
   /** @param {NetworkData} data */
@@ -158,8 +161,9 @@ export class Track {
     this.norms = blocks.map(() => new Float64Array(positions));
     this.varies = blocks.map(() => false);
     this.numbers = new Int32Array(positions);
-    this.skips = new Uint8Array(positions);
-    this.number(this.tree, 1, 0);
+    this.depths = new Int32Array(positions);
+    this.skips = new Int32Array(positions);
+    this.number(this.tree, 1);
     const references = this.data.outputs.map((o) => (o.reference ? unpack(o.reference) : null));
     this.distances = references.map((wanted) => (wanted ? new Float64Array(positions) : null));
     const owner = new Int32Array(this.width);
@@ -202,23 +206,34 @@ export class Track {
     }
   }
 
-  /** Count executed layers at each position. @returns {[number, number]}
-   *  @param {TreeNode[]} nodes @param {number} at @param {number} count */
-  number(nodes, at, count) {
+  /** Count at each position the layers executed, the attention layers among them, and the skips since
+   *  the last one. @returns {number} @param {TreeNode[]} nodes @param {number} at */
+  number(nodes, at) {
+    const count = (/** @type {boolean} */ layer, /** @type {boolean} */ deep) => {
+      this.numbers[at] = this.numbers[at - 1] + Number(layer);
+      this.depths[at] = this.depths[at - 1] + Number(deep);
+      this.skips[at] = layer ? 0 : this.skips[at - 1] + 1;
+      at++;
+    };
     for (const node of nodes) {
-      if (node.layer >= 0) {
-        this.numbers[at++] = ++count;
-        continue;
-      }
-      for (let t = 0; t < node.repeat; t++) {
-        [at, count] = this.number(node.body, at, count);
-        if (node.skip) {
-          this.skips[at] = 1;
-          this.numbers[at++] = count;
-        }
+      if (node.layer >= 0) count(true, this.data.layers[node.layer].kind === "attention");
+      for (let t = 0; node.layer < 0 && t < node.repeat; t++) {
+        at = this.number(node.body, at);
+        if (node.skip) count(false, false);
       }
     }
-    return [at, count];
+    return at;
+  }
+
+  /** How many attention layers run in all. */
+  get depth() {
+    return this.depths[this.positions - 1];
+  }
+
+  /** The positions of a depth, as the first of them and the one after the last. @param {number} depth
+   *  @returns {[number, number]} */
+  range(depth) {
+    return [bisect(this.depths, depth), bisect(this.depths, depth + 1)];
   }
 
   /** The value at a place, in its own rows and columns. @param {Place} place
@@ -324,10 +339,10 @@ export class Track {
     return this.positionOf(parent, turns) + (turn ? turn.step * parent.inner : 0) + at;
   }
 
-  /** A position's name in a link: the number of executed layers, and `s` for a skip after them.
+  /** A position's name in a link: the number of executed layers, and `s` for each skip after them.
    *  @param {number} k */
   key(k) {
-    return `${this.numbers[k]}${this.skips[k] ? "s" : ""}`;
+    return `${this.numbers[k]}${"s".repeat(this.skips[k])}`;
   }
 
   /** @param {string} key */
@@ -392,6 +407,47 @@ export class Track {
     const KV = K.times(V);
     return { Q, K, V, QK, KV, out: Q.times(KV), };
   }
+}
+
+/** The first index whose entry is at least `least`. @param {Int32Array} sorted @param {number} least */
+function bisect(sorted, least) {
+  let [low, high] = [0, sorted.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < least) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/** The scrubber's stops.
+ *
+ * `depth` and `at` say for each place how many attention layers have been executed, and where each
+ * network stands. Networks go from depth to depth together, by number or by share of their own
+ * depth; one with more positions at a depth moves through them while the others wait at their last.
+ *  @typedef {{depth: Int32Array, at: Int32Array[]}} Timeline
+ *  @param {Track[]} tracks @param {"layer" | "share"} align @returns {Timeline} */
+function timeline(tracks, align) {
+  const most = Math.max(...tracks.map((t) => t.depth));
+  /** @type {number[]} */
+  const depth = [];
+  const at = tracks.map(() => /** @type {number[]} */ ([]));
+  const reached = tracks.map(() => -1);
+  for (let d = 0; d <= most; d++) {
+    const ranges = tracks.map((track, i) => {
+      const own = align === "share" && most ? Math.round((d / most) * track.depth) : Math.min(d, track.depth);
+      const [from, to] = track.range(own);
+      const first = own > reached[i] ? from : to - 1;
+      reached[i] = own;
+      return [first, to - 1];
+    });
+    const steps = Math.max(...ranges.map(([first, last]) => last - first));
+    for (let j = 0; j <= steps; j++) {
+      depth.push(d);
+      ranges.forEach(([first, last], i) => at[i].push(Math.min(first + j, last)));
+    }
+  }
+  return { depth: Int32Array.from(depth), at: at.map((list) => Int32Array.from(list)) };
 }
 
 /** A small matrix; `names` are the columns of the prompt that its columns stand for, if any. */
@@ -1075,7 +1131,7 @@ function tiny(v) {
 
 // -- curves ------------------------------------------------------------------------------------------
 
-/** @typedef {{name: string, colour: string, dash?: string, xs?: (number | null)[],
+/** @typedef {{name: string, colour: string, dash?: string, xs: ArrayLike<number | null>,
  *   values: ArrayLike<number | null>}} Series */
 
 /** @param {number} low @param {number} high @param {number} count */
@@ -1102,7 +1158,9 @@ function decades(low, high, count) {
 
 /** A line chart as SVG. Colours are attributes, so that it can be saved as it stands.
  *  @param {{width: number, height: number, theme: Theme, series: Series[], logX?: boolean,
- *   logY?: boolean, xLabel?: string, label: string, floor?: number, stairs?: boolean}} options */
+ *   logY?: boolean, xLabel?: string, label: string, floor?: number, depth?: boolean}} options
+ *   with `depth`, x counts layers: whole numbers from 0, and stairs; several values at one x are
+ *   states after the same layer, of which the line takes the last */
 function lineChart(options) {
   const { width, height, theme, series } = options;
   const m = { left: 46, right: 10, top: 8, bottom: options.xLabel ? 30 : 20 };
@@ -1112,8 +1170,7 @@ function lineChart(options) {
   let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
   for (const s of series) {
     for (let i = 0; i < s.values.length; i++) {
-      const x = s.xs ? s.xs[i] : i;
-      const y = s.values[i];
+      const [x, y] = [s.xs[i], s.values[i]];
       if (x === null || y === null || !Number.isFinite(y)) continue;
       [x0, x1] = [Math.min(x0, x), Math.max(x1, x)];
       if (options.logY && !(y > 0)) continue;
@@ -1129,7 +1186,7 @@ function lineChart(options) {
     const pad = 0.06 * (y1 - y0) || 0.5 * Math.abs(y1) || 1;
     [y0, y1] = [y0 - pad, y1 + pad];
   }
-  const depthLog = options.logX && !series[0]?.xs; // positions start at 0: use log(1 + x)
+  const depthLog = options.logX && options.depth; // depths start at 0: use log(1 + x)
   const fx = (/** @type {number} */ v) => (depthLog ? Math.log1p(v) : options.logX ? Math.log(v) : v);
   const fy = (/** @type {number} */ v) => (options.logY ? Math.log(Math.max(v, y0)) : v);
   const [a, b, c, d] = [fx(x0), fx(x1), fy(y0), fy(y1)];
@@ -1147,13 +1204,16 @@ function lineChart(options) {
   const whole = depthLog ? [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000].filter((t) => t <= x1)
     : options.logX ? decades(x0, x1, 5) : ticks(x0, x1, Math.max(2, Math.floor(inner / 70)));
   for (const t of whole) {
-    if (!series[0]?.xs && !Number.isInteger(t)) continue;
+    if (options.depth && !Number.isInteger(t)) continue;
     label(X(t), m.top + tall + 14, short(t), "middle");
   }
   if (options.xLabel) label(m.left + inner, height - 4, options.xLabel, "end");
   node.append(svg("path", { d: `M${m.left} ${m.top}v${tall}h${inner}`, fill: "none", stroke: theme.line }));
   for (const s of series) {
-    node.append(svg("path", { d: linePath(s, X, Y, inner, !!options.logY, !!options.stairs), fill: "none",
+    const within = options.depth ? withinPath(s, X, Y, !!options.logY) : "";
+    if (within) node.append(svg("path", { d: within, class: "within", fill: "none", stroke: s.colour, "stroke-opacity": 0.3, "stroke-width": 1 }));
+    const line = options.depth ? lastOf(s) : s;
+    node.append(svg("path", { d: linePath(line, X, Y, inner, !!options.logY, !!options.depth), class: "curve", fill: "none",
       stroke: s.colour, "stroke-width": 1.75, "stroke-linejoin": "round",
       "stroke-dasharray": s.dash ?? "none" }));
   }
@@ -1164,26 +1224,55 @@ function lineChart(options) {
   node.append(...points);
   return {
     node,
-    /** Mark a position; `ks` says where each series stands. @param {number} k @param {number[]} ks */
-    mark(k, ks) {
+    /** Mark a value of each series, and the largest x among them. @param {number[]} ks */
+    mark(ks) {
+      const x = Math.min(x1, Math.max(...series.map((s, i) => s.xs[ks[i]] ?? x0)));
       cursor.setAttribute("visibility", "visible");
-      cursor.setAttribute("x1", String(X(Math.min(k, x1))));
-      cursor.setAttribute("x2", String(X(Math.min(k, x1))));
+      cursor.setAttribute("x1", String(X(x)));
+      cursor.setAttribute("x2", String(X(x)));
       series.forEach((s, i) => {
         const y = s.values[ks[i]];
         const shown = y !== null && Number.isFinite(y) && !(options.logY && y <= 0);
         points[i].setAttribute("visibility", shown ? "visible" : "hidden");
         if (!shown) return;
-        points[i].setAttribute("cx", String(X(ks[i])));
+        points[i].setAttribute("cx", String(X(s.xs[ks[i]] ?? x0)));
         points[i].setAttribute("cy", String(Y(/** @type {number} */ (y))));
       });
     },
-    /** The position under a point of the chart. @param {number} px */
-    position(px) {
+    /** The depth under a point of the chart. @param {number} px */
+    depth(px) {
       const t = a + Math.max(0, Math.min(1, (px - m.left) / inner)) * (b - a);
       return Math.round(depthLog ? Math.expm1(t) : t);
     },
   };
+}
+
+/** Whether the next value of a series stands at the same x. @param {Series} s @param {number} i */
+function followed(s, i) {
+  return i + 1 < s.values.length && s.xs[i] === s.xs[i + 1];
+}
+
+/** A series with the last value at each x only. @param {Series} s @returns {Series} */
+function lastOf(s) {
+  const kept = Array.from(s.values, (_, i) => i).filter((i) => !followed(s, i));
+  return { ...s, xs: kept.map((i) => s.xs[i]), values: kept.map((i) => s.values[i]) };
+}
+
+/** Upright lines where several values stand at one x. @param {Series} s
+ *  @param {(v: number) => number} X @param {(v: number) => number} Y @param {boolean} log */
+function withinPath(s, X, Y, log) {
+  let d = "";
+  for (let i = 0; i < s.values.length; i++) {
+    let [low, high] = [Infinity, -Infinity];
+    const begin = i;
+    for (; ; i++) {
+      const y = s.values[i];
+      if (y !== null && Number.isFinite(y) && !(log && y <= 0)) [low, high] = [Math.min(low, y), Math.max(high, y)];
+      if (!followed(s, i)) break;
+    }
+    if (i > begin && high > low) d += `M${X(s.xs[i] ?? 0).toFixed(1)} ${Y(low).toFixed(1)}V${Y(high).toFixed(1)}`;
+  }
+  return d;
 }
 
 /** A path; long series are thinned to the lowest and highest value per pixel.
@@ -1194,8 +1283,7 @@ function linePath(s, X, Y, inner, log, stairs) {
   let pen = "M";
   const count = s.values.length;
   const add = (/** @type {number} */ i) => {
-    const x = s.xs ? s.xs[i] : i;
-    const y = s.values[i];
+    const [x, y] = [s.xs[i], s.values[i]];
     if (x === null || y === null || !Number.isFinite(y)) {
       pen = "M";
       return;
@@ -1315,7 +1403,7 @@ class Explorer {
     this.model = model;
     this.page = page;
     this.tracks = payload.networks.map((data) => new Track(data));
-    this.span = Math.max(...this.tracks.map((t) => t.positions));
+    if (!this.tracks.some((t) => t.depth)) this.tracks.forEach((t) => (t.depths = t.numbers));
     this.k = 0;
     this.net = 0;
     this.head = 0;
@@ -1327,6 +1415,7 @@ class Explorer {
     this.view = "auto";
     /** @type {"layer" | "share"} */
     this.align = "layer";
+    this.times = timeline(this.tracks, this.align);
     /** @type {"QK" | "KV" | "auto"} */
     this.order = "auto";
     this.expanded = this.tracks.map(() => -1);
@@ -1368,18 +1457,51 @@ class Explorer {
     return this.tracks.length > 1;
   }
 
+  /** The network of most attention layers. */
+  get deepest() {
+    return this.tracks.reduce((best, t, i) => (t.depth > this.tracks[best].depth ? i : best), 0);
+  }
+
+  /** How many places the scrubber has. */
+  get span() {
+    return this.times.depth.length;
+  }
+
   /** Where a network stands when the scrubber is at k. @param {number} i @param {number} [k] */
   positionIn(i, k = this.k) {
-    const last = this.tracks[i].positions - 1;
-    if (this.align === "share" && this.span > 1) return Math.round((k / (this.span - 1)) * last);
-    return Math.min(k, last);
+    return this.times.at[i][k];
   }
 
   /** The scrubber's place for a position of one network. @param {number} i @param {number} p */
   placeOf(i, p) {
-    const last = this.tracks[i].positions - 1;
-    if (this.align === "share" && last > 0) return Math.round((p / last) * (this.span - 1));
-    return p;
+    const { depth, at } = this.times;
+    const track = this.tracks[i];
+    const first = bisect(at[i], Math.max(0, Math.min(track.positions - 1, p)));
+    if (this.align !== "share" || !track.depth) return first;
+    const ideal = (track.depths[at[i][first]] / track.depth) * depth[this.span - 1];
+    let best = first;
+    for (let k = first; k < this.span && at[i][k] === at[i][first]; k++) {
+      if (Math.abs(depth[k] - ideal) < Math.abs(depth[best] - ideal)) best = k;
+    }
+    return best;
+  }
+
+  /** The place after everything that happens at a depth. @param {number} depth */
+  placeAt(depth) {
+    return Math.max(0, bisect(this.times.depth, depth + 1) - 1);
+  }
+
+  /** Scrub by layer or by share of depth, from where the deepest network stands.
+   *  @param {"layer" | "share"} align */
+  alignBy(align) {
+    const end = this.k === this.span - 1;
+    const at = this.positionIn(this.deepest);
+    this.align = align;
+    this.times = timeline(this.tracks, align);
+    this.k = end ? this.span - 1 : this.placeOf(this.deepest, at);
+    this.slider.max = String(this.span - 1);
+    this.drawTicks();
+    this.changed();
   }
 
   // -- building ------------------------------------------------------------------------------------
@@ -1630,8 +1752,7 @@ class Explorer {
     this.ticks = el("div", { class: "ticks", "aria-hidden": "true" });
     const align = this.several
       ? [this.choice("Scrub by", [["layer", "layer"], ["share", "share of depth"]], () => this.align, (v) => {
-          this.align = /** @type {any} */ (v);
-          this.changed();
+          this.alignBy(/** @type {any} */ (v));
         })]
       : [];
     this.centre.append(
@@ -1778,7 +1899,7 @@ class Explorer {
     const scrub = (/** @type {PointerEvent} */ event) => {
       if (!entry.chart || (event.type === "pointermove" && !(event.buttons & 1))) return;
       const box = body.getBoundingClientRect();
-      this.goto(this.align === "share" ? this.placeOf(0, entry.chart.position(event.clientX - box.left)) : entry.chart.position(event.clientX - box.left));
+      this.goto(this.placeAt(entry.chart.depth(event.clientX - box.left)));
     };
     body.addEventListener("pointerdown", scrub);
     body.addEventListener("pointermove", scrub);
@@ -1816,6 +1937,7 @@ class Explorer {
           name,
           colour: this.theme.lines[(this.several ? i : j) % this.theme.lines.length],
           dash: this.several ? DASHES[j % DASHES.length] : "none",
+          xs: track.depths,
           values: track.history(entry),
         });
         owners.push(i);
@@ -1835,7 +1957,7 @@ class Explorer {
         if (!values || (this.several ? j > 2 : j > 6)) return;
         const colour = this.theme.lines[this.several ? i : j];
         const dash = this.several ? DASHES[j % DASHES.length] : "none";
-        series.push({ name: track.data.outputs[j].name || "answer", colour, dash, values });
+        series.push({ name: track.data.outputs[j].name || "answer", colour, dash, xs: track.depths, values });
         owners.push(i);
       });
     });
@@ -1856,6 +1978,7 @@ class Explorer {
           name: block.label,
           colour: this.theme.lines[(this.several ? i : j) % this.theme.lines.length],
           dash: this.several ? DASHES[j % DASHES.length] : "none",
+          xs: track.depths,
           values: track.norms[b],
         });
         owners.push(i);
@@ -1878,7 +2001,9 @@ class Explorer {
       entry.body.append(el("p", { class: "soft", text: entry.empty }));
       return;
     }
-    const depths = this.tracks.map((t) => t.positions);
+    const depths = this.tracks.map((t) => t.depth + 1);
+    const all = this.tracks.every((t) => t.depth === t.numbers[t.positions - 1]);
+    const what = `${all ? "" : "attention "}layers executed`;
     const logX = this.several && Math.max(...depths) > 6 * Math.min(...depths);
     entry.chart = lineChart({
       width: Math.max(220, Math.floor(entry.body.clientWidth) || 320),
@@ -1888,8 +2013,8 @@ class Explorer {
       logX,
       logY: entry.log,
       floor: 1e-18,
-      stairs: true,
-      xLabel: logX ? "layers executed, log scale" : "layers executed",
+      depth: true,
+      xLabel: logX ? `${what}, log scale` : what,
       label: `${entry.name} over depth: ${series.map((s) => s.name).join(", ")}`,
     });
     entry.body.append(entry.chart.node);
@@ -1906,7 +2031,7 @@ class Explorer {
     for (const entry of this.charts) {
       if (!entry.chart) continue;
       const ks = entry.owners.map((i) => this.positionIn(i));
-      entry.chart.mark(Math.max(...ks), ks);
+      entry.chart.mark(ks);
       entry.spans.forEach((span, i) => (span.textContent = short(Number(entry.values[i].values[ks[i]]))));
     }
   }
@@ -1990,7 +2115,7 @@ class Explorer {
   /** Choose a network and a position in it. @param {number} i @param {number} position */
   choose(i, position) {
     this.net = i;
-    this.k = Math.max(0, Math.min(this.span - 1, this.placeOf(i, position)));
+    this.k = this.placeOf(i, position);
     this.changed();
   }
 
@@ -2014,7 +2139,9 @@ class Explorer {
     const at = this.positionIn(this.net);
     const turns = this.track.locate(at).turns.filter((t) => t.node.repeat > 1);
     const inner = turns.at(-1)?.node.inner ?? this.counters[this.net].find((c) => c.node.repeat > 1)?.node.inner ?? 10;
-    this.goto(this.placeOf(this.net, Math.max(0, at + by * inner)));
+    const last = this.track.positions - 1;
+    if (by > 0 && at === last) this.goto(this.k + inner); // the others go on
+    else this.goto(this.placeOf(this.net, at + by * inner));
   }
 
   /** @param {boolean} on */
@@ -2248,6 +2375,7 @@ class Explorer {
     const depth = track.numbers[track.positions - 1];
     let text = at ? `layer ${track.numbers[at]} of ${depth}` : `input, ${depth} layers to come`;
     if (track.skips[at]) text += ", skip added";
+    if (track.depth !== depth) text += ` · ${track.depths[at]} of ${count(track.depth, "attention layer")}`;
     const turns = track.locate(at).turns.filter((t) => t.node.repeat > 1);
     for (const t of turns) text += ` · step ${t.step + 1} of ${t.node.repeat}`;
     this.where.textContent = text;
@@ -2555,10 +2683,26 @@ class Explorer {
     this.caption.textContent = `${track.data.name}, ${at ? `after layer ${track.key(at)}` : "input"}; ${exact}${changed}`;
   }
 
+  /** A place's name in a link, for several networks: its depth, and `.1`, `.2` and so on where it is
+   *  not the first of that depth. */
+  placeKey() {
+    const depth = this.times.depth[this.k];
+    const after = this.k - bisect(this.times.depth, depth);
+    return `${depth}${after ? `.${after}` : ""}`;
+  }
+
+  /** @param {string} key */
+  fromPlaceKey(key) {
+    const [depth, after] = key.split(".").map((part) => parseInt(part, 10));
+    if (!(depth >= 0)) return 0;
+    const first = bisect(this.times.depth, depth);
+    return Math.min(first + (after > 0 ? after : 0), this.placeAt(depth));
+  }
+
   /** The view as text after `#`. */
   link() {
     const out = new URLSearchParams();
-    out.set("layer", this.align === "share" || this.span !== this.track.positions ? String(this.k) : this.track.key(this.k));
+    out.set("layer", this.several ? this.placeKey() : this.track.key(this.k));
     out.set("head", String(this.head));
     if (this.several) out.set("net", String(this.net));
     if (this.align !== "layer") out.set("align", this.align);
@@ -2584,15 +2728,12 @@ class Explorer {
       return Number.isFinite(n) ? Math.max(0, Math.min(most, n)) : 0;
     };
     if (given.has("net")) this.net = number("net", this.tracks.length - 1);
-    if (given.get("align") === "share" && this.several) this.align = "share";
+    if (this.several) this.alignBy(given.get("align") === "share" ? "share" : "layer");
     if (given.get("scale") === "global") this.scale = "global";
     const view = given.get("view");
     if (view === "matrix" || view === "blocks") this.view = view;
     if (given.has("head")) this.head = number("head", 1e6);
-    if (layer !== null) {
-      const whole = this.align === "layer" && this.span === this.track.positions;
-      this.k = whole ? this.track.fromKey(layer) : number("layer", this.span - 1);
-    }
+    if (layer !== null) this.k = this.several ? this.fromPlaceKey(layer) : this.track.fromKey(layer);
     this.relayout();
     this.changed();
   }
@@ -2616,23 +2757,24 @@ class Explorer {
 
   drawTicks() {
     this.ticks.replaceChildren();
-    const track = this.tracks.reduce((a, b) => (b.positions > a.positions ? b : a));
+    const track = this.tracks[this.deepest];
     if (this.span < 2) return;
     const add = (/** @type {number} */ at, /** @type {string} */ kind) => {
       const mark = el("span", { class: kind });
-      mark.style.left = `${(100 * at) / (this.span - 1)}%`;
+      mark.style.left = `${(100 * (this.placeOf(this.deepest, at) - 0.5)) / (this.span - 1)}%`;
       this.ticks.append(mark);
     };
     let at = 1;
     for (const node of track.tree) {
       const parts = node.repeat === 1 ? node.body : [node];
       for (const part of parts) {
-        if (at > 1) add(at - 0.5, "bound");
+        if (at > 1) add(at, "bound");
         if (part.repeat > 1 && part.repeat <= 60) {
-          for (let t = 1; t < part.repeat; t++) add(at + t * part.inner - 0.5, "turn");
+          for (let t = 1; t < part.repeat; t++) add(at + t * part.inner, "turn");
         }
         at += part.span;
       }
+      if (node.repeat === 1 && node.skip) at++;
     }
   }
 
