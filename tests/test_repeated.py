@@ -261,9 +261,12 @@ def test_long_loops_take_work_in_proportion_to_their_length(work, make, steps, m
 
 
 @pytest.mark.usefixtures("work")
-@pytest.mark.parametrize("make", [squares, matrix_squares, newton_schulz])
-def test_a_degree_beyond_the_prime_is_refused_with_advice(make):
-    program = weft.program(make(40))
+@pytest.mark.parametrize(
+    ("make", "steps"),
+    named([(squares, 40), (squares, 1100), (matrix_squares, 40), (newton_schulz, 40)]),
+)
+def test_a_degree_beyond_the_prime_is_refused_with_advice(make, steps):
+    program = weft.program(make(steps))
     with pytest.raises(VerificationError, match=r"weft\.iterate"):
         weft.compile(program, **dict.fromkeys(program.size_names, 2))
 

@@ -14,6 +14,7 @@ import math
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,11 @@ def verify(
         if not divides(traced):
             raise
         method, height = compared(traced, network, trials, seed, program.name, opaque=False)
-    probability = float(min(1.0, height / P) ** trials)
+    probability = float((min(height, P) / P) ** trials)  # a degree may be beyond any float
     if probability > UNSURE:
         raise VerificationError(
             f"no difference between network and program {program.name!r} was found, but that "
-            f"proves nothing: their degree may reach {height:.3g}, and a wrong network would pass "
+            f"proves nothing: their degree may reach {_rounded(height)}, and a wrong network would pass "
             f"with probability up to {probability:.2g}. {_remedy(traced, height)}; compile with "
             "verify=False to have it unproved"
         )
@@ -94,6 +95,10 @@ def verify(
         float_difference=float_difference(traced, network),
         functions=tuple(function_notes(traced, network)),
     )
+
+
+def _rounded(height: int) -> str:
+    return f"{height:.3g}" if height < 10**300 else f"{Decimal(height):.3g}"
 
 
 def _remedy(traced: Traced, height: int) -> str:
