@@ -63,6 +63,17 @@ def collect(items: Read) -> Read:
     return tuple(unit.scaled(c) for unit, c in total.items() if c)
 
 
+def added(values: tuple[Written, ...]) -> tuple[Written, ...]:
+    """Values with equal summands of one destination added up: as a set they must be all there is.
+
+    Heads are compared by sets of summands, and a set forgets that one stands in it twice.
+    """
+    reads: dict[Key, list[Item]] = {}
+    for dest, item in values:
+        reads.setdefault(dest, []).append(item)
+    return tuple((dest, item) for dest, read in reads.items() for item in collect(tuple(read)))
+
+
 def merge(heads: list[HeadSpec]) -> list[Merged]:
     """Merge heads that share two of query, key and values."""
     merged = []
@@ -90,7 +101,7 @@ def merge(heads: list[HeadSpec]) -> list[Merged]:
                     continue
                 b = merged[j]
                 if not same[2]:
-                    a.values = (*a.values, *b.values)
+                    a.values = added((*a.values, *b.values))
                 elif not same[0]:
                     a.query = collect((*a.query, *b.query))
                 elif not same[1]:
