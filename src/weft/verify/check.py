@@ -79,9 +79,9 @@ def verify(
     if probability > UNSURE:
         raise VerificationError(
             f"no difference between network and program {program.name!r} was found, but that "
-            f"proves nothing: their degree may reach {_rounded(height)}, and a wrong network would pass "
-            f"with probability up to {probability:.2g}. {_remedy(traced, height)}; compile with "
-            "verify=False to have it unproved"
+            f"proves nothing: their degree may reach {_rounded(height)}, and a wrong network would "
+            f"pass with probability up to {probability:.2g}. {_remedy(traced, height)}; compile "
+            "with verify=False to have it unproved"
         )
     return Certificate(
         program=program.name,
