@@ -36,7 +36,11 @@ def test_merged_heads_have_the_same_sum(seed):
         chosen = [rng.choice("xyz") for _ in range(rng.randint(1, 3))]
         return tuple(Item(Fraction(rng.choice((-1, 1, 1, 2))), name) for name in chosen)
 
-    heads = [HeadSpec(read(), read(), read(), rng.choice("ab")) for _ in range(rng.randint(1, 6))]
+    pool = [read() for _ in range(3)]
+    heads = [
+        HeadSpec(rng.choice(pool), rng.choice(pool), rng.choice(pool), rng.choice("ab"))
+        for _ in range(rng.randint(2, 8))
+    ]
     before = written_out((h.query, h.key, [(h.dest, v) for v in h.value]) for h in heads)
     after = written_out((m.query, m.key, m.values) for m in merge(heads))
     assert after == before
