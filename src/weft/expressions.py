@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -23,7 +24,7 @@ from weft.constants import Array, Constant, Ones, exact, identity, select, simpl
 from weft.errors import DTypeError, ProgramError, ShapeError, WeftError
 from weft.prompt import Kind
 
-_HERE = str(Path(__file__).parent)
+_HERE = str(Path(__file__).parent) + os.sep
 _serials = itertools.count()
 
 
@@ -37,6 +38,11 @@ def user_line() -> str:
     name, line = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(name, line).strip()
     return f" (at {Path(name).name}:{line}" + (f": `{source}`)" if source else ")")
+
+
+def _in_weft() -> bool:
+    """Whether a special method of an expression was called by weft's own code, not by a user's."""
+    return sys._getframe(2).f_code.co_filename.startswith(_HERE)
 
 
 def refuse(message: str, error: type[WeftError] = ProgramError) -> WeftError:
@@ -162,6 +168,40 @@ class Expr:
         )
 
     __gt__ = __le__ = __ge__ = __lt__
+
+    # Python falls back to identity for ==, `in` and sets, and so would take a branch that the data
+    # does not: for users these are comparisons. The compiler means identity when it looks one up.
+    def __eq__(self, other: object) -> bool:
+        if _in_weft():
+            return self is other
+        raise self._unequal()
+
+    def __ne__(self, other: object) -> bool:
+        if _in_weft():
+            return self is not other
+        raise self._unequal()
+
+    def _unequal(self) -> WeftError:
+        return refuse(
+            f"cannot compare {self!r} with ==, != or `in`: its value is not known while a program "
+            "is traced, so a data-dependent choice cannot become a fixed network; use weft.relu or "
+            "another pointwise function (`is` asks for the same object)"
+        )
+
+    def __hash__(self) -> int:
+        if _in_weft():
+            return id(self)
+        raise refuse(
+            f"cannot look up {self!r} in a set or dict, or use it as a key: its value is not known "
+            "while a program is traced; use weft.relu or another pointwise function for a choice "
+            "by value, and id(x) as the key for the same object"
+        )
+
+    def __contains__(self, other: object) -> bool:
+        raise refuse(
+            f"cannot ask whether {self!r} contains a value: its entries are not known while a "
+            "program is traced"
+        )
 
     def __iter__(self) -> Any:
         raise refuse(f"cannot loop over {self!r}; take rows with x[i:i+1, :]")

@@ -126,7 +126,6 @@ class Program:
                 )
             self.arguments[name] = kind
         self.returns = _as_type(signature.return_annotation)
-        self._traces: dict[Any, Traced] = {}
 
     @property
     def size_names(self) -> tuple[str, ...]:
@@ -142,16 +141,12 @@ class Program:
             return ""
 
     def trace(self, **sizes: Any) -> Traced:
-        """Record the program at concrete sizes and static arguments."""
-        values = self._complete(sizes)
-        key = tuple(sorted(values.items(), key=lambda kv: kv[0]))
-        try:
-            if key in self._traces:
-                return self._traces[key]
-        except TypeError:
-            return self._trace(values)
-        self._traces[key] = self._trace(values)
-        return self._traces[key]
+        """Record the program at concrete sizes and static arguments.
+
+        It is recorded anew each time, which takes well under a millisecond: what it reads from
+        around it (globals, closures, arrays, other functions) may have changed, and no key knows.
+        """
+        return self._trace(self._complete(sizes))
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)
