@@ -7,6 +7,7 @@ answer is read. All of it is data, so that a saved network needs no code to be r
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -254,6 +255,7 @@ def lift(
         said = [f"missing: {', '.join(missing)}"] if missing else []
         said += [f"unknown: {', '.join(extra)}"] if extra else []
         raise BlockError(f"{what} takes the inputs {', '.join(names)}; {'; '.join(said)}")
+    given = {name: plain(f"input {name!r}", given[name]) for name in names}
     arithmetic = _common([given[name] for name in names], names)
     lifted = {spec.name: _lift_one(spec, given[spec.name], arithmetic) for spec in specs}
     lead: tuple[int, ...] = ()
@@ -267,6 +269,21 @@ def lift(
                 "batch axes must broadcast"
             ) from None
     return lifted, arithmetic
+
+
+def plain(what: str, value: Any) -> Any:
+    """A value without what the rest of the way could not keep: masks, subclasses, sparsity."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{what} has masked entries; fill or drop them first")
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.layout != torch.strided:
+        raise InputError(
+            f"{what} is a tensor with the layout {str(value.layout).removeprefix('torch.')}, "
+            "expected a dense one; .to_dense() makes it one"
+        )
+    return value
 
 
 def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
@@ -301,9 +318,6 @@ def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
 
 
 def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
-    xp = arithmetic.xp
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InputError(f"input {spec.name!r} has masked entries; fill or drop them first")
     if isinstance(value, (list, tuple)):
         try:
             listed = np.asarray(value)
@@ -318,7 +332,7 @@ def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
         array = arithmetic.convert(value)
     except (TypeError, ValueError, OverflowError) as error:
         raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
-    shape, expected = tuple(array.shape), (spec.rows, spec.cols)
+    shape, expected, values = tuple(array.shape), (spec.rows, spec.cols), array
     if spec.kind == "scalar":
         array = array[..., None, None]
     elif spec.kind == "vector" and shape[-1:] == (spec.rows,):
@@ -329,22 +343,47 @@ def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
             f"input {spec.name!r}: got shape {shape}, expected "
             + (f"(..., {sizes})" if sizes else "a number or batch axes only")
         )
-    if is_concrete(array):
-        if not bool(xp.all(xp.isfinite(array))):
-            raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
-        wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
-        if spec.sign != "any" and bool(xp.any(wrong)):
-            raise InputError(
-                f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
-                "because this network's prompt holds its square root"
-            )
+    if is_concrete(values):
+        _check_values(spec, values, arithmetic.xp)
     return array
 
 
+def _check_values(spec: Input, array: Array, xp: Any) -> None:
+    """Refuse values that make no sense. Whoever is being traced is asked through numpy.
+
+    Inside jax.jit even an array whose values are known (one that the function closes over) gives
+    placeholders when it is computed with.
+    """
+    finite = xp.all(xp.isfinite(array))
+    if not is_concrete(finite):
+        array, xp = np.asarray(array), np
+        finite = np.all(np.isfinite(array))
+    if not bool(finite):
+        raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
+    wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
+    if spec.sign != "any" and bool(xp.any(wrong)):
+        raise InputError(
+            f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
+            "because this network's prompt holds its square root"
+        )
+
+
 def is_concrete(array: Array) -> bool:
-    """False for the placeholders of a tracing transform (jax.jit), whose values are not known."""
+    """False for the placeholders of a transform (jax.jit, torch.func.vmap): no value is known."""
     kind = type(array)
+    if kind.__module__.startswith("torch"):
+        return not _is_mapped(array)
     return not (kind.__module__.startswith("jax") and "Tracer" in kind.__name__)
+
+
+def _is_mapped(tensor: Array) -> bool:
+    """Whether torch.func.vmap runs over this tensor, perhaps inside torch.func.grad."""
+    functorch = sys.modules["torch"]._C._functorch
+    while functorch.is_functorch_wrapped_tensor(tensor):
+        if functorch.is_batchedtensor(tensor):
+            return True
+        tensor = functorch.get_unwrapped(tensor)
+    return False
 
 
 def lower(value: Array, kind: Kind) -> Array:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from weft.errors import InputError, ShapeError
+from weft.errors import DTypeError, InputError, ShapeError
 from weft.export.weights import (
     Arrays,
     attention_weights,
@@ -60,7 +60,11 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.
 def to_torch(
     network: Network, trainable: bool = False, dtype: torch.dtype | None = None
 ) -> TorchNetwork:
-    """The network as a torch module, in float64 unless told otherwise."""
+    """The network as a torch module, in float64 unless told otherwise.
+
+    Named inputs are brought to that dtype; a prompt has to be of it, because `module(H)` gives a
+    state of the same kind back.
+    """
     return TorchNetwork(network, trainable, dtype or torch.float64)
 
 
@@ -247,6 +251,11 @@ class TorchNetwork(nn.Module, Hub):
         self, network: Network, trainable: bool = False, dtype: torch.dtype = torch.float64
     ) -> None:
         super().__init__()
+        if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
+            raise DTypeError(
+                f"weights cannot be stored as {dtype}: they are real numbers; "
+                f"use one of {', '.join(map(str, DTYPES.values()))}"
+            )
         self.network, self.trainable = network, trainable
         self.prompt = Prompt(network, dtype)
         self.hook_embed, self.hook_final = HookPoint(), HookPoint()
@@ -277,6 +286,11 @@ class TorchNetwork(nn.Module, Hub):
     def forward_prompt(self, H: Tensor) -> Tensor:
         """The state after the last block, (..., tokens, width)."""
         self.network.layout.check(H)
+        if H.dtype != self.dtype:
+            raise DTypeError(
+                f"got a prompt of {H.dtype}, the weights are {self.dtype}: "
+                "convert one with .to(dtype), which prompts and modules have"
+            )
         H = self.hook_embed(H)
         opened: list[Tensor] = []
         for step in self._steps:

@@ -54,11 +54,28 @@ def guard(function: Function, x: Array, xp: Any) -> None:
         return
     low, high = limits(function)
     x = x.detach() if hasattr(x, "detach") else x
-    least, most = float(xp.min(x)), float(xp.max(x))
+    least, most = xp.min(x), xp.max(x)
+    if not is_concrete(least):  # a constant of the network inside jax.jit, whose values are known
+        x = np.asarray(x)
+        least, most = np.min(x), np.max(x)
+    least, most = float(least), float(most)
     if not least >= low:
         raise OutOfDomain(function, least)
     if not most <= high:
         raise OutOfDomain(function, most)
+
+
+def nan_outside(function: Function, x: Array, answer: Array, xp: Any) -> Array:
+    """The answer, NaN where a problem has any entry outside the domain.
+
+    For where nothing can be raised. The whole matrix becomes NaN and not that entry alone: a good
+    answer then means that no function left its domain, which is what is checked elsewhere.
+    """
+    low, high = limits(function)
+    inside = xp.all(
+        xp.all((x >= low) & (x <= high), axis=-1, keepdims=True), axis=-2, keepdims=True
+    )
+    return xp.where(inside, answer, xp.asarray(math.nan, dtype=answer.dtype))
 
 
 def reach(answers: Mapping[str, Array], xp: Any) -> float:

@@ -19,9 +19,10 @@ from weft.arithmetic import Arithmetic, Floats, Rationals
 from weft.constants import Array, zeros
 from weft.errors import DTypeError
 from weft.network import PointwiseLayer
+from weft.prompt import is_concrete
 from weft.relunet import Function
 from weft.run import buffers
-from weft.run.checks import guard
+from weft.run.checks import guard, nan_outside
 from weft.run.lower import Code, Line, Loop, Lowered
 
 Step = Callable[[list[Any]], None]
@@ -197,6 +198,8 @@ def _function(
         return jax.guarded(function, apply)
 
     def guarded(x: Array) -> Array:
+        if not is_concrete(x):  # inside torch.func.vmap
+            return nan_outside(function, x, apply(x), arithmetic.xp)
         guard(function, x, arithmetic.xp)
         return apply(x)
 

@@ -89,7 +89,10 @@ def _finite(value: Array) -> bool:
         with np.errstate(all="ignore"):
             return math.isfinite(flat.dot(flat))
     flat = value.detach().reshape(-1)
-    return math.isfinite(flat.dot(flat))
+    try:
+        return math.isfinite(flat.dot(flat))
+    except RuntimeError:  # inside torch.func.vmap no value is known
+        return False
 
 
 @cache

@@ -16,7 +16,7 @@ from typing import Any
 
 from weft.prompt import is_concrete
 from weft.relunet import Function
-from weft.run.checks import guard, limits
+from weft.run.checks import guard, nan_outside
 from weft.run.leads import spread
 from weft.run.lower import Loop
 
@@ -29,21 +29,14 @@ def staged(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def guarded(function: Function, apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The same function, NaN where a problem has any entry outside the domain.
-
-    The whole matrix becomes NaN and not that entry alone: a good answer then means that no function
-    left its domain, which is what other libraries check.
-    """
+    """The same function, NaN where a problem has any entry outside the domain."""
     import jax.numpy as jnp
-
-    low, high = limits(function)
 
     def checked(x: Any) -> Any:
         if is_concrete(x):  # followed line by line, to find out where
             guard(function, x, jnp)
             return apply(x)
-        inside = jnp.all((x >= low) & (x <= high), axis=(-2, -1), keepdims=True)
-        return jnp.where(inside, apply(x), jnp.nan)
+        return nan_outside(function, x, apply(x), jnp)
 
     return checked
 

@@ -22,7 +22,7 @@ from weft.arithmetic import Arithmetic, Floats
 from weft.constants import Array
 from weft.errors import BlockError, ShapeError
 from weft.network import Network
-from weft.prompt import Fill, Place, fill_prompt, lower, rooted
+from weft.prompt import Fill, Place, fill_prompt, lower, plain, rooted
 from weft.run import checks
 from weft.run.build import Builder, State
 from weft.run.execute import Bound, library
@@ -140,6 +140,8 @@ class Plan:
         if unknown or not blocks:
             raise BlockError(f"unknown blocks: {', '.join(unknown) or 'none given'}; "
                              f"the blocks are {', '.join(layout.names)}")  # fmt: skip
+        if arithmetic is None:
+            blocks = {name: plain(f"block {name!r}", array) for name, array in blocks.items()}
         for name, array in blocks.items():
             block, shape = layout[name], tuple(array.shape)
             if shape[-2:] != (block.rows, block.cols):
@@ -158,6 +160,7 @@ class Plan:
         """The prompt after the last module."""
         self.network.layout.check(H)
         if arithmetic is None:
+            H = plain("the prompt", H)
             floats = Floats.like(H)
             H, arithmetic = floats.convert(H), floats
         variant = self.from_own if self._is_own(H, arithmetic) else self.from_prompt

@@ -1,0 +1,172 @@
+"""Resized networks, and networks called in all the ways that arrays come."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+from weft import Matrix, Scalar, Vector
+
+
+@weft.program
+def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps):
+    def step(w: Any) -> Any:
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+
+
+def given(n: int = 6, d: int = 3, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    drawn = {"X": rng.standard_normal((n, d)), "y": rng.standard_normal(n)}
+    return drawn | {"u": rng.standard_normal(d), "lam": 0.5, "eta": 0.01}
+
+
+@pytest.fixture(scope="module")
+def net() -> weft.Network:
+    return weft.compile(ridge, n=6, d=3, steps=5)
+
+
+# -- jax: arrays that a traced function closes over ------------------------------------------------
+@pytest.fixture
+def jnp() -> Any:
+    jax = pytest.importorskip("jax")
+    with jax.enable_x64(True):
+        yield jax.numpy
+
+
+@pytest.mark.parametrize("traced", ["X", "y", "u", "lam"])
+def test_a_jitted_function_may_close_over_any_inputs(net, jnp, traced):
+    import jax
+
+    inputs = {name: jnp.asarray(value) for name, value in given().items()}
+    rest = {name: value for name, value in inputs.items() if name != traced}
+    found = jax.jit(lambda value: net(**rest, **{traced: value}))(inputs[traced])
+    assert float(found) == pytest.approx(float(net(**given())), rel=1e-12)
+
+
+def test_a_jitted_function_may_close_over_all_inputs(net, jnp):
+    import jax
+
+    inputs = {name: jnp.asarray(value) for name, value in given().items()}
+    assert float(jax.jit(lambda: net(**inputs))()) == pytest.approx(float(net(**given())))
+
+
+def test_constants_inside_jit_are_still_checked(net, jnp):
+    import jax
+
+    inputs = {name: jnp.asarray(value) for name, value in given().items()}
+    for name in ("X", "y"):
+        broken = inputs | {name: inputs[name].at[0].set(jnp.nan)}
+        rest = {key: value for key, value in broken.items() if key != "u"}
+        with pytest.raises(weft.InputError, match=f"'{name}' holds NaN"):
+            jax.jit(lambda u, rest=rest: net(**rest, u=u))(inputs["u"])
+
+
+def test_gradients_and_maps_over_closed_over_arrays(net, jnp):
+    import jax
+
+    inputs = {name: jnp.asarray(value) for name, value in given().items()}
+    rest = {name: value for name, value in inputs.items() if name != "u"}
+    slope = jax.jit(jax.grad(lambda u: net(**rest, u=u)))(inputs["u"])
+    h = 1e-6 * np.eye(3)
+    there = [net(**given() | {"u": given()["u"] + step}) for step in h]
+    back = [net(**given() | {"u": given()["u"] - step}) for step in h]
+    assert np.asarray(slope) == pytest.approx((np.array(there) - np.array(back)) / 2e-6, rel=1e-6)
+    many = jnp.stack([inputs["u"], 2 * inputs["u"]])
+    for mapped in (
+        jax.vmap(lambda u: net(**rest, u=u)),
+        jax.jit(jax.vmap(lambda u: net(**rest, u=u))),
+    ):
+        expected = [float(net(**given() | {"u": np.asarray(u)})) for u in many]
+        assert np.asarray(mapped(many)) == pytest.approx(expected, rel=1e-12)
+
+
+# -- numpy: masked arrays and other subclasses -----------------------------------------------------
+@pytest.mark.parametrize("steps", [2, 5])
+def test_a_masked_array_without_masked_entries_is_an_array(steps):
+    net, inputs = weft.compile(ridge, n=6, d=3, steps=steps), given()
+    masked = {name: np.ma.masked_array(value) for name, value in inputs.items()}
+    for found in (net(**inputs | {"X": masked["X"]}), net(**masked)):
+        assert not isinstance(found, np.ma.MaskedArray)
+        assert found == net(**inputs)
+    H = net.prompt(**masked)
+    state = net.forward(np.ma.masked_array(H))
+    assert not isinstance(H, np.ma.MaskedArray)
+    assert not isinstance(state, np.ma.MaskedArray)
+    assert np.array_equal(state, net.forward(H))
+
+
+def test_masked_entries_are_refused_by_name(net):
+    inputs = given()
+    X = np.ma.masked_array(inputs["X"], mask=np.zeros((6, 3), dtype=bool))
+    X[0, 0] = np.ma.masked
+    with pytest.raises(weft.InputError, match="'X' has masked entries"):
+        net(**inputs | {"X": X})
+    with pytest.raises(weft.InputError, match="'lam' has masked entries"):
+        net(**inputs | {"lam": np.ma.masked})
+    H = np.ma.masked_array(net.prompt(**inputs), mask=False)
+    H[0, 0] = np.ma.masked
+    with pytest.raises(weft.InputError, match="prompt has masked entries"):
+        net.forward(H)
+
+
+# -- torch -----------------------------------------------------------------------------------------
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
+
+
+def test_sparse_tensors_are_refused_by_name(net, torch):
+    inputs = {name: torch.as_tensor(value) for name, value in given().items()}
+    for sparse in (inputs["X"].to_sparse(), inputs["y"][:, None].to_sparse()):
+        with pytest.raises(weft.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
+            net(**inputs | {"X": sparse})
+        with pytest.raises(weft.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
+            net.to_torch()(**inputs | {"X": sparse})
+
+
+def test_torch_vmap_runs_over_a_network(net, torch):
+    inputs = {name: torch.as_tensor(value) for name, value in given().items()}
+    rest = {name: value for name, value in inputs.items() if name != "u"}
+    many = torch.stack([inputs["u"], 2 * inputs["u"], -inputs["u"]])
+    expected = net(**rest, u=many)
+    for call in (net, net.to_torch()):
+        found = torch.func.vmap(lambda u, call=call: call(**rest, u=u))(many)
+        assert torch.allclose(found, expected, rtol=1e-12)
+        slopes = torch.func.vmap(torch.func.grad(lambda u, call=call: call(**rest, u=u)))(many)
+        assert slopes.shape == many.shape
+        turned = torch.func.grad(
+            lambda us, call=call: torch.func.vmap(lambda u: call(**rest, u=u))(us).sum()
+        )(many)
+        assert torch.allclose(turned, slopes, rtol=1e-12)
+
+
+@weft.program
+def wave(x: Vector["d"]) -> Vector["d"]:
+    return weft.sigmoid(x, domain=(-2.0, 2.0), error=1e-3)
+
+
+def test_under_torch_vmap_an_answer_is_nan_where_a_domain_was_left(torch):
+    net = weft.compile(wave, d=2)
+    xs = torch.tensor([[0.5, 1.0], [0.5, 3.0]], dtype=torch.float64)
+    found = torch.func.vmap(lambda x: net(x=x))(xs)
+    assert torch.equal(found[0], net(x=xs[0]))
+    assert torch.isnan(found[1]).all()
+
+
+def test_a_prompt_of_another_float_type_is_refused(net, torch):
+    module = net.to_torch()
+    H = torch.as_tensor(net.prompt(**given()))
+    with pytest.raises(weft.DTypeError, match=r"prompt of torch.float32.*torch.float64"):
+        module(H.to(torch.float32))
+    assert module.to(torch.float32)(H.to(torch.float32)).dtype == torch.float32
+
+
+@pytest.mark.parametrize("name", ["int64", "bool", "complex128"])
+def test_weights_are_exported_in_floating_point_only(net, torch, name):
+    with pytest.raises(weft.DTypeError, match=f"cannot be stored as torch.{name}"):
+        net.to_torch(dtype=getattr(torch, name))
