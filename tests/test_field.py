@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from weft.verify import field
-from weft.verify.field import FieldArray, P, inverse, keyed, matmul, residue
+from weft.verify.field import (
+    FieldArray,
+    P,
+    _is_prime,
+    inverse,
+    keyed,
+    matmul,
+    modulo,
+    random_prime,
+    residue,
+)
 
 EXTREMES = [0, 1, 2, 2**15, 2**16 - 1, 2**16, 2**30 - 1, 2**30, 2**30 + 1, P - 2, P - 1]
 entries = st.one_of(st.sampled_from(EXTREMES), st.integers(0, P - 1))
@@ -361,6 +371,38 @@ def test_operators_leave_unknown_types_to_answer_themselves() -> None:
 
 def test_repr_shows_entries_shape_and_modulus() -> None:
     assert (
-        repr(of([-1, -2])) == "FieldArray([2147483646, 2147483645], shape=(2,), modulo 2**31 - 1)"
+        repr(of([-1, -2])) == "FieldArray([2147483646, 2147483645], shape=(2,), modulo 2147483647)"
     )
     assert len(repr(FieldArray.zeros((500, 500)))) < 1000
+
+
+def test_every_operation_is_exact_modulo_any_prime_of_31_bits() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(20):
+        prime = random_prime(rng)
+        assert 3 * 2**29 < prime < 2**31
+        assert all(prime % k for k in range(2, 2000))
+        with modulo(prime):
+            a, b = (FieldArray.random(shape, rng) for shape in ((7, 600), (600, 90)))
+            exact = (a.values.astype(object) @ b.values.astype(object)) % prime
+            assert ((a @ b).values == exact).all()
+            assert ((a - a + 1 == 1) & (-a + a == 0)).all()
+            assert (a * (1 / (a + (a == 0).astype(int))) == (a.values != 0).astype(int)).all()
+            x = np.array([0.1, -3.5, 1e300, 5e-324, 2.0**-40])
+            known = [Fraction(v).numerator * pow(Fraction(v).denominator, -1, prime) for v in x]
+            assert residue(x).tolist() == [k % prime for k in known]
+    assert (FieldArray.of(2**31) == 1).all(), "the prime at work is again 2**31 - 1"
+
+
+def test_primes_are_told_from_other_numbers() -> None:
+    small = [n for n in range(2, 3000) if all(n % k for k in range(2, int(n**0.5) + 1))]
+    assert [n for n in range(3000) if _is_prime(n)] == small
+    for n in (
+        2047,
+        3215031751,
+        2**31 - 2,
+        46339**2,
+        65537 * 32749,
+    ):  # the first two pass some bases
+        assert not _is_prime(n)
+    assert _is_prime(2**31 - 1)

@@ -22,7 +22,6 @@ from weft.network import AttentionLayer, Module
 from weft.projection import Projection
 from weft.verify import Certificate
 from weft.verify.degree import degree, lower_bound
-from weft.verify.field import P
 
 
 @weft.program
@@ -45,13 +44,15 @@ def test_a_certificate_says_how_equality_was_established():
     net = weft.compile(ridge_gd, n=5, d=3, steps=7)
     found = net.verify(trials=3, seed=11)
     assert (found.program, found.network) == ("ridge_gd", net.fingerprint)
-    assert (found.method, found.prime, found.seed, found.trials) == ("induction", P, 11, 3)
+    assert (found.method, found.seed, found.trials) == ("induction", 11, 3)
+    assert 3 * 2**29 < found.prime < 2**31
     assert 1 <= found.degree < 100
-    assert found.probability == pytest.approx((found.degree / P) ** 3)
+    assert found.probability == pytest.approx((found.degree / (3 * 2**29)) ** 3)
     assert found.float_difference is not None
     assert found.float_difference < 1e-12
     text = str(found)
-    for word in ("ridge_gd", net.fingerprint[:12], str(P), "3 trials", "seed 11", "probability"):
+    words = ("ridge_gd", net.fingerprint[:12], str(found.prime), "3 trials", "seed 11")
+    for word in (*words, "probability"):
         assert word in text
     assert len(text.splitlines()) <= 6
 
@@ -61,7 +62,35 @@ def test_a_certificate_survives_json(case):
     certificate = weft.compile(case.program, **case.sizes).certificate
     assert certificate is not None
     assert Certificate.from_json(certificate.to_json()) == certificate
-    assert json.loads(certificate.to_json())["prime"] == P
+    assert json.loads(certificate.to_json())["prime"] == certificate.prime
+
+
+@pytest.mark.parametrize("factor", [2**31, Fraction(1, 2**31), 2**62])
+def test_no_prime_is_known_beforehand(factor):
+    """2**31 = 1 modulo 2**31 - 1: with that prime alone, these networks were as good as proved."""
+
+    @weft.program
+    def product(A: Matrix["n", "n"], x: Vector["n"]):
+        return A @ x
+
+    net = weft.compile(product, n=2)
+    (module,) = net.modules
+    (layer,) = module.body
+    (head,) = layer.heads
+    (piece,) = head.value.pieces
+    value = replace(head.value, pieces=(replace(piece, coefficient=Fraction(factor)),))
+    layer = replace(layer, heads=(replace(head, value=value),))
+    wrong = replace(net, certificate=None, modules=(replace(module, body=(layer,)),))
+    with pytest.raises(VerificationError, match="differ: the answer"):
+        weft.verify(product, wrong)
+
+
+def test_a_denominator_may_be_any_number():
+    @weft.program
+    def scaled(x: Vector["n"]):
+        return x / (2**31 - 1)
+
+    assert weft.compile(scaled, n=2).certificate is not None
 
 
 def test_verification_repeats_with_its_seed():

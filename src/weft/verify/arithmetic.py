@@ -14,13 +14,14 @@ import numpy as np
 
 from weft.arithmetic import _batched
 from weft.errors import VerificationError
-from weft.verify.field import FieldArray, P, residue
+from weft.verify.field import FieldArray, residue
 
 
 class FieldArithmetic:
-    """Residues modulo 2**31 - 1; `key` chooses the random stand-ins of pointwise functions.
+    """Residues modulo the prime at work (see `weft.verify.field`).
 
-    `opaque`: reciprocals have random stand-ins too, instead of the field's inverse.
+    `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such
+    stand-ins too, instead of the field's inverse.
     """
 
     def __init__(self, key: int = 0, opaque: bool = False) -> None:
@@ -44,6 +45,6 @@ class FieldArithmetic:
 
     def root(self, x: FieldArray) -> FieldArray:
         raise VerificationError(
-            f"a square root modulo {P} need not exist; draw the root and square it instead, "
+            "a square root modulo a prime need not exist; draw the root and square it instead, "
             "and hand the root over (`roots=`)"
         )

@@ -9,9 +9,11 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Certificate:
-    """Equality of a program and a network, checked exactly modulo a prime at random points.
+    """Equality of a program and a network, checked exactly modulo random primes at random points.
 
-    If they differed, all checks would still have passed with at most `probability`.
+    If they differed, all checks would still have passed with at most `probability`, unless every
+    prime drawn divides all coefficients of the difference: (B / 7.5e8)^trials for coefficients of
+    B bits. `prime` is the least that was drawn.
     """
 
     program: str
@@ -40,7 +42,7 @@ class Certificate:
         }[self.method]
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
-            f"  exact, modulo {self.prime}: {how}",
+            f"  exact, modulo random primes, the least {self.prime}: {how}",
             f"  {self.trials} trials, seed {self.seed}, degree at most {self.degree}",
             f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]

@@ -30,13 +30,14 @@ from weft.run.plan import plan
 from weft.verify.arithmetic import FieldArithmetic
 from weft.verify.certificate import Certificate
 from weft.verify.degree import Bounded, Heights, state_heights
-from weft.verify.field import FieldArray, P
+from weft.verify.field import LEAST, FieldArray, modulo, random_prime
 
 FLOAT_LAYERS, FLOAT_FLOPS = 5000, 2e9  # more than this is not run in floating point unasked
 
 
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
 MOST_TRIALS = 100  # more are not worth asking for
+UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
 
 
 class Mismatch(Exception):
@@ -70,12 +71,12 @@ def verify(
         raise ProgramError(f"verification needs at least one trial, got {trials}")
     seed = secrets.randbelow(2**32) if seed is None else seed
     try:
-        method, height = compared(traced, network, trials, seed, program.name, opaque=True)
+        method, height, prime = compared(traced, network, trials, seed, program.name, opaque=True)
     except VerificationError:
         if not divides(traced):
             raise
-        method, height = compared(traced, network, trials, seed, program.name, opaque=False)
-    probability = float((min(height, P) / P) ** trials)  # a degree may be beyond any float
+        method, height, prime = compared(traced, network, trials, seed, program.name, opaque=False)
+    probability = float((min(height, LEAST) / LEAST) ** trials)  # a degree may pass any float
     if probability > UNSURE:
         raise VerificationError(
             f"no difference between network and program {program.name!r} was found, but that "
@@ -87,7 +88,7 @@ def verify(
         program=program.name,
         network=network.fingerprint,
         method=method,
-        prime=P,
+        prime=prime,
         seed=seed,
         trials=trials,
         degree=height,
@@ -103,8 +104,8 @@ def _rounded(height: int) -> str:
 
 def _remedy(traced: Traced, height: int) -> str:
     """What makes a proof out of a check that proves nothing, because the degree is too large."""
-    if height < P:
-        enough = math.ceil(math.log(UNSURE) / math.log(height / P))
+    if height < LEAST:
+        enough = math.ceil(math.log(UNSURE) / math.log(height / LEAST))
         if enough <= MOST_TRIALS:
             return f"Ask for more trials: {enough} are enough, as in net.verify(trials={enough})"
     if any(isinstance(x, ex.LoopResult) for x in ex.every(traced.outputs.values())):
@@ -123,39 +124,60 @@ def divides(traced: Traced) -> bool:
 
 def compared(
     traced: Traced, network: Network, trials: int, seed: int, name: str, opaque: bool
-) -> tuple[str, int]:
-    """How program and network were found equal, and the degree of what was compared.
+) -> tuple[str, int, int]:
+    """How program and network were found equal, the degree of what was compared, the least prime.
 
-    `opaque` takes a reciprocal for a function of which nothing is known, which keeps degrees small.
-    A compiled network equals its program even so; another one may need that it is an inverse.
+    Every trial has a prime of its own, drawn like the point. `opaque` takes a reciprocal for a
+    function of which nothing is known, which keeps degrees small. A compiled network equals its
+    program even so; another one may need that it is an inverse.
     """
     rng = np.random.default_rng(seed)
     pairs = matched_loops(traced, network)
-    method, general = "direct" if pairs is None else "induction", True
+    general, least = True, 2**31
     for trial in range(trials):
         arithmetic = FieldArithmetic(seed + trial, opaque)
-        if pairs is not None:
+        for _ in range(UNLUCKY):
+            prime = random_prime(rng)
             try:
-                try:
-                    by_induction(
-                        traced, network, pairs, draw(network, rng), arithmetic, rng, general
-                    )
-                except Mismatch:
-                    general = False
-                    by_induction(
-                        traced, network, pairs, draw(network, rng), arithmetic, rng, general
-                    )
+                with modulo(prime):
+                    pairs, general = _trial(traced, network, pairs, arithmetic, rng, general, name)
+                break
+            except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
                 continue
-            except Mismatch:
-                method, pairs = "direct", None
-        try:
-            directly(traced, network, draw(network, rng), arithmetic)
-        except Mismatch as found:
-            where = first_layer(network, rng, arithmetic)
+        else:
             raise VerificationError(
-                f"network and program {name!r} differ: {found}{where}"
-            ) from None
-    return method, checked_height(traced, network, pairs, opaque)
+                f"program {name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
+                "everywhere"
+            )
+        least = min(least, prime)
+    method = "direct" if pairs is None else "induction"
+    return method, checked_height(traced, network, pairs, opaque), least
+
+
+def _trial(
+    traced: Traced,
+    network: Network,
+    pairs: list[tuple[ex.Loop, int]] | None,
+    arithmetic: FieldArithmetic,
+    rng: np.random.Generator,
+    general: bool,
+    name: str,
+) -> tuple[list[tuple[ex.Loop, int]] | None, bool]:
+    """Compare at one point; returns which loops, if any, were proved by one step, and how."""
+    if pairs is not None:
+        for states in (True, False) if general else (False,):
+            try:
+                point = draw(network, rng)
+                by_induction(traced, network, pairs, point, arithmetic, rng, states)
+                return pairs, states
+            except Mismatch:
+                continue
+    try:
+        directly(traced, network, draw(network, rng), arithmetic)
+    except Mismatch as found:
+        where = first_layer(network, rng, arithmetic)
+        raise VerificationError(f"network and program {name!r} differ: {found}{where}") from None
+    return None, general
 
 
 def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:

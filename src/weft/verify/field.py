@@ -1,20 +1,26 @@
-"""Exact arithmetic modulo the prime 2**31 - 1, at the speed of floating point.
+"""Exact arithmetic modulo a prime of 31 bits, at the speed of floating point.
 
 A network of attention layers computes polynomials with rational coefficients, and so does the
 program it was compiled from. Two different polynomials rarely agree at a random point of a finite
 field, so evaluating both sides here, where nothing rounds, decides equality with a known and tiny
 chance of error. Floats could never do that: they only ever show agreement up to a tolerance.
 
-The prime is chosen for the arithmetic. Two residues multiply within int64. A power of two is a
-rotation (2**31 = 1), so every finite float, being an integer times a power of two, has an exact
-residue. And a product of matrices splits into two float64 products, each of them exact: take
-residues nearest zero, |x| <= 2**30, and cut one factor into limbs, y = high 2**16 + low with
-|low| <= 2**15. Every term is then at most 2**45, so nearly 2**8 terms add up below 2**53.
+The size of the prime is chosen for the arithmetic. Two residues multiply within int64. Every finite
+float is an integer times a power of two and has an exact residue. And a product of matrices splits
+into two float64 products, each of them exact: take residues nearest zero, |x| <= 2**30, and cut one
+factor into limbs, y = high 2**16 + low with |low| <= 2**15. Every term is then at most 2**45, so
+nearly 2**8 terms add up below 2**53.
+
+Which prime is open. Two polynomials that differ may be equal modulo one prime, if it divides every
+coefficient of their difference (x and 2**31 x are equal modulo 2**31 - 1), so a check draws its
+primes: `modulo(random_prime(rng))`. Outside of that, arithmetic is modulo P = 2**31 - 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from fractions import Fraction
 from hashlib import blake2b
 from types import EllipsisType
@@ -23,9 +29,21 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FieldArray", "P", "inverse", "keyed", "matmul", "residue"]
+__all__ = [
+    "FieldArray", "P", "inverse", "keyed", "matmul", "modulo", "random_prime", "residue"
+]  # fmt: skip
 
 P = 2**31 - 1
+LEAST = 3 * 2**29  # primes are drawn between this and 2**31: there are 2.5e7
+
+
+class _Working(threading.local):
+    """The prime that a thread computes with; see `modulo`."""
+
+    p = P
+
+
+_field = _Working()
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -39,8 +57,43 @@ _FEW = 8192  # scalar products below which int64 loops beat the fixed cost of th
 _BLOCK = 2**16  # entries of the result worked on at a time, so that temporaries stay in cache
 
 
+@contextmanager
+def modulo(prime: int) -> Iterator[None]:
+    """Compute with another prime of 31 bits, in this thread; its arrays mean nothing afterwards."""
+    before, _field.p = _field.p, prime
+    try:
+        yield
+    finally:
+        _field.p = before
+
+
+def random_prime(rng: np.random.Generator) -> int:
+    """A prime between `LEAST` and 2**31, each as likely as any other."""
+    while not _is_prime(found := int(rng.integers(LEAST, 2**31))):
+        pass
+    return found
+
+
+def _is_prime(n: int) -> bool:
+    """Miller and Rabin's test; the bases 2, 7 and 61 decide below 4759123141 (Jaeschke 1993)."""
+    if n < 2 or n % 2 == 0:
+        return n == 2
+    twos = (n - 1 & 1 - n).bit_length() - 1
+    for base in (2, 7, 61):
+        x = pow(base, n - 1 >> twos, n)
+        if x in (0, 1, n - 1):
+            continue
+        for _ in range(twos - 1):
+            x = x * x % n
+            if x == n - 1:
+                break
+        else:
+            return False
+    return True
+
+
 def matmul(a: Ints, b: Ints) -> Ints:
-    """`a @ b` modulo P for entries in [0, P), with numpy's rules for shapes."""
+    """`a @ b` modulo p for entries in [0, p), with numpy's rules for shapes."""
     if a.ndim == 0 or b.ndim == 0:
         raise ValueError(f"a matrix product needs matrices or vectors, not {a.shape} @ {b.shape}")
     if a.ndim == 1:
@@ -54,7 +107,7 @@ def matmul(a: Ints, b: Ints) -> Ints:
         return _reduce(a @ b)
     if max(a.size * b.shape[-1], b.size * a.shape[-2]) <= _FEW:
         # inner <= 2**13 here, so both sums stay below 2**61
-        return ((a @ (b >> 16) % P << 16) + a @ (b & 0xFFFF)) % P
+        return ((a @ (b >> 16) % _field.p << 16) + a @ (b & 0xFFFF)) % _field.p
     if b.size > a.size:  # cut the smaller factor
         return _by_floats(b.swapaxes(-1, -2), a.swapaxes(-1, -2)).swapaxes(-1, -2)
     return _by_floats(a, b)
@@ -97,23 +150,23 @@ def _product(a: Ints, limbs: Floats) -> Ints:
 
 
 def _centre(x: Floats) -> Floats:
-    """Move integers |x| < 2**53 by multiples of P to |x| <= 2**30 + 3, in place."""
-    quotient = x * (1 / P)
+    """Move integers |x| < 2**53 by multiples of p to |x| <= 2**30 + 3, in place."""
+    quotient = x * (1 / _field.p)
     np.rint(quotient, out=quotient)
-    quotient *= P
+    quotient *= _field.p
     x -= quotient
     return x
 
 
 def _lift(x: Ints) -> Ints:
-    """Bring [-P, P) to [0, P): a negative number reads as a huge one without its sign."""
-    lifted: Ints = np.minimum(x.view(np.uint64), (x + P).view(np.uint64)).view(np.int64)
+    """Bring [-p, p) to [0, p): a negative number reads as a huge one without its sign."""
+    lifted: Ints = np.minimum(x.view(np.uint64), (x + _field.p).view(np.uint64)).view(np.int64)
     return lifted
 
 
 def _reduce(x: Ints) -> Ints:
-    """`x % P`; numpy has vector instructions for `//` by a constant but not for `%`."""
-    reduced: Ints = x - x // P * P
+    """`x % p`; numpy has vector instructions for `//` by a constant but not for `%`."""
+    reduced: Ints = x - x // _field.p * _field.p
     return reduced
 
 
@@ -121,7 +174,7 @@ def residue(value: Any) -> Ints:
     """The exact residues of numbers: int, float, Fraction, or an array or nested list of them.
 
     A float stands for the dyadic rational it is, not for the decimal it prints as. Raises
-    ZeroDivisionError where P divides a denominator, ValueError where a float is not finite, and
+    ZeroDivisionError where p divides a denominator, ValueError where a float is not finite, and
     TypeError for anything but a rational number.
     """
     exact = isinstance(value, np.ndarray | np.generic | float)
@@ -130,22 +183,23 @@ def residue(value: Any) -> Ints:
     if kind in "bi":
         return np.asarray(_reduce(array.astype(np.int64)))
     if kind == "u":
-        return np.asarray(array.astype(np.uint64) % np.uint64(P)).astype(np.int64)
+        return np.asarray(array.astype(np.uint64) % np.uint64(_field.p)).astype(np.int64)
     if kind == "f" and array.dtype.itemsize <= 8:
         return _float_residue(array.astype(np.float64))
     if kind in "fO":
         flat = [_rational_residue(x) for x in array.astype(object).flat]
         return np.array(flat, dtype=np.int64).reshape(array.shape)
-    raise TypeError(f"numbers of type {array.dtype} have no residues modulo {P}")
+    raise TypeError(f"numbers of type {array.dtype} have no residues modulo {_field.p}")
 
 
 def _float_residue(x: Floats) -> Ints:
     if not np.isfinite(x).all():
-        raise ValueError(f"{x[~np.isfinite(x)].flat[0]} has no residue modulo {P}")
+        raise ValueError(f"{x[~np.isfinite(x)].flat[0]} has no residue modulo {_field.p}")
     mantissa, exponent = np.frexp(x)  # x = mantissa 2**exponent, |mantissa| < 1 of 53 bits
     integer = _reduce(np.ldexp(mantissa, 53).astype(np.int64))
-    rotation = (np.asarray(exponent, np.int64) - 53) % 31
-    return np.asarray(_reduce(integer << rotation))
+    shifts, which = np.unique(np.asarray(exponent, np.int64) - 53, return_inverse=True)
+    powers = np.array([pow(2, int(shift), _field.p) for shift in shifts], dtype=np.int64)
+    return np.asarray(_reduce(integer * powers[which].reshape(integer.shape)))
 
 
 def _rational_residue(x: Any) -> int:
@@ -156,18 +210,20 @@ def _rational_residue(x: Any) -> int:
     try:
         numerator, denominator = x.as_integer_ratio()
     except (OverflowError, ValueError):
-        raise ValueError(f"{x} has no residue modulo {P}") from None
-    if denominator % P == 0:
-        raise ZeroDivisionError(f"the denominator of {x} is divisible by the field's prime {P}")
-    return int(numerator * pow(denominator, -1, P) % P)
+        raise ValueError(f"{x} has no residue modulo {_field.p}") from None
+    if denominator % _field.p == 0:
+        raise ZeroDivisionError(
+            f"the denominator of {x} is divisible by the field's prime {_field.p}"
+        )
+    return int(numerator * pow(denominator, -1, _field.p) % _field.p)
 
 
 def inverse(a: Ints) -> Ints:
-    """The reciprocal of every entry, a**(P - 2) by Fermat; ZeroDivisionError if one is 0."""
+    """The reciprocal of every entry, a**(p - 2) by Fermat; ZeroDivisionError if one is 0."""
     if not np.all(a):
-        raise ZeroDivisionError(f"0 has no inverse modulo {P}")
+        raise ZeroDivisionError(f"0 has no inverse modulo {_field.p}")
     power, square = np.ones_like(a), a
-    for bit in reversed(f"{P - 2:b}"):
+    for bit in reversed(f"{_field.p - 2:b}"):
         if bit == "1":
             power = _reduce(power * square)
         square = _reduce(square * square)
@@ -187,7 +243,7 @@ def keyed(name: str, key: int, a: Ints) -> Ints:
         x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         x ^= x >> np.uint64(31)
-    return (x % np.uint64(P)).astype(np.int64).reshape(a.shape)
+    return (x % np.uint64(_field.p)).astype(np.int64).reshape(a.shape)
 
 
 def _operand(x: object) -> Ints | None:
@@ -200,7 +256,7 @@ def _operand(x: object) -> Ints | None:
 
 
 def _operator(compute: Callable[[Ints, Ints], Ints]) -> Callable[[FieldArray, Any], FieldArray]:
-    """A method of FieldArray from its effect on residues in [0, P)."""
+    """A method of FieldArray from its effect on residues in [0, p)."""
 
     def method(self: FieldArray, other: Any) -> FieldArray:
         y = _operand(other)
@@ -223,10 +279,12 @@ class FieldArray:
     values: Ints
 
     def __init__(self, values: Ints) -> None:
-        """Wrap int64 residues already in [0, P); `FieldArray.of` takes any numbers."""
+        """Wrap int64 residues already in [0, p); `FieldArray.of` takes any numbers."""
         values = np.asarray(values)
-        if values.dtype != np.int64 or (values.size and not 0 <= values.min() <= values.max() < P):
-            raise ValueError("not int64 residues in [0, 2**31 - 1): use FieldArray.of")
+        if values.dtype != np.int64 or (
+            values.size and not 0 <= values.min() <= values.max() < _field.p
+        ):
+            raise ValueError(f"not int64 residues in [0, {_field.p}): use FieldArray.of")
         self.values = values
 
     @classmethod
@@ -242,7 +300,7 @@ class FieldArray:
     @classmethod
     def random(cls, shape: Shape, rng: np.random.Generator) -> FieldArray:
         """Independent entries, uniform over the whole field."""
-        return cls._wrap(rng.integers(0, P, shape, dtype=np.int64))
+        return cls._wrap(rng.integers(0, _field.p, shape, dtype=np.int64))
 
     @classmethod
     def zeros(cls, shape: Shape) -> FieldArray:
@@ -285,7 +343,7 @@ class FieldArray:
     def __neg__(self) -> FieldArray:
         return self._wrap(_lift(-self.values))
 
-    __add__ = __radd__ = _operator(lambda x, y: _lift(x + y - P))
+    __add__ = __radd__ = _operator(lambda x, y: _lift(x + y - _field.p))
     __sub__ = _operator(lambda x, y: _lift(x - y))
     __rsub__ = _operator(lambda x, y: _lift(y - x))
     __mul__ = __rmul__ = _operator(lambda x, y: _reduce(x * y))
@@ -304,4 +362,4 @@ class FieldArray:
 
     def __repr__(self) -> str:
         text = np.array2string(self.values, separator=", ", prefix="FieldArray(", threshold=100)
-        return f"FieldArray({text}, shape={self.shape}, modulo 2**31 - 1)"
+        return f"FieldArray({text}, shape={self.shape}, modulo {_field.p})"

@@ -2094,7 +2094,7 @@ class Explorer {
     const how = c.method === "direct" ? "the whole network at random inputs" : "one step of each tied loop at a random state";
     const out = [
       "Verified equal to the program",
-      `Exact, modulo ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
+      `Exact, modulo random primes, the least ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
       `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
     ];
     if (typeof c.float_difference === "number") out.push(`Largest relative difference in float64: ${short(c.float_difference)}.`);
