@@ -32,8 +32,8 @@ from weft.verify.certificate import Certificate
 from weft.verify.degree import Bounded, Heights, state_heights
 from weft.verify.field import LEAST, FieldArray, modulo, random_prime
 
-FLOAT_LAYERS, FLOAT_FLOPS = 5000, 2e9  # more than this is not run in floating point unasked
-
+# more than this is not run in floating point unasked
+FLOAT_LAYERS, FLOAT_FLOPS, FLOAT_OPERATIONS = 5000, 2e9, 200_000
 
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
 MOST_TRIALS = 100  # more are not worth asking for
@@ -224,6 +224,29 @@ def matched_loops(traced: Traced, network: Network) -> list[tuple[ex.Loop, int]]
             if any((p.rows, p.cols) != symbol.shape for p in places):
                 return None
     return [(loop, i) for loop, (i, _) in zip(order, modules, strict=True)]
+
+
+def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
+    """Operations and multiplications that evaluating a program takes.
+
+    With `once`, an outermost loop counts as one step: so it is where the network has that loop too.
+    """
+
+    def work(order: Sequence[ex.Expr], once: bool) -> np.ndarray[Any, Any]:
+        total, loops = np.zeros(2, dtype=object), dict[int, ex.Loop]()
+        for x in order:
+            parts = x.parts
+            inner = parts[0].cols if len(parts) == 2 and parts[0].cols == parts[1].rows else 1
+            total += 1, x.rows * x.cols * inner
+            if isinstance(x, ex.LoopResult):
+                loops[id(x.loop)] = x.loop
+        for loop in loops.values():
+            body = ex.ordered(loop.step, stop=set(map(id, loop.carried)))
+            total += (1 if once else loop.times) * work(body, once=False)
+        return total
+
+    operations, products = work(ex.ordered(traced.outputs.values()), once)
+    return int(operations), int(products)
 
 
 def run_parts(
@@ -448,6 +471,8 @@ def float_difference(traced: Traced, network: Network) -> float | None:
     from weft.run.checks import OutOfDomain
 
     if network.depth > FLOAT_LAYERS or plan(network).flops > FLOAT_FLOPS:
+        return None
+    if program_work(traced)[0] > FLOAT_OPERATIONS:
         return None
     rng = np.random.default_rng(0)
     inputs = {}
