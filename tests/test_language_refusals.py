@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft import Scalar, Vector
+from weft import Matrix, Scalar, Vector
 from weft.errors import ProgramError, VerificationError
 
 
@@ -24,6 +24,13 @@ def refused(function, error=ProgramError, **sizes):
     assert "test_language_refusals.py:" in message, message
     assert "object at 0x" not in message
     return message
+
+
+def named(text):
+    """A program from its text: what it says is the point."""
+    scope = {"np": np, "weft": weft, "Matrix": Matrix, "Scalar": Scalar, "Vector": Vector}
+    exec(text, scope)
+    return weft.program(scope["f"])
 
 
 # -- comparisons of values that are not known ------------------------------------------------------
@@ -175,3 +182,221 @@ def test_a_program_that_is_another_one_each_time_is_not_certified():
 
     with pytest.raises(VerificationError, match="differ"):
         weft.compile(program)
+
+
+# -- what Python and numpy offer and attention has not ---------------------------------------------
+REFUSED = {
+    "np.dot(X, w)": ("numpy's dot", "use a @ b"),
+    "np.linalg.inv(X) @ w": ("numpy's inv", "weft.iterate"),
+    "np.maximum(w, 0)": ("numpy's maximum", "weft.relu"),
+    "np.sum(w)": ("numpy's sum", "weft.ones"),
+    "np.exp(w)": ("numpy's exp", "weft.pointwise"),
+    "np.vstack([w, w])": ("numpy's vstack", "weft.vstack"),
+    "np.add.reduce(w)": ("numpy's add.reduce", "use +"),
+    "np.array(w)": ("cannot become an array", "use +"),
+    "np.array([w, w])": ("cannot become an array", "use +"),
+    "X @ [s, s]": ("a list of expressions", "weft.vstack"),
+    "X.dot(w)": ("no attribute 'dot'", "use a @ b"),
+    "w.sum()": ("no attribute 'sum'", "weft.ones"),
+    "w // 2": ("cannot compute // of w [2 x 1]", "weft.pointwise"),
+    "w % 2": ("cannot compute % of w [2 x 1]", "weft.pointwise"),
+    "np.ones(2) % w": ("cannot compute % of w [2 x 1]", ""),
+    "round(s) * w": ("cannot compute a rounding of s", ""),
+    "2**s * w": ("cannot compute a power of s", ""),
+    "[w for _ in range(s)][0]": ("s [1 x 1] has no value", ""),
+    "w if np.float64(0) < s else X @ w": ("cannot compare s", ""),
+    "w[0:1.5]": ("the slice 0:1.5 of w", "got 1.5"),
+    "w[0:s]": ("of w [2 x 1] needs ints", "got s [1 x 1]"),
+    "weft.iterate(lambda a, b: a, w, 3)": ("(a, b)", "carries 1 value"),
+    "weft.iterate(3, w, 3)": ("must be a function", "got 3"),
+    "10**400 * w": ("about 10^400", "float64"),
+    "1e200 * (1e200 * w)": ("multiplies w [2 x 1]", "float64"),
+    "w / 5e-324": ("about 10^323", "float64"),
+    "w + [10**400, 1]": ("about 10^400", "float64"),
+    "w + [[1, 2], [3]]": ("rows of equal length", ""),
+    "weft.eye((3, 4)) @ w": ("one positive size", "(3, 4)"),
+}
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_what_is_no_operation_of_the_language_is_refused_with_what_to_do(text):
+    what, instead = REFUSED[text]
+    program = named(f"def f(X: Matrix['n', 'n'], w: Vector['n'], s: Scalar):\n    return {text}")
+    with pytest.raises(weft.WeftError) as caught:
+        weft.compile(program, n=2)
+    message = str(caught.value)
+    assert what in message, message
+    assert instead in message, message
+    assert "(at <string>:2" in message, message
+
+
+def test_entries_are_not_assigned():
+    def function(w: Vector["n"]):
+        w[0] = 1
+        return w
+
+    assert "weft.vstack" in refused(function, n=2)
+
+
+def test_arrays_and_ufuncs_that_are_operators_stay_operators():
+    A, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0])
+
+    @weft.program
+    def program(X: Matrix["n", "n"], w: Vector["n"], s: Scalar):
+        y = np.matmul(A, w) + np.add(b, w) - np.float64(2) * w + np.int64(3) * (A @ X @ w)
+        return {"y": b - np.negative(y) + np.multiply(s, w), "z": abs(w), "power": s ** np.int64(2)}
+
+    X, w = np.array([[1.0, 0.0], [2.0, 1.0]]), np.array([1.0, -2.0])
+    y = b + (A @ w + b + w - 2 * w + 3 * (A @ X @ w)) + 0.5 * w
+    found = weft.compile(program, n=2)(X=X, w=w, s=0.5)
+    np.testing.assert_allclose(found["y"], y, rtol=1e-12)
+    np.testing.assert_array_equal(found["z"], abs(w))
+    assert found["power"] == 0.25
+
+
+def test_hasattr_says_what_an_expression_has():
+    seen = []
+
+    def function(w: Vector["n"]):
+        seen.append((hasattr(w, "shape"), hasattr(w, "dot"), hasattr(w, "_repr_html_")))
+        return 2 * w
+
+    weft.program(function).trace(n=2)
+    assert seen == [(True, False, False)]
+
+
+def test_numpy_integers_are_indices():
+    @weft.program
+    def program(x: Vector["n"]):
+        return x[np.int64(1)] * x[np.int32(0) : np.int64(2)]
+
+    assert (weft.compile(program, n=3)(x=np.array([2.0, 3.0, 4.0])) == [6.0, 9.0]).all()
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_a_column_is_a_vector_whatever_is_done_to_it(d):
+    @weft.program
+    def program(X: Matrix["n", "d"], y: Vector["n"]):
+        c = X[:, 0]
+        return {"c": c, "scaled": 2 * c, "sum": c + y, "minus": -c, "all": X, "entry": X[0, 0]}
+
+    X, y = np.arange(3.0 * d).reshape(3, d) + 1, np.ones(3)
+    c = X[:, 0]
+    for run in (program, weft.compile(program, n=3, d=d)):
+        found = run(X=X, y=y)
+        for name, value in {"c": c, "scaled": 2 * c, "sum": c + y, "minus": -c}.items():
+            assert found[name].shape == (3,), name
+            np.testing.assert_array_equal(found[name], value)
+        assert found["all"].shape == (3, d)
+        assert found["entry"].shape == ()
+
+
+def test_the_entry_of_a_vector_of_one_is_a_number():
+    @weft.program
+    def program(x: Vector["n"]):
+        return x[0]
+
+    assert program(x=np.array([2.0])).shape == ()
+    assert weft.compile(program, n=1)(x=np.array([2.0])).shape == ()
+
+
+# -- programs --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("given", [3, None, "ridge", np.eye(2)], ids=str)
+def test_only_functions_become_programs(given):
+    with pytest.raises(ProgramError, match=r"weft\.program takes a function"):
+        weft.program(given)
+
+
+def test_annotations_that_cannot_be_read_are_refused():
+    with pytest.raises(ProgramError, match="cannot read its annotations"):
+        named("def f(x: Vector.n):\n    return x")
+
+
+def test_a_program_inside_a_program_is_refused_and_its_function_is_not():
+    @weft.program
+    def inner(x: Vector["n"]):
+        return 2 * x
+
+    def outer(x: Vector["n"]):
+        return inner(x)
+
+    assert "inner.function(...)" in refused(outer, n=2)
+
+    @weft.program
+    def through(x: Vector["n"]):
+        return inner.function(x) + inner(np.ones(2))  # the second one is a constant
+
+    assert (weft.compile(through, n=2)(x=np.ones(2)) == 4).all()
+
+
+@pytest.mark.parametrize("times", [0, 3])
+def test_a_carried_value_kept_after_its_loop_is_refused(times):
+    def program(x: Vector["n"]):
+        kept = []
+
+        def step(w):
+            kept.append(w)
+            return 2 * w
+
+        return weft.iterate(step, x, times) + kept[0]
+
+    message = refused(program, n=2)
+    assert "uses w [2 x 1], which weft.iterate carries" in message
+    assert "use what iterate returns" in message
+
+
+def test_a_value_carried_by_an_inner_loop_is_refused_in_the_outer_one():
+    def program(x: Vector["n"]):
+        def outer(w):
+            kept = []
+            v = weft.iterate(lambda u: kept.append(u) or 2 * u, w, 2)
+            return v + kept[0]
+
+        return weft.iterate(outer, x, 2)
+
+    assert "uses u [2 x 1]" in refused(program, n=2)
+
+
+def test_an_input_kept_from_another_program_is_refused():
+    kept = []
+
+    @weft.program
+    def first(x: Vector["n"]):
+        kept.append(x)
+        return 2 * x
+
+    @weft.program
+    def second(x: Vector["n"]):
+        return x + kept[0]
+
+    first.trace(n=2)
+    with pytest.raises(ProgramError, match="an input of another program"):
+        weft.compile(second, n=2)
+
+
+# -- names that weft needs itself ------------------------------------------------------------------
+@pytest.mark.parametrize("name", ["check", "self", "path", "compare"])
+def test_inputs_cannot_have_the_names_of_arguments_of_a_network(name):
+    with pytest.raises(ProgramError, match=rf"the input '{name}' .*net.*rename it"):
+        named(f"def f({name}: Scalar):\n    return 2 * {name}")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["program", "target", "optimize", "tokens", "layout", "verify", "network", "trials", "seed"],
+)
+def test_sizes_and_statics_cannot_have_the_names_of_arguments_of_compile(name):
+    with pytest.raises(ProgramError, match=rf"the size '{name}' .*weft\.\w+\(...\).*rename it"):
+        named(f"def f(x: Vector['{name}']):\n    return 2 * x")
+    with pytest.raises(ProgramError, match=rf"the static argument '{name}' .*rename it"):
+        named(f"def f(x: Vector['n'], *, {name}: int):\n    return 2 * x")
+
+
+def test_inputs_may_have_the_names_of_arguments_of_compile():
+    program = named("def f(target: Scalar, tokens: Vector['n']):\n    return target * tokens")
+    assert (weft.compile(program, n=2)(target=2.0, tokens=np.ones(2)) == 2).all()
+
+
+def test_a_size_cannot_be_a_word_of_python():
+    with pytest.raises(ProgramError, match="'if' has the name of a word of Python"):
+        named("def f(x: Vector['if']):\n    return x")

@@ -10,22 +10,54 @@ from __future__ import annotations
 
 import itertools
 import linecache
+import math
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from weft.arithmetic import Arithmetic, matrix
 from weft.constants import Array, Constant, Ones, exact, identity, select, simplest, zeros
-from weft.errors import DTypeError, ProgramError, ShapeError, WeftError
+from weft.errors import DTypeError, InputError, ProgramError, ShapeError, WeftError
 from weft.prompt import Kind
 
 _HERE = str(Path(__file__).parent) + os.sep
 _serials = itertools.count()
+
+# What to write instead of numpy's functions, ufuncs and methods, by name.
+_POLYNOMIAL = (
+    "attention computes polynomials; iterate towards it with weft.iterate, as "
+    "weft.gallery.get('newton_schulz') does for an inverse"
+)
+_INSTEAD = {
+    **dict.fromkeys(("dot", "vdot", "inner", "multi_dot", "einsum", "tensordot"), "use a @ b"),
+    **dict.fromkeys(("inv", "solve", "pinv", "lstsq", "det", "eigh", "svd"), _POLYNOMIAL),
+    **dict.fromkeys(("sum", "mean", "trace", "cumsum"), "multiply by weft.ones(n).T @ x to sum"),
+    **dict.fromkeys(("transpose", "swapaxes", "matrix_transpose"), "use x.T"),
+    **dict.fromkeys(("vstack", "stack", "concatenate", "append"), "use weft.vstack or weft.hstack"),
+    **dict.fromkeys(("hstack", "column_stack"), "use weft.hstack"),
+    **dict.fromkeys(("block",), "use weft.block"),
+    **dict.fromkeys(("zeros_like", "ones_like"), "use weft.zeros or weft.ones with sizes"),
+    **dict.fromkeys(("maximum", "max", "fmax", "clip"), "max(a, b) is b + weft.relu(a - b)"),
+    **dict.fromkeys(("minimum", "min", "fmin"), "min(a, b) is a - weft.relu(a - b)"),
+    **dict.fromkeys(("where", "sign", "heaviside"), "use weft.relu or another pointwise function"),
+    **dict.fromkeys(
+        ("exp", "log", "log1p", "expm1", "sqrt", "tanh", "sin", "cos", "square", "cbrt"),
+        "use weft.pointwise(f, domain=..., error=...) for entries",
+    ),
+    "reciprocal": "use weft.reciprocal(x, domain=(lo, hi))",
+}
+_OPERATORS = "use +, -, *, @, .T, slices and the functions of weft"
+_UFUNCS = {
+    "add": "add", "subtract": "sub", "multiply": "mul", "divide": "truediv", "matmul": "matmul",
+    "power": "pow", "floor_divide": "floordiv", "remainder": "mod",
+}  # fmt: skip
+_UNARY = {"negative": "__neg__", "positive": "__pos__", "absolute": "__abs__"}
+_COMPARE = ("less", "less_equal", "greater", "greater_equal")
 
 
 def user_line() -> str:
@@ -50,6 +82,22 @@ def refuse(message: str, error: type[WeftError] = ProgramError) -> WeftError:
     return error(message + user_line())
 
 
+class _NoAttribute(ProgramError, AttributeError):
+    """An attribute that arrays have and expressions have not; hasattr must still say False."""
+
+
+def _refused(symbol: str) -> Any:
+    """An operator that Python has and attention has not."""
+
+    def operator(self: Expr, *_: Any) -> Any:
+        raise refuse(
+            f"cannot compute {symbol} of {self!r}: attention computes sums and products; "
+            "use weft.pointwise(f, domain=..., error=...) for a function of every entry"
+        )
+
+    return operator
+
+
 class Expr:
     """A rows x cols matrix value.
 
@@ -61,7 +109,6 @@ class Expr:
     cols: int
     serial: int  # the order of creation, which tells what a loop's body made itself
     units: tuple[bool, bool] = (False, False)
-    __array_ufunc__ = None
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
         self = super().__new__(cls)
@@ -143,7 +190,7 @@ class Expr:
         return multiply(lift(other), self)
 
     def __pow__(self, power: Any) -> Expr:
-        if isinstance(power, int) and power >= 1 and self.is_scalar:
+        if _is_index(power) and power >= 1 and self.is_scalar:
             out: Expr = self
             for _ in range(power - 1):
                 out = Scaled(self, out)
@@ -153,8 +200,31 @@ class Expr:
             "weft.pointwise(f, domain=..., error=...) for entries"
         )
 
+    def __abs__(self) -> Expr:
+        from weft.functions import absolute
+
+        return absolute(self)
+
+    __rpow__ = _refused("a power")
+    __floordiv__ = __rfloordiv__ = _refused("//")
+    __mod__ = __rmod__ = _refused("%")
+    __divmod__ = __rdivmod__ = _refused("divmod")
+    __and__ = __rand__ = _refused("&")
+    __or__ = __ror__ = _refused("|")
+    __xor__ = __rxor__ = _refused("^")
+    __invert__ = _refused("~")
+    __lshift__ = __rlshift__ = _refused("<<")
+    __rshift__ = __rrshift__ = _refused(">>")
+    __round__ = __floor__ = __ceil__ = __trunc__ = _refused("a rounding")
+
     def __getitem__(self, key: Any) -> Expr:
         return take(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise refuse(
+            f"cannot assign to entries of {self!r}: values do not change; put a new one together "
+            "with weft.vstack, weft.hstack or weft.block"
+        )
 
     def __bool__(self) -> bool:
         raise refuse(
@@ -212,8 +282,47 @@ class Expr:
     def __float__(self) -> float:
         raise refuse(f"{self!r} has no value while a program is traced; keep it symbolic")
 
-    __int__ = __float__
-    __array__ = None
+    __int__ = __index__ = __complex__ = __float__
+
+    # -- numpy, which would take an expression for a list or an object -----------------------------
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        raise refuse(
+            f"{self!r} cannot become an array: it has no value while a program is traced; "
+            + _OPERATORS
+        )
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """`array @ x` and np.add(array, x) are the operators of the language; the rest is not."""
+        name, x = ufunc.__name__, inputs[0]
+        if method == "__call__" and not options:
+            if name in ("equal", "not_equal"):
+                raise self._unequal()
+            if name in _COMPARE:
+                return self < x
+            if name in _UNARY and isinstance(x, Expr):
+                return getattr(x, _UNARY[name])()
+            if name in _UFUNCS and isinstance(x, Expr):
+                return getattr(x, f"__{_UFUNCS[name]}__")(inputs[1])
+            if name in _UFUNCS:
+                return getattr(inputs[1], f"__r{_UFUNCS[name]}__")(x)
+        raise self._not_numpy(name if method == "__call__" else f"{name}.{method}")
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise self._not_numpy(function.__name__)
+
+    def _not_numpy(self, name: str) -> WeftError:
+        return refuse(
+            f"cannot use numpy's {name} on {self!r} while a program is traced; "
+            + _INSTEAD.get(name, _OPERATORS)
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_") or _in_weft():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            said = f"{self!r} has no attribute {name!r}; {_INSTEAD.get(name, _OPERATORS)}"
+            raise _NoAttribute(said + user_line())
 
     def __repr__(self) -> str:
         return f"{shortened(self.text(), 60)} [{self.rows} x {self.cols}]"
@@ -263,17 +372,18 @@ class Sum(Expr):
     def __init__(self, terms: Iterable[tuple[Fraction, Expr]]) -> None:
         self.terms: tuple[tuple[Fraction, Expr], ...]
         flat: list[tuple[Fraction, Expr]] = []
+        row = col = True
         for coefficient, x in terms:
+            row, col = row and x.units[0], col and x.units[1]  # a slice is labelled by its sum
             if isinstance(x, Sum) and len(x.terms) == 1:
                 coefficient, x = coefficient * x.terms[0][0], x.terms[0][1]
+            if coefficient.numerator.bit_length() - coefficient.denominator.bit_length() > 1022:
+                _check_range(coefficient, x)
             flat.append((coefficient, x))
         self.terms = tuple(flat)
         first = self.terms[0][1]
         self.rows, self.cols = first.shape
-        self.units = (
-            all(x.units[0] for _, x in self.terms),
-            all(x.units[1] for _, x in self.terms),
-        )
+        self.units = (row, col)
 
     @property
     def parts(self) -> tuple[Expr, ...]:
@@ -395,8 +505,8 @@ class Held(Expr):
 class Carried(Expr):
     """A value that a loop carries, as its body sees it."""
 
-    def __init__(self, name: str, like: Expr) -> None:
-        self.name = name
+    def __init__(self, name: str, like: Expr, where: str = "") -> None:
+        self.name, self.where = name, where  # the line of its loop
         self.rows, self.cols, self.units = like.rows, like.cols, like.units
 
     def words(self, parts: Sequence[str]) -> str:
@@ -467,18 +577,69 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, Fraction, np.number)) and not isinstance(x, bool)
 
 
+def _is_index(x: Any) -> bool:
+    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
+
+
+def _check_range(number: Any, x: Any = "") -> None:
+    """Refuse a number that no float holds: a network could be proved with it, but not run."""
+    try:
+        float(number)
+    except OverflowError:
+        raise refuse(
+            f"a number of about 10^{_digits(number)}"
+            + (f", which multiplies {x!r}," if isinstance(x, Expr) else "")
+            + " is beyond float64, whose largest is 1.8e308; scale the program",
+            InputError,
+        ) from None
+
+
+def _digits(number: Any) -> int:
+    """The decimal exponent of a number too large for a float."""
+    value = abs(Fraction(number))
+    return math.floor(math.log10(value.numerator) - math.log10(value.denominator) + 1e-9)
+
+
+def _array(x: Any) -> np.ndarray[Any, Any]:
+    """A constant of the user's as an array."""
+    if isinstance(x, (list, tuple)) and any(isinstance(y, Expr) for y in _flat(x)):
+        raise refuse("a list of expressions is not a matrix; use weft.vstack or weft.hstack")
+    try:
+        array = np.asarray(x)
+    except WeftError:
+        raise
+    except Exception as error:
+        raise refuse(
+            f"cannot read a constant from a {type(x).__name__}: {error}; expected numbers, or rows "
+            "of equal length",
+            ShapeError if isinstance(x, (list, tuple)) else DTypeError,
+        ) from None
+    if array.dtype == object:
+        for entry in array.ravel():
+            if _is_number(entry):
+                _check_range(entry)
+    return array
+
+
+def _flat(x: Any) -> Iterable[Any]:
+    for y in x:
+        if isinstance(y, (list, tuple)):
+            yield from _flat(y)
+        else:
+            yield y
+
+
 def lift(x: Any) -> Expr:
     """An expression for a Python number, an array or an expression."""
     if isinstance(x, Expr):
         return x
     if _is_number(x):
         value = exact(x)
+        _check_range(value)
         one = ConstantExpr(identity(1), (True, True))
         return one if value == 1 else Sum([(value, one)])
     if isinstance(x, (list, tuple)) or hasattr(x, "shape"):
-        array = np.asarray(x)
-        if array.dtype == object and array.size and isinstance(array.ravel()[0], Expr):
-            raise refuse("a list of expressions is not a matrix; use weft.vstack or weft.hstack")
+        array = _array(x)
         if array.ndim == 0:
             return lift(array.item())
         if array.ndim == 1:
@@ -504,7 +665,9 @@ def add(a: Expr, b: Any, sign: Fraction, symbol: str) -> Expr:
         )  # fmt: skip
     left = a.terms if isinstance(a, Sum) else ((Fraction(1), a),)
     right = b.terms if isinstance(b, Sum) else ((Fraction(1), b),)
-    return Sum([*left, *((sign * c, x) for c, x in right)])
+    out = Sum([*left, *((sign * c, x) for c, x in right)])
+    out.units = (a.units[0] and b.units[0], a.units[1] and b.units[1])
+    return out
 
 
 def times(a: Expr, b: Any) -> Expr:
@@ -557,14 +720,15 @@ def take(x: Expr, key: Any) -> Expr:
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > 2:
         raise refuse(f"{x!r} has two axes, got the index {key!r}", ShapeError)
-    if len(keys) == 1 and isinstance(keys[0], int) and not x.units[1]:
+    if len(keys) == 1 and _is_index(keys[0]) and not x.units[1]:
         raise refuse(
             f"{x!r}[{keys[0]}] is ambiguous; write x[i:i+1, :] for a row, x[i, j] for an entry"
         )
     units = list(x.units)
     for axis, k in enumerate(keys):
         size = x.shape[axis]
-        if isinstance(k, int) and not isinstance(k, bool):
+        if _is_index(k):
+            k = int(k)
             if not -size <= k < size:
                 raise refuse(f"index {k} is outside axis {axis} of {x!r}", ShapeError)
             start, stop = k % size, k % size + 1
@@ -572,7 +736,7 @@ def take(x: Expr, key: Any) -> Expr:
         elif isinstance(k, slice):
             if k.step not in (None, 1):
                 raise refuse(f"slices of {x!r} must have step 1, got {k!r}")
-            start, stop, _ = k.indices(size)
+            start, stop = _bounds(k, size, x)
             if stop <= start:
                 raise refuse(f"the slice {k!r} of {x!r} is empty", ShapeError)
         else:
@@ -580,9 +744,24 @@ def take(x: Expr, key: Any) -> Expr:
         if (start, stop) != (0, size):
             piece = select(size, start, stop)
             x = Product(ConstantExpr(piece.T), x) if axis == 0 else Product(x, ConstantExpr(piece))
-    if tuple(units) != x.units and not isinstance(x, InputExpr):
+    if tuple(units) != x.units:
         x = _relabel(x, (units[0], units[1]))
     return x
+
+
+def _bounds(k: slice, size: int, x: Expr) -> tuple[int, int]:
+    """Where a slice starts and stops, which must be known and whole."""
+    for end in (k.start, k.stop):
+        if end is not None and not _is_index(end):
+            raise refuse(
+                f"the slice {_sliced(k)} of {x!r} needs ints known at compile time, got {end!r}"
+            )
+    start, stop, _ = k.indices(size)
+    return start, stop
+
+
+def _sliced(k: slice) -> str:
+    return ":".join("" if end is None else str(end) for end in (k.start, k.stop))
 
 
 def _relabel(x: Expr, units: tuple[bool, bool]) -> Expr:

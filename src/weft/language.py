@@ -13,14 +13,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
 from weft import expressions as ex
 from weft.constants import Array, identity
-from weft.errors import BlockError, InputError, ProgramError, ShapeError
-from weft.expressions import Expr, evaluate, refuse
+from weft.errors import BlockError, InputError, ProgramError, ShapeError, WeftError
+from weft.expressions import Expr, evaluate, refuse, user_line
 from weft.prompt import Input, Kind, lift, lower
 
 Size = str | int
@@ -100,6 +102,11 @@ class Program:
     """A matrix algorithm. Call it with arrays, or give it to `weft.compile`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        if not callable(function) or not hasattr(function, "__name__"):
+            raise ProgramError(
+                f"weft.program takes a function of matrices, as in @weft.program above a def; got "
+                f"the {type(function).__name__} {function!r}"
+            )
         self.function = function
         self.name = function.__name__
         self.__doc__ = function.__doc__
@@ -107,7 +114,9 @@ class Program:
         self.__wrapped__ = function
         try:
             signature = inspect.signature(function, eval_str=True)
-        except NameError as error:
+        except WeftError:
+            raise
+        except Exception as error:  # annotations are the user's own expressions
             raise ProgramError(
                 f"program {self.name!r}: cannot read its annotations: {error}"
             ) from None
@@ -126,6 +135,21 @@ class Program:
                 )
             self.arguments[name] = kind
         self.returns = _as_type(signature.return_annotation)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse names that could not be given, because weft's own arguments take them."""
+        inputs, sizes = _taken()
+        named = [("input", name, inputs) for name in self.arguments]
+        named += [("size", name, sizes) for name in self.size_names]
+        named += [("static argument", name, sizes) for name in self.statics]
+        for what, name, taken in named:
+            if name in taken or iskeyword(name):
+                why = f"an argument of {taken[name]}" if name in taken else "a word of Python"
+                raise ProgramError(
+                    f"program {self.name!r}: the {what} {name!r} has the name of {why}, so it "
+                    "could not be given; rename it"
+                )
 
     @property
     def size_names(self) -> tuple[str, ...]:
@@ -140,7 +164,7 @@ class Program:
         except (OSError, TypeError):
             return ""
 
-    def trace(self, **sizes: Any) -> Traced:
+    def trace(self, /, **sizes: Any) -> Traced:
         """Record the program at concrete sizes and static arguments.
 
         It is recorded anew each time, which takes well under a millisecond: what it reads from
@@ -200,11 +224,26 @@ class Program:
                                "return one value, or a dict that names several")  # fmt: skip
         else:
             named = {"": ex.lift(result)}
+        self._check_symbols(named, symbols)
         kinds = {name: x.kind for name, x in named.items()}
         if self.returns is not None and "" in named:
             self._check_return(named[""], values)
             kinds[""] = self.returns.kind
         return Traced(tuple(specs), named, kinds)
+
+    def _check_symbols(self, named: Mapping[str, Expr], symbols: Mapping[str, Expr]) -> None:
+        """Refuse values that have none here: kept from a step of iterate or another program."""
+        for x in ex.ordered(named.values()):
+            if isinstance(x, ex.Carried):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, which weft.iterate carries{x.where}, "
+                    "outside of the step: there it has no value; use what iterate returns"
+                )
+            if isinstance(x, ex.InputExpr) and x is not symbols.get(x.name):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, an input of another program or of an "
+                    "earlier call, kept in a variable outside; take it as an argument"
+                )
 
     def _check_return(self, x: Expr, values: Mapping[str, Any]) -> None:
         assert self.returns is not None
@@ -239,7 +278,14 @@ class Program:
                         )
         return sizes
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, Expr):
+                raise refuse(
+                    f"program {self.name!r} takes arrays, got {x!r}: a program cannot be called "
+                    f"inside another one; call its function, {self.name}.function(...), or put "
+                    "what they share into a plain function"
+                )
         names = list(self.arguments)
         if len(args) > len(names):
             raise BlockError(f"program {self.name!r} takes {len(names)} arrays, got {len(args)}")
@@ -267,6 +313,25 @@ class Program:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
         return f"<program {self.name}({inner})>"
+
+
+@cache
+def _taken() -> tuple[dict[str, str], dict[str, str]]:
+    """Names that inputs, and that sizes and static arguments, cannot have, each with its owner."""
+    from weft.compiler import compile
+    from weft.network import Network
+    from weft.verify.check import verify
+
+    def names(**owners: Callable[..., Any]) -> dict[str, str]:
+        return {
+            name: owner.replace("_", ".") + "(...)"
+            for owner, function in owners.items()
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        }
+
+    inputs = names(net_explore=Network.explore, net=Network.__call__)
+    return inputs, names(net_resize=Network.resize, weft_verify=verify, weft_compile=compile)
 
 
 def program(function: Callable[..., Any]) -> Program:
@@ -299,7 +364,8 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     if not start:
         raise refuse("iterate needs at least one carried value", InputError)
     names = _parameter_names(step, len(start))
-    carried = tuple(ex.Carried(name, x) for name, x in zip(names, start, strict=True))
+    where = user_line()
+    carried = tuple(ex.Carried(name, x, where) for name, x in zip(names, start, strict=True))
     result = step(*carried)
     if result is None:
         raise refuse("the step of iterate returns nothing", ProgramError)
@@ -334,10 +400,23 @@ def hold(x: Any) -> Expr:
 
 
 def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
+    """What a step calls the values it carries; refuses a step that does not take so many."""
+    if not callable(step):
+        raise refuse(f"the step of iterate must be a function, got {step!r}", ProgramError)
     try:
-        names = list(inspect.signature(step).parameters)
+        signature = inspect.signature(step)
     except (TypeError, ValueError):
         names = []
+    else:
+        names = list(signature.parameters)
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            raise refuse(
+                f"the step of iterate takes {signature}, but iterate carries {count} "
+                f"value{'s' if count > 1 else ''} and calls it with as many",
+                ProgramError,
+            ) from None
     return names if len(names) == count else [f"state{i}" for i in range(count)]
 
 
@@ -364,8 +443,9 @@ def ones(*sizes: Any) -> Expr:
 
 def eye(size: int) -> Expr:
     """The identity matrix."""
-    rows, _, _ = _shape((size,), "eye")
-    return ex.ConstantExpr(identity(rows))
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise refuse(f"weft.eye takes one positive size, got {size!r}", ShapeError)
+    return ex.ConstantExpr(identity(int(size)))
 
 
 def constant(array: Any) -> Expr:
