@@ -386,23 +386,31 @@ class Network:
 
     @cached_property
     def _degree(self) -> tuple[int, bool]:
-        from weft.verify.degree import degree
+        from weft.verify.degree import network_degree
 
-        if self.origin is None:
-            raise InputError("the degree is known of compiled networks only")
-        return degree(self.origin.traced)
+        return network_degree(self)
 
     @property
     def degree(self) -> int:
-        """The degree of the answers as polynomials in the inputs."""
+        """The degree of the answers as polynomials in the inputs.
+
+        Where large terms cancel and exactness is too expensive, an upper bound: `print` says so.
+        """
         return self._degree[0]
 
     @property
     def depth_lower_bound(self) -> int:
-        """⌈log₃ degree⌉: no exact network of attention layers is shallower."""
-        from weft.verify.degree import lower_bound
+        """⌈log₃ degree⌉: no exact network of attention layers is shallower.
 
-        return lower_bound(self.degree)
+        Where only an upper bound of the degree is known, it follows from a degree that is reached.
+        """
+        from weft.verify.degree import least_degree, lower_bound
+
+        degree, exact = self._degree
+        if not exact:
+            assert self.origin is not None
+            degree = least_degree(self.origin.traced)
+        return lower_bound(degree)
 
     # -- other places -----------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:

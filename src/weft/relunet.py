@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from decimal import ROUND_CEILING, Context
 from fractions import Fraction
 from typing import Any
 
@@ -19,6 +20,11 @@ import numpy as np
 
 from weft.constants import Array, exact
 from weft.errors import InputError, ShapeError
+
+
+def _up(bound: float) -> str:
+    """A bound in two digits, rounded up: rounded down it would not be one."""
+    return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(bound)):.1e}"
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,9 @@ class Function:
     """A pointwise function of the language.
 
     `error` bounds |net - function| on the domain, relative to |function| if `relative`; an exact
-    function has error 0 and no domain.
+    function has error 0 and no domain. `evidence` says how that is known: "proved", or measured and
+    where. `steps` of Newton's iteration follow the net in its program and take the error down to
+    `reached`. These are notes for the certificate, no part of a network: a file does not hold them.
     """
 
     name: str
@@ -76,6 +84,9 @@ class Function:
     relative: bool = False
     is_reciprocal: bool = False
     reference: Callable[[Any, Array], Array] | None = field(default=None, compare=False, repr=False)
+    evidence: str = field(default="", compare=False, repr=False)
+    steps: int = field(default=0, compare=False, repr=False)
+    reached: float = field(default=0.0, compare=False, repr=False)
 
     def floats(self, xp: Any, x: Array) -> Array:
         """The true function where it is known, for a program called with arrays."""
@@ -103,10 +114,16 @@ class Function:
         if self.domain is None:
             return ""
         kind = "relative" if self.relative else "absolute"
-        return (
-            f"{self.name} on [{self.domain[0]:g}, {self.domain[1]:g}]: {self.net.units} units, "
-            f"{kind} error at most {self.error:.1e}"
-        )
+        head = f"{self.name} on [{self.domain[0]:g}, {self.domain[1]:g}]: {self.net.units} units"
+        if self.steps:
+            plural = "s" if self.steps > 1 else ""
+            return (
+                f"{head} and {self.steps} Newton step{plural}, "
+                f"{kind} error at most {_up(self.reached)}"
+            )
+        if self.evidence == "proved":
+            return f"{head}, {kind} error at most {_up(self.error)}"
+        return f"{head}, {kind} error {_up(self.error)}, {self.evidence or 'as stated for the net'}"
 
     def describe(self) -> dict[str, Any]:
         """A JSON-able description."""

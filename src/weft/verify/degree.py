@@ -23,7 +23,7 @@ from weft.language import Traced
 from weft.network import AttentionLayer, BlockPointwiseLayer, Module, Network, Part
 from weft.projection import AnyProjection, Projection
 from weft.verify.arithmetic import FieldArithmetic
-from weft.verify.field import FieldArray, P, inverse, residue
+from weft.verify.field import FieldArray, inverse, modulo, random_prime, residue
 
 Height = tuple[int, int]
 ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
@@ -211,7 +211,9 @@ class Top:
 
     def __mul__(self, other: Any) -> Top:
         if not isinstance(other, Top):
-            return self if self.is_zero else Top(self.degree, self.part * other)
+            if self.is_zero or other == 0:
+                return Top(-1, FieldArray.zeros(self.shape))
+            return Top(self.degree, self.part * other)._nonzero()
         if self.is_zero or other.is_zero:
             return Top(-1, FieldArray.zeros(np.broadcast_shapes(self.shape, other.shape)))
         return Top(self.degree + other.degree, self.part * other.part)._nonzero()
@@ -229,7 +231,10 @@ class Leading:
         self.field = FieldArithmetic()
 
     def number(self, value: Fraction) -> int:
-        return self.field.number(value)
+        found = self.field.number(value)
+        if value and not found:  # a multiple of the prime
+            raise Cancelled
+        return found
 
     def zeros(self, shape: Sequence[int]) -> Top:
         return Top(-1, FieldArray.zeros(tuple(shape)))
@@ -257,42 +262,88 @@ def bound(traced: Traced) -> int:
 
 def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
-    if any(isinstance(x, Applied) for x in every(traced.outputs.values())):
+    if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
     rng = np.random.default_rng(seed)
-    inputs = {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
-    try:
-        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
-        found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
-        return max(0, *found), True
-    except Cancelled:
-        return _along_ray(traced, inputs)
+    prime = random_prime(rng)
+    with modulo(prime):
+        inputs = _random_inputs(traced, rng)
+        try:
+            tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+            found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
+            return max(0, *found), True
+        except Cancelled:
+            limit = bound(traced)
+            if limit > RAY_LIMIT:
+                return limit, False
+            return _along_ray(traced, inputs, limit, prime), True
 
 
-def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray]) -> tuple[int, bool]:
-    """The degree of t -> program(t x), from values at t = 0, 1, 2, ... by Newton interpolation."""
-    limit = bound(traced)
-    if limit > RAY_LIMIT:
-        return limit, False
+def least_degree(traced: Traced, seed: int = 0) -> int:
+    """A degree that the answers reach for certain, whatever cancels: what a depth may rest on.
+
+    Values along a ray that lie on no polynomial of a lower degree prove it, even if they are known
+    modulo a prime only, and however high the degree may be.
+    """
+    if has_functions(traced):
+        return 0
+    found, exact = degree(traced, seed)
+    if exact:
+        return found
+    rng = np.random.default_rng(seed)
+    prime = random_prime(rng)
+    with modulo(prime):
+        return _along_ray(traced, _random_inputs(traced, rng), RAY_LIMIT, prime)
+
+
+def network_degree(network: Network) -> tuple[int, bool]:
+    """The degree of a compiled network's answers, and whether it is exact.
+
+    Where every function of a program cancelled, its network is a polynomial and has a degree; the
+    program alone does not tell, so that is bounded by the network.
+    """
+    if network.origin is None:
+        raise InputError("the degree is known of compiled networks only")
+    traced = network.origin.traced
+    if has_functions(traced) and all(isinstance(x, AttentionLayer) for x in network.layers):
+        start: dict[str, Height] = {block.name: (1, 0) for block in network.layout}
+        state = state_heights(network, network.modules, start)
+        return max(0, *(state[out.place.block][0] for out in network.outputs)), False
+    return degree(traced)
+
+
+def has_functions(traced: Traced) -> bool:
+    return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
+
+
+def _random_inputs(traced: Traced, rng: np.random.Generator) -> dict[str, FieldArray]:
+    return {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
+
+
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, prime: int) -> int:
+    """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
+
+    If the degree is above the limit, this is at most the limit: still no more than the degree.
+    """
     steps = FieldArray(np.arange(limit + 1, dtype=np.int64)[:, None, None])
     lifted = {name: x * steps for name, x in inputs.items()}
     best = 0
     for value in traced.evaluate(lifted, FieldArithmetic()).values():
         if value.ndim < 3:
             continue  # constant
-        best = max(best, _interpolated(value.values))
-    return best, True
+        best = max(best, _interpolated(value.values, prime))
+    return best
 
 
-def _interpolated(values: np.ndarray[Any, Any]) -> int:
-    """The degree of the polynomial with these values at 0, 1, 2, ...: divided differences mod P."""
+def _interpolated(values: np.ndarray[Any, Any], prime: int) -> int:
+    """The degree of the polynomial with these values at 0, 1, 2, ...: by divided differences."""
     table = values.reshape(len(values), -1).copy()
     found = 0
     for order in range(len(table)):
         if table[0].any():
             found = order
         scale = int(inverse(residue(order + 1)))
-        table = (table[1:] - table[:-1]) % P * scale % P
+        table = (table[1:] - table[:-1]) % prime * scale % prime
         if not len(table) or not table.any():
             break
     return found
