@@ -1,7 +1,8 @@
 """What a program cannot mean is refused, where Python by itself would carry on with something else.
 
 Comparisons that would compare objects, traces of a function whose surroundings have changed, numpy
-functions that know nothing of expressions, names that weft needs itself.
+functions that know nothing of expressions, names that weft needs itself, and commands that would
+show something else than what was asked for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import pytest
 
 import weft
 from weft import Matrix, Scalar, Vector
+from weft.cli import main
 from weft.errors import ProgramError, VerificationError
 
 
@@ -400,3 +402,66 @@ def test_inputs_may_have_the_names_of_arguments_of_compile():
 def test_a_size_cannot_be_a_word_of_python():
     with pytest.raises(ProgramError, match="'if' has the name of a word of Python"):
         named("def f(x: Vector['if']):\n    return x")
+
+
+# -- the command line ------------------------------------------------------------------------------
+PROGRAM = """
+import weft
+from weft import Matrix, Scalar, Vector
+
+
+@weft.program
+def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, *, steps: int) -> Vector["d"]:
+    return weft.iterate(lambda w: w - lam * (X.T @ (X @ w - y)), weft.zeros(X.shape[1]), steps)
+"""
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Run a command in a folder with a program, its network and tables; what it complains of."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+    (tmp_path / "ridge.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "table.csv").write_text("f0,f1,y\n1,2,3\n4,5,7\n0,1,1\n", encoding="utf-8")
+    (tmp_path / "fake.parquet").write_bytes(b"no table at all, " * 20)
+    (tmp_path / "empty.parquet").write_bytes(b"")
+    assert main(["compile", "ridge.py:ridge", "n=3", "d=2", "steps=2", "-o", "ridge.weft"]) == 0
+    capsys.readouterr()
+
+    def run(*argv):
+        code = main(argv)
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert "Traceback" not in said.err
+        return code, said.err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--trials", "0"), ("--trials", "-3"), ("--seed", "-1")]
+)
+@pytest.mark.parametrize("source", [("ridge.weft",), ("ridge.py:ridge", "n=3", "d=2", "steps=2")])
+def test_a_check_that_cannot_be_made_is_refused(command, source, option, value):
+    code, said = command("verify", *source, option, value)
+    assert code == 2
+    assert option in said
+    assert f"got {value}" in said
+
+
+@pytest.mark.parametrize("name", ["fake.parquet", "empty.parquet"])
+def test_a_parquet_file_that_is_none_is_refused(command, name):
+    pytest.importorskip("pyarrow")
+    code, said = command("run", "ridge.py:ridge", "steps=5", "lam=1", "--data", name)
+    assert code == 2
+    assert f"{name} is not a Parquet file" in said
+
+
+@pytest.mark.parametrize("value", ["f0", "gone"])
+@pytest.mark.parametrize("source", [("ridge.weft",), ("ridge.py:ridge", "steps=2")])
+def test_a_column_does_not_fill_a_scalar(command, source, value):
+    code, said = command(
+        "run", *source, f"lam={value}", "--data", "table.csv", "--target", "y", "--columns", "f0,f1"
+    )
+    assert code == 2
+    assert f"lam is a scalar: give a number, as in lam=0.1, not '{value}'" in said

@@ -210,7 +210,10 @@ def _fill_from_table(
     _check_size(part.features, table, features)
     X = table.numbers(features)
     filled = Filled(dict(given), tuple(features))
+    scalars = [a.name for a in known if a.kind == "scalar"]
     for name, column in borrowed.items():
+        if name in scalars:
+            raise InputError(f"{name} is a scalar: give a number, as in {name}=0.1, not {column!r}")
         if column not in table.columns:
             raise InputError(f"{name}={column}: neither a number nor a column of {table.path}")
         filled.inputs[name] = table.numbers([column])[:, 0]

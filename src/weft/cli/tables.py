@@ -140,7 +140,13 @@ def _is_number(text: str) -> bool:
 
 
 def _read_parquet(path: Path) -> Table:
-    found = _pyarrow(path).read_table(path)
+    parquet = _pyarrow(path)
+    from pyarrow import ArrowException
+
+    try:
+        found = parquet.read_table(path)
+    except (ArrowException, OSError) as error:
+        raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
     if found.num_rows == 0:
         raise InputError(f"{path} has no rows")
     names = found.column_names

@@ -48,6 +48,10 @@ def verify(
 
         weft verify ridge.py:ridge_gd n=40 d=10 steps=100 --trials 5
     """
+    if trials < 1:
+        raise InputError(f"--trials must be at least 1, got {trials}")
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}")
     given = settings(sizes)
     try:
         certificate = _check(source, given, program, target, optimize, trials, seed)
