@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 import weft
+from tests.cases import CASES
 from weft import Matrix, Scalar, Vector
+from weft.compiler import rebuild
 
 
 @weft.program
@@ -170,3 +172,75 @@ def test_a_prompt_of_another_float_type_is_refused(net, torch):
 def test_weights_are_exported_in_floating_point_only(net, torch, name):
     with pytest.raises(weft.DTypeError, match=f"cannot be stored as torch.{name}"):
         net.to_torch(dtype=getattr(torch, name))
+
+
+# -- other sizes -----------------------------------------------------------------------------------
+SIZES = (1, 2, 3, 5, 9, 11, 17, 30, 39, 40, 41, 42, 50, 100)
+
+
+def weights(network: weft.Network) -> list[Any]:
+    heads = [head for layer in network.layers for head in layer.heads]
+    return [projection.describe() for head in heads for projection in head.projections]
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.parametrize(("name", "tokens"), [("d", None), ("n", "n")])
+def test_a_size_that_is_called_free_is_free(name, tokens, target):
+    net = weft.compile(ridge, n=40, d=10, steps=3, tokens=tokens, target=target)
+    assert net.origin.free_sizes(net) == (name,)
+    for size in SIZES:
+        other = net.resize(**{name: size})
+        assert other.certificate is not None
+        assert weights(other) == weights(net)
+        inputs = given(**{"n": 40, "d": 10} | {name: size})
+        assert other(**inputs) == pytest.approx(float(ridge(**inputs, steps=3)), rel=1e-9)
+        state = other.forward(other.prompt(**inputs))
+        assert not any(state[b.rows :, b.columns].any() for b in other.layout)
+        assert rebuild(other.origin) == other
+        assert other.origin.free_sizes(other) == (name,)
+        assert other.resize(**{name: net.origin.sizes[name]}) == net
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_size_that_is_called_free_is_free(case):
+    net = weft.compile(case.program, verify=False, **case.sizes)
+    for name in net.origin.free_sizes(net):
+        for size in (1, 2, case.sizes[name] + 1, 37):
+            assert net.resize(**{name: size}).certificate is not None
+
+
+def test_a_free_size_does_not_take_a_fixed_one_along():
+    @weft.program
+    def both(X: Matrix["n", "d"], Y: Matrix["n", "d"]):
+        return X + 2 * Y
+
+    net = weft.compile(both, n=4, d=2)
+    (name,) = net.origin.free_sizes(net)
+    other = net.resize(**{name: 9})
+    assert other.resize(**{name: 3}) == net.resize(**{name: 3})
+    with pytest.raises(weft.CompileError, match="n=5, d=7 needs a new compilation"):
+        net.resize(n=5, d=7)
+
+
+def test_weights_that_serve_near_by_and_not_far_away_are_not_called_free():
+    @weft.program
+    def kinked(X: Matrix["n", "d"], w: Vector["d"]):
+        return X @ w if X.shape[0] < 100 else 2 * (X @ w)
+
+    net = weft.compile(kinked, n=60, d=50)
+    assert "n" not in net.origin.free_sizes(net)
+    with pytest.raises(weft.CompileError, match="n=120 needs a new compilation"):
+        net.resize(n=120)
+
+
+@pytest.mark.parametrize("size", [0, -3, 5.0, "5", True])
+def test_what_is_no_size_is_called_so(net, size):
+    with pytest.raises(weft.ShapeError, match="size d must be a positive int, got"):
+        net.resize(d=size)
+
+
+def test_a_resize_that_needs_more_tokens_says_so():
+    net = weft.compile(ridge, n=6, d=3, steps=2, tokens=4)
+    assert net.resize(d=4).tokens == 4
+    with pytest.raises(weft.CompileError, match="tokens=4 is too few"):
+        net.resize(d=5)

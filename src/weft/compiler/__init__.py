@@ -22,14 +22,16 @@ from weft.compiler.given import given_form
 from weft.compiler.layers import LoopSpec, Schedule
 from weft.compiler.normalize import Normalizer
 from weft.compiler.origin import Origin
+from weft.compiler.resize import same_weights
 from weft.compiler.search import search
-from weft.errors import InputError
+from weft.errors import CompileError, InputError
 from weft.language import Program, Traced
 from weft.network import Network
 
 TARGETS = ("elsa", "lsa")
 MODES = ("faithful", "speed", "depth")
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
+FIELD_SECONDS_PER_OPERATION = 3e-5  # of the program, two trials
 FIELD_SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 
 
@@ -139,11 +141,8 @@ def compile(
 
 def certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
-    from weft.run.plan import plan
-
     assert network.origin is not None
-    once = tuple(replace(m, repeat=1) if m.carries else m for m in network.modules)
-    seconds = plan(replace(network, modules=once)).flops * FIELD_SECONDS_PER_FLOP
+    seconds = verifying(network)
     if seconds > PATIENCE:
         warnings.warn(
             f"verifying this network would take about {seconds:.0f} s; it is not verified yet: "
@@ -155,8 +154,31 @@ def certified(network: Network) -> Network:
     return network
 
 
+def verifying(network: Network) -> float:
+    """About how many seconds it takes to verify a network; of a loop, one step is checked.
+
+    But a network without the program's loops is checked against all of their steps.
+    """
+    from weft.run.plan import plan
+    from weft.verify.check import matched_loops, program_work
+
+    once = tuple(replace(m, repeat=1) if m.carries else m for m in network.modules)
+    flops = plan(replace(network, modules=once)).flops
+    if network.origin is None:
+        return flops * FIELD_SECONDS_PER_FLOP
+    traced = network.origin.traced
+    operations, products = program_work(traced, once=matched_loops(traced, network) is not None)
+    return (flops + products) * FIELD_SECONDS_PER_FLOP + operations * FIELD_SECONDS_PER_OPERATION
+
+
 def rebuild(origin: Origin) -> Network:
     """The network of an origin, compiled again; not verified."""
+    if origin.made_at is not None:
+        made = rebuild(replace(origin, sizes=origin.made_at, made_at=None))
+        found = same_weights(made, origin.sizes)
+        if found is None:
+            raise CompileError(f"{origin.program.name!r} no longer compiles to the same weights")
+        return found
     done = stages(
         origin.program, origin.target, origin.optimize, origin.tokens, origin.layout, origin.sizes
     )

@@ -22,13 +22,14 @@ class Origin:
     tokens: int | str | None = None
     layout: Any = None
     added: tuple[str, ...] = ()
+    made_at: dict[str, Any] | None = None  # the sizes that the weights were compiled at, if others
 
     def free_sizes(self, network: Network) -> tuple[str, ...]:
-        """The sizes that the weights do not depend on."""
-        from weft.compiler.resize import same_weights
+        """The sizes that the weights do not depend on: `net.resize` takes any value of them."""
+        from weft.compiler.resize import is_free
 
         names = [name for name in self.program.size_names if name in self.sizes]
-        return tuple(name for name in names if same_weights(network, {name: self.sizes[name] + 7}))
+        return tuple(name for name in names if is_free(network, name))
 
     @property
     def traced(self) -> Traced:
