@@ -85,6 +85,21 @@ def test_no_prime_is_known_beforehand(factor):
         weft.verify(product, wrong)
 
 
+def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
+    """The network is small; the program that it is held against has every step."""
+    with pytest.warns(UserWarning, match="would take about"):
+        net = weft.compile(ridge_gd, n=4, d=3, steps=100_000, optimize="depth")
+    assert net.certificate is None
+    assert weft.compile(ridge_gd, n=4, d=3, steps=100_000).certificate is not None
+
+
+def test_trials_and_seeds_are_whole_numbers():
+    net = weft.compile(ridge_gd, n=4, d=3, steps=2)
+    for wrong in ({"trials": 0}, {"trials": 1.5}, {"seed": -1}, {"seed": 0.5}):
+        with pytest.raises(ProgramError, match=re.escape(repr(next(iter(wrong.values()))))):
+            net.verify(**wrong)
+
+
 def test_a_denominator_may_be_any_number():
     @weft.program
     def scaled(x: Vector["n"]):

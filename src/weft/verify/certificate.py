@@ -40,10 +40,11 @@ class Certificate:
             "direct": "the whole network on random inputs",
             "induction": "one step of each tied loop on a random state, and all else directly",
         }[self.method]
+        drawn = f"{self.trials} trials, seed {self.seed}, primes from {self.prime} on"
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
-            f"  exact, modulo random primes, the least {self.prime}: {how}",
-            f"  {self.trials} trials, seed {self.seed}, degree at most {self.degree}",
+            f"  exact, modulo random primes: {how}",
+            f"  {drawn}, degree at most {self.degree}",
             f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]
         if self.float_difference is not None:

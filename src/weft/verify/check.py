@@ -67,8 +67,10 @@ def verify(
 ) -> Certificate:
     """Check a network against a program; a Certificate, or VerificationError."""
     traced = trace_for(program, network, sizes)
-    if trials < 1:
-        raise ProgramError(f"verification needs at least one trial, got {trials}")
+    if not isinstance(trials, int) or trials < 1:
+        raise ProgramError(f"verification needs at least one trial, got {trials!r}")
+    if seed is not None and (not isinstance(seed, int) or seed < 0):
+        raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
     seed = secrets.randbelow(2**32) if seed is None else seed
     try:
         method, height, prime = compared(traced, network, trials, seed, program.name, opaque=True)
