@@ -17,7 +17,7 @@ from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, tw
 from weft import Matrix, Scalar, Vector
 from weft.arithmetic import Rationals
 from weft.constants import fractions
-from weft.errors import InputError, ProgramError, VerificationError
+from weft.errors import CompileError, InputError, ProgramError, VerificationError
 from weft.network import AttentionLayer, Module
 from weft.projection import Projection
 from weft.verify import Certificate
@@ -98,6 +98,15 @@ def test_trials_and_seeds_are_whole_numbers():
     for wrong in ({"trials": 0}, {"trials": 1.5}, {"seed": -1}, {"seed": 0.5}):
         with pytest.raises(ProgramError, match=re.escape(repr(next(iter(wrong.values()))))):
             net.verify(**wrong)
+
+
+def test_a_coefficient_beyond_floats_is_refused():
+    @weft.program
+    def huge(x: Vector["n"], y: Vector["n"]):
+        return (1e200 * x).T @ (1e200 * y)
+
+    with pytest.raises(CompileError, match="a coefficient of 401 digits is beyond floating point"):
+        weft.compile(huge, n=2)
 
 
 def test_a_denominator_may_be_any_number():

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from weft.constants import Array, Constant, Ones, Shift, fractions
-from weft.errors import DTypeError
+from weft.errors import CompileError, DTypeError
 
 Placed = tuple[int, int, Fraction, Constant]
 
@@ -120,7 +120,14 @@ class Floats:
         return value if there else to_device(value, self.device)
 
     def number(self, value: Fraction) -> float:
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:
+            digits = len(str(abs(value.numerator) // value.denominator))
+            raise CompileError(
+                f"a coefficient of {digits} digits is beyond floating point: scale the program's "
+                "constants, or its inputs, so that their products stay below 1e308"
+            ) from None
 
     def zeros(self, shape: Sequence[int]) -> Array:
         return self.xp.zeros(tuple(shape), dtype=self.dtype, device=self.device)
