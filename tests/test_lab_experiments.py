@@ -224,6 +224,8 @@ def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
     assert "half-MSE (clean)" in said
     assert "least squares" in said
     assert "2 GD++ steps" in said
+    assert "read after every step, from the prompt on: " in said
+    assert "with fewer examples: 1: " in said
     assert main(["report", out]) == 0
     assert (tmp_path / "a" / "lab-a.png").exists()
     app = pytest.importorskip("weft.lab.cli").app

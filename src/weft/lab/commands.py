@@ -47,6 +47,12 @@ def table_of_losses(result: dict[str, Any], half: bool = False) -> str:
         loss = {k: scale * v for k, v in entry["loss"].items()}
         interval = f"[{loss['low']:.5f}, {loss['high']:.5f}]"
         lines.append(f"{row:16} {loss['mean']:16.5f}  {interval:>20}  {entry['cosine']:.4f}")
+    if "by_layer" in result:
+        each = "  ".join(f"{scale * loss:.4f}" for loss in result["by_layer"])
+        lines.append(f"read after every step, from the prompt on: {each}")
+    if "by_context" in result:
+        each = "  ".join(f"{k}: {scale * loss:.4f}" for k, loss in result["by_context"].items())
+        lines.append(f"with fewer examples: {each}")
     return "\n".join(lines)
 
 
