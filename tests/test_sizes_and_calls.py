@@ -244,3 +244,82 @@ def test_a_resize_that_needs_more_tokens_says_so():
     assert net.resize(d=4).tokens == 4
     with pytest.raises(weft.CompileError, match="tokens=4 is too few"):
         net.resize(d=5)
+
+
+# -- what tokens stand for -------------------------------------------------------------------------
+@pytest.mark.parametrize(("n", "d"), [(40, 10), (10, 40), (10, 10), (81, 40)])
+@pytest.mark.parametrize("name", ["n", "d"])
+def test_the_size_that_tokens_stand_for_runs_along_the_tokens(name, n, d):
+    net = weft.compile(ridge, n=n, d=d, steps=3, tokens=name)
+    block = next(b for b in net.layout if b.name.startswith("X"))
+    assert block.name == {"n": "X", "d": "Xᵀ"}[name]
+    assert name in net.origin.free_sizes(net)
+    inputs = given(n, d)
+    assert net(**inputs) == pytest.approx(float(ridge(**inputs, steps=3)), rel=1e-9)
+
+
+def test_no_token_stands_for_a_longer_size_where_that_can_be():
+    assert weft.compile(ridge, n=40, d=10, steps=3, tokens="d").tokens == 10
+    assert weft.compile(ridge, n=10, d=40, steps=3, tokens="n").tokens == 10
+
+
+@pytest.mark.parametrize("optimize", ["speed", "depth"])
+def test_tokens_can_be_named_in_every_mode_and_by_programs_that_grow(optimize):
+    @weft.program
+    def summed(X: Matrix["n", "d"]):
+        total = X[0, :].T
+        for i in range(1, X.shape[0]):
+            total = total + X[i, :].T
+        return X @ total
+
+    for name in ("n", "d"):
+        net = weft.compile(summed, n=4, d=6, tokens=name, optimize=optimize)
+        X = np.arange(24.0).reshape(4, 6)
+        assert np.array_equal(net(X=X).ravel(), X @ X.sum(axis=0))
+
+
+@pytest.mark.parametrize("tokens", ["steps", "q", 2.5, True])
+def test_what_tokens_cannot_stand_for_is_refused(tokens):
+    with pytest.raises(weft.InputError, match="tokens"):
+        weft.compile(ridge, n=4, d=2, steps=3, tokens=tokens)
+
+
+# -- a user's layout -------------------------------------------------------------------------------
+@weft.program
+def chain(X: Matrix["n", "d"], Y: Matrix["n", "d"]):
+    return X @ X.T @ Y
+
+
+@pytest.mark.parametrize("first", ["X", "Xᵀ"])
+def test_a_layout_may_hold_a_matrix_both_ways_round(first):
+    both = {"X": (4, 3), "Xᵀ": (3, 4)}
+    shapes = {first: both.pop(first), **both, "Y": (4, 3), "answer": (4, 3)}
+    net = weft.compile(chain, n=4, d=3, layout=weft.Layout.of(shapes), target="lsa")
+    assert net.certificate is not None
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((2, 4, 3))
+    assert net(X=X, Y=Y) == pytest.approx(X @ X.T @ Y, rel=1e-12)
+
+
+def test_a_layout_may_hold_a_scalar_once_and_on_a_diagonal():
+    @weft.program
+    def scaled(A: Matrix["n", "n"], B: Matrix["n", "n"], s: Scalar):
+        return s * A @ B
+
+    shapes = {"s": (1, 1), "s·I": (3, 3), "A": (3, 3), "B": (3, 3), "answer": (3, 3)}
+    net = weft.compile(scaled, n=3, layout=weft.Layout.of(shapes))
+    assert net.certificate is not None
+
+
+# -- explain ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize("wrong", [{"target": "zzz"}, {"optimize": "zzz"}, {"tokens": "zzz"}])
+def test_explain_checks_its_arguments_as_compile_does(wrong):
+    with pytest.raises(weft.InputError, match="zzz"):
+        weft.compiler.explain(ridge, n=4, d=2, steps=3, **wrong)
+
+
+def test_explain_takes_programs_only():
+    with pytest.raises(weft.InputError, match=r"a program made by .*got 3"):
+        weft.compiler.explain(3)
+    with pytest.raises(weft.InputError, match=r"a program made by .*got 3"):
+        weft.compile(3)

@@ -11,25 +11,27 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from weft import expressions as ex
 from weft.compiler.allocate import Allocation, Allocator
 from weft.compiler.emit import Emitter
 from weft.compiler.expand import Expander
 from weft.compiler.explain import explain as explain
 from weft.compiler.forms import Form, Forms, LoopItem
-from weft.compiler.given import given_form
+from weft.compiler.given import Given, given_form
 from weft.compiler.layers import LoopSpec, Schedule
 from weft.compiler.normalize import Normalizer
 from weft.compiler.origin import Origin
 from weft.compiler.resize import same_weights
-from weft.compiler.search import search
-from weft.errors import CompileError, InputError
+from weft.compiler.search import names, search
+from weft.errors import CompileError, InputError, WeftError
 from weft.language import Program, Traced
 from weft.network import Network
 
 TARGETS = ("elsa", "lsa")
 MODES = ("faithful", "speed", "depth")
+FAR = 64  # how many times longer than all others a size is that is by far the longest
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
 FIELD_SECONDS_PER_OPERATION = 3e-5  # of the program, two trials
 FIELD_SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
@@ -57,41 +59,121 @@ def stages(
     layout: Any,
     sizes: dict[str, Any],
 ) -> Stages:
-    """Run the stages in order; for least depth, also with nothing moved out of the loops."""
+    """Run the stages in order."""
+    _check(program, target, optimize, tokens)
     with deep_recursion():
-        traced = program.trace(**sizes)
-        if isinstance(tokens, str) and tokens not in program.size_names:
-            raise InputError(
-                f"tokens={tokens!r} is not a size of program {program.name!r}; it has "
-                f"{', '.join(program.size_names) or 'none'}"
-            )
-        done = staged(traced, target, optimize, tokens, layout)
-        if optimize == "depth" and any(isinstance(part, LoopSpec) for part in done.schedule.parts):
-            plain = staged(traced, target, "faithful", tokens, layout)
-            done = min(done, plain, key=lambda tried: tried.network.depth)
+        if isinstance(tokens, str) and layout is None:
+            return _along(program, target, optimize, tokens, sizes)
+        tall = tokens if isinstance(tokens, int) else None
+        return _shallowest(program.trace(**sizes), target, optimize, tall, layout)
+
+
+def _along(
+    program: Program, target: str, optimize: str, name: str, sizes: dict[str, Any]
+) -> Stages:
+    """The prompt whose width grows least with a size: that size runs along the tokens.
+
+    The narrowest prompt is tried and the smallest, and if both grow, also the one in which values
+    stand as they would if the size were by far the longest.
+    """
+    here = program.trace(**sizes)
+    narrowest = _shallowest(here, target, optimize, narrow=True)
+    try:
+        next_to = program.trace(**{**sizes, name: sizes[name] + 1})
+    except WeftError:  # the size cannot be another one
+        return narrowest
+
+    def rank(done: Stages, narrow: bool, longest: Traced | None = None) -> tuple[int, int, int]:
+        other = _shallowest(next_to, target, optimize, narrow=narrow, longest=longest)
+        network = done.network
+        growth = other.network.width - network.width
+        return network.depth, growth, network.tokens * network.width
+
+    smallest = _shallowest(here, target, optimize)
+    tried = [(rank(narrowest, True), narrowest), (rank(smallest, False), smallest)]
+    best = min(tried, key=lambda pair: pair[0])
+    if best[0][1] > 0:
+        longest = _longest(program, here, next_to, name, sizes)
+        if longest is not None:
+            done = _shallowest(here, target, optimize, longest=longest)
+            best = min(best, (rank(done, False, longest), done), key=lambda pair: pair[0])
+    return best[1]
+
+
+def _longest(
+    program: Program, here: Traced, next_to: Traced, name: str, sizes: dict[str, Any]
+) -> Traced | None:
+    """The program where a size is by far the longest; None if the program would be longer too."""
+    lengths = {sum(1 for _ in ex.every(traced.outputs.values())) for traced in (here, next_to)}
+    if len(lengths) > 1:
+        return None
+    try:
+        return program.trace(**{**sizes, name: FAR * max(sizes[n] for n in program.size_names)})
+    except WeftError:
+        return None
+
+
+def _shallowest(
+    traced: Traced,
+    target: str,
+    optimize: str,
+    tokens: int | None = None,
+    layout: Any = None,
+    narrow: bool = False,
+    longest: Traced | None = None,
+) -> Stages:
+    """One run through the stages; for least depth, also with nothing moved out of the loops."""
+    done = staged(traced, target, optimize, tokens, layout, narrow, longest)
+    if optimize == "depth" and any(isinstance(part, LoopSpec) for part in done.schedule.parts):
+        plain = staged(traced, target, "faithful", tokens, layout, narrow, longest)
+        done = min(done, plain, key=lambda tried: tried.network.depth)
     return done
 
 
 def staged(
-    traced: Traced, target: str, optimize: str, tokens: int | str | None, layout: Any
+    traced: Traced,
+    target: str,
+    optimize: str,
+    tokens: int | None,
+    layout: Any,
+    narrow: bool = False,
+    longest: Traced | None = None,
 ) -> Stages:
-    """One run through the stages."""
+    """One run through the stages; values stand the way round that they do in `longest`."""
+    front, chosen = _front(traced, optimize, layout), None
+    if longest is not None:
+        there = _front(longest, optimize, None)
+        flipped = search(there.forms, optimize, there.expanded, there.loops, True)[0].flipped
+        chosen = dict(zip(names(flipped), flipped.values(), strict=True))
+    given, loops = front.given, front.loops
+    scheduler, schedule = search(front.forms, optimize, front.expanded, loops, narrow, chosen)
+    allocation = Allocator(schedule, scheduler.leaves, given).run()
+    emitter = Emitter(schedule, allocation, target, tokens, given)
+    network = emitter.network(traced.inputs, dict(traced.kinds))
+    return Stages(
+        traced, front.normalized, front.expanded, loops, schedule, allocation, network,
+        tuple(emitter.added),
+    )  # fmt: skip
+
+
+class Front(NamedTuple):
+    """What is known of a program before anything is scheduled."""
+
+    forms: Forms
+    given: Given | None
+    normalized: dict[str, Form]
+    expanded: dict[str, Form]
+    loops: list[LoopItem]
+
+
+def _front(traced: Traced, optimize: str, layout: Any) -> Front:
     forms = Forms()
     given = None if layout is None else given_form(layout, traced, forms)
     normalizer = Normalizer(forms, optimize, given)
     normalized = normalizer.program(traced)
     expander = Expander(forms, hoist=optimize != "faithful")
     expanded = {name: expander.form(form) for name, form in normalized.items()}
-    narrow = isinstance(tokens, str)
-    scheduler, schedule = search(forms, optimize, expanded, normalizer.loops, narrow)
-    allocation = Allocator(schedule, scheduler.leaves, given).run()
-    tall = None if isinstance(tokens, str) else tokens
-    emitter = Emitter(schedule, allocation, target, tall, given)
-    network = emitter.network(traced.inputs, dict(traced.kinds))
-    return Stages(
-        traced, normalized, expanded, normalizer.loops, schedule, allocation, network,
-        tuple(emitter.added),
-    )  # fmt: skip
+    return Front(forms, given, normalized, expanded, normalizer.loops)
 
 
 def compile(
@@ -109,9 +191,11 @@ def compile(
     `target` is 'elsa' (heads with biases) or 'lsa' (constants live in the prompt). `optimize` is
     'faithful' (loops stay as written), 'speed' (what a loop does not change leaves it) or 'depth'
     (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt, or names the size
-    that tokens stand for: tokens="n" makes the prompt narrow, every example a row. `layout` fixes
-    the input form: a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'), or a Network
-    whose input form is to be used. The network is verified unless `verify=False`.
+    that tokens stand for: with tokens="n" the width of the prompt grows as little with n as can be,
+    so that every example is a row; with tokens="d" every feature is. `layout` fixes the input form:
+    a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'; a matrix may stand there both
+    ways round), or a Network whose input form is to be used. The network is verified unless
+    `verify=False`.
 
     >>> import weft
     >>> from weft import Matrix, Vector
@@ -126,7 +210,6 @@ def compile(
     >>> net.depth, net.depth_lower_bound, net.degree
     (1, 1, 3)
     """
-    _check(program, target, optimize)
     done = stages(program, target, optimize, tokens, layout, sizes)
     if done.traced.unused:
         warnings.warn(
@@ -185,13 +268,20 @@ def rebuild(origin: Origin) -> Network:
     return replace(done.network, origin=origin)
 
 
-def _check(program: Any, target: str, optimize: str) -> None:
+def _check(program: Any, target: str, optimize: str, tokens: Any) -> None:
     if not isinstance(program, Program):
-        raise InputError(f"compile takes a program made by @weft.program, got {program!r}")
+        raise InputError(f"expected a program made by @weft.program, got {program!r}")
     if target not in TARGETS:
         raise InputError(f"target must be one of {', '.join(TARGETS)}, got {target!r}")
     if optimize not in MODES:
         raise InputError(f"optimize must be one of {', '.join(MODES)}, got {optimize!r}")
+    if isinstance(tokens, str) and tokens not in program.size_names:
+        raise InputError(
+            f"tokens={tokens!r} is not a size of program {program.name!r}; it has "
+            f"{', '.join(program.size_names) or 'none'}"
+        )
+    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, (int, str))):
+        raise InputError(f"tokens must be an int or the name of a size, got {tokens!r}")
 
 
 @contextmanager

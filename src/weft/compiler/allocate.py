@@ -189,6 +189,9 @@ class Allocator:
             block = leaf.block
             if leaf.is_scalar and spread > leaf.capacity:
                 raise given.missing(f"{leaf.name}·I", spread, spread)
+            if key.flipped and leaf.family is None and block.name in given.turned:
+                other = given.turned[block.name]
+                return Slot(other.cols, other.rows, [key], other.name)
             if key.flipped and leaf.family is None:
                 raise given.missing(f"{leaf.name} transposed", *key.shape)
             return Slot(block.cols, block.rows, [key], block.name, spread=max(leaf.capacity, 1))

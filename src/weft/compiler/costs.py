@@ -103,7 +103,8 @@ class Costs:
             # Two copies that are updated side by side drift apart in floating point, so a carried
             # value is stored once; the other way round it is copied anew, a layer later.
             return 1, size, 0.0
-        size = size if leaf.block is None else 10**9  # a user's block stands one way round only
+        if leaf.block is not None:  # a user's block stands the way round that it does
+            size = 0 if leaf.both_ways else 10**9
         return 0, (size if wrong else 0), 0.0
 
     def _turned(self, leaf: Leaf) -> Leaf:

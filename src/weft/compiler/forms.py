@@ -71,6 +71,7 @@ class Leaf:
         self.loops, self.family = loops, ANY if rows == cols == 1 else family
         self.definition, self.function, self.item, self.index = definition, function, item, index
         self.block, self.capacity = block, capacity  # of a user's layout; s I_q gives q
+        self.both_ways = False  # whether a user's layout holds it transposed as well
 
     @property
     def is_scalar(self) -> bool:

@@ -29,6 +29,8 @@ class Given:
     forms: Forms
     inputs: dict[str, Form] = field(default_factory=dict)
     blocks: dict[str, Leaf] = field(default_factory=dict)
+    whole: dict[tuple[str, bool], Block] = field(default_factory=dict)  # by input and transpose
+    turned: dict[str, Block] = field(default_factory=dict)  # what stands in a block, transposed
     refused: dict[str, str] = field(default_factory=dict)
 
     def input(self, name: str) -> Form:
@@ -92,19 +94,38 @@ def _matrix(given: Given, fill: Fill, block: Block) -> None:
     if place.diagonal:
         leaf = Leaf(name, 1, 1, role="input", block=block, capacity=place.diagonal)
         given.blocks[block.name] = leaf
-        given.inputs.setdefault(name, forms.leaf(leaf))
+        _largest(given, name, leaf)
         return
     rows, cols = place.extent
     whole = (rows, cols) == (block.rows, block.cols)
+    first = given.whole.get((name, not place.transpose))
+    if whole and first is not None:  # the other way round: read from here, not copied
+        given.turned.setdefault(first.name, block)
+        given.turned.setdefault(block.name, first)
+    if whole:
+        given.whole.setdefault((name, place.transpose), block)
     role = "input" if whole and rows == cols == 1 else "given"
     leaf = Leaf(block.name, block.rows, block.cols, role=role, block=block, capacity=1)
     given.blocks[block.name] = leaf
+    if block.name in given.turned:
+        leaf.both_ways = given.blocks[given.turned[block.name].name].both_ways = True
+    if leaf.is_scalar and whole:
+        _largest(given, name, leaf)
+        return
     form = forms.leaf(leaf)
     if block.rows != rows:
         form = forms.matmul(forms.constant(select(block.rows, place.row, place.row + rows).T), form)
     if block.cols != cols:
         form = forms.matmul(form, forms.constant(select(block.cols, place.col, place.col + cols)))
     given.inputs.setdefault(name, forms.transpose(form) if place.transpose else form)
+
+
+def _largest(given: Given, name: str, leaf: Leaf) -> None:
+    """A scalar that several blocks hold is read from the one that spreads it furthest."""
+    sole = given.inputs[name].sole if name in given.inputs else None
+    known = sole[0].capacity if sole is not None and isinstance(sole[0], Leaf) else 0
+    if name not in given.inputs or 0 < known < leaf.capacity:
+        given.inputs[name] = given.forms.leaf(leaf)
 
 
 def _scalar(given: Given, fill: Fill, block: Block) -> None:

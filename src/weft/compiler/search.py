@@ -7,6 +7,7 @@ millisecond, so the choice is searched rather than derived.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable, Mapping
 
 from weft.compiler.forms import Form, Forms, Leaf, LoopItem, Product
 from weft.compiler.layers import Schedule
@@ -20,8 +21,9 @@ def search(
     outputs: dict[str, Form],
     loops: list[LoopItem],
     narrow: bool = False,
+    chosen: Mapping[str, bool] | None = None,
 ) -> tuple[Scheduler, Schedule]:
-    """Schedule under the best choice of which values are stored transposed.
+    """Schedule under the best choice of which values are stored transposed, or under one `chosen`.
 
     Each try is one schedule; its depth decides, then the area of the prompt (its width alone if
     `narrow`: then what is long stands along the tokens), then flops. Descent over single flips from
@@ -57,6 +59,8 @@ def search(
             tried[choice] = scheduler, scheduler.run(outputs, live)
         return tried[choice]
 
+    if chosen is not None:
+        return attempt(tuple(chosen.get(name, False) for name in names(free)))
     best: tuple[bool, ...] | None = None
     for matrices, vectors in itertools.product((False, True), repeat=2):
         choice = tuple(vectors if 1 in (leaf.rows, leaf.cols) else matrices for leaf in free)
@@ -71,3 +75,17 @@ def search(
             best = choice
     assert best is not None
     return attempt(best)
+
+
+def names(leaves: Iterable[Leaf]) -> list[str]:
+    """A name for each leaf by which its like is found when the program is compiled at other sizes.
+
+    A leaf that has none there (it is a scalar there, or there are more loops) stands as it is.
+    """
+    counts: dict[str, int] = {}
+    out = []
+    for leaf in leaves:
+        base = f"{leaf.role} {leaf.name}"
+        counts[base] = counts.get(base, 0) + 1
+        out.append(f"{base} {counts[base]}")
+    return out
