@@ -134,7 +134,10 @@ def networks(
 
 
 def absolute(network: Network) -> Network:
-    """The network with every weight replaced by its absolute value: it bounds rounding errors."""
+    """The network with all weights and fills replaced by absolute values: it bounds rounding errors.
+
+    Fills too, because two of them may stand in one place and all but cancel.
+    """
 
     def constant(c: Constant) -> Constant:
         return Dense(np.abs(c.array)) if isinstance(c, Dense) else c
@@ -153,4 +156,12 @@ def absolute(network: Network) -> Network:
             return PointwiseLayer(*(abs(x) for x in (p.V, p.W, p.B, p.C)), p.activation, p.skip)
         return replace(p, heads=tuple(Head(*map(projection, h.projections)) for h in p.heads))
 
-    return replace(network, modules=tuple(map(part, network.modules)))
+    fills = tuple(
+        replace(
+            fill,
+            coefficient=abs(fill.coefficient),
+            constant=None if fill.constant is None else constant(fill.constant),
+        )
+        for fill in network.fills
+    )
+    return replace(network, modules=tuple(map(part, network.modules)), fills=fills)
