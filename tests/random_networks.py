@@ -134,7 +134,7 @@ def networks(
 
 
 def absolute(network: Network) -> Network:
-    """The network with all weights and fills replaced by absolute values: it bounds rounding errors.
+    """The network with absolute values for all weights and fills: it bounds rounding errors.
 
     Fills too, because two of them may stand in one place and all but cancel.
     """
