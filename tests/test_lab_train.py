@@ -15,11 +15,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import nn
 
 from weft.errors import DivergenceError, FileFormatError, InputError
 from weft.lab import checkpoint
 from weft.lab.baselines import one_step_loss
 from weft.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
+from weft.lab.direct import adamw
 from weft.lab.evaluate import evaluate
 from weft.lab.sweep import sweep
 from weft.lab.tasks import Task
@@ -98,6 +100,24 @@ def test_the_written_out_step_is_the_general_one(inputs, merged):
     noisy = replace(config, task=Task(d=3, n=5, noise=0.1))
     assert Trainer(noisy).direct is None
     assert Trainer(replace(config, model=ModelConfig(depth=2))).direct is None
+
+
+@pytest.mark.parametrize("decay", [0.0, 0.1])
+def test_the_written_out_update_is_that_of_adamw(decay):
+    generator = torch.Generator().manual_seed(0)
+    start = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+    made = [nn.Parameter(start.clone()) for _ in range(2)]
+    options = {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": decay}
+    ours, theirs = (torch.optim.AdamW([p], **options) for p in made)
+    for _ in range(30):
+        gradient = torch.randn(5, 3, generator=generator, dtype=torch.float64)
+        for p in made:
+            p.grad = gradient.clone()
+        adamw(ours, made[0])
+        theirs.step()
+    torch.testing.assert_close(made[0], made[1], rtol=1e-12, atol=1e-14)
+    for name, value in theirs.state[made[1]].items():
+        torch.testing.assert_close(ours.state[made[0]][name], value, rtol=1e-12, atol=1e-14)
 
 
 def test_a_run_killed_at_any_time_resumes_to_bit_identical_weights(tmp_path):

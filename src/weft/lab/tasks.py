@@ -199,8 +199,9 @@ class Draws:
         size, double = out.numel(), self.dtype == torch.float64
         raw = self._bits.random_raw(size if double else (size + 3) // 4)
         signed = torch.from_numpy(raw.view(np.int64 if double else np.int16))[:size]
-        torch.add(signed.view(out.shape), 0.5, out=out)
-        return out.mul_(scale * (2.0**-64 if double else 2.0**-16))
+        cell = scale * (2.0**-64 if double else 2.0**-16)
+        half = torch.tensor(0.5 * cell, dtype=self.dtype)
+        return torch.add(half, signed.view(out.shape), alpha=cell, out=out)  # one pass
 
     def uniform(self, *shape: int) -> Tensor:
         """Uniform on (0, 1)."""

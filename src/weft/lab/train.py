@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from weft.errors import DivergenceError, InputError
 from weft.lab import checkpoint
 from weft.lab.config import Config, from_dict
-from weft.lab.direct import DirectStep, applies
+from weft.lab.direct import DirectStep, adamw, applies
 from weft.lab.replay import Replayed
 from weft.lab.tasks import Batch, draw, mse, stream
 from weft.nn import AttentionNetwork
@@ -167,7 +167,10 @@ class Trainer:
     def _descend(self) -> None:
         if self.config.train.clip:
             nn.utils.clip_grad_norm_(self.parameters, self.config.train.clip)
-        self.optimizer.step()
+        if self.direct is not None:
+            adamw(self.optimizer, self.parameters[0])
+        else:
+            self.optimizer.step()
 
     @torch.no_grad()
     def probe(self) -> float:
