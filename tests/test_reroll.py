@@ -164,3 +164,24 @@ def test_most_random_python_loops_are_found():
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
 def test_a_product_that_another_one_expands_into_is_expanded_with_it(mode):
     assert weft.compile(random_loop(13), optimize=mode, n=2).certificate is not None
+
+
+def test_what_is_known_of_one_loop_is_not_taken_for_another():
+    """Several loops are found in these sums; what one of them left by id must not meet the next."""
+
+    def powers(terms):
+        @weft.program
+        def summed(s: Scalar) -> Scalar:
+            total = s
+            for c, k in terms:
+                total = total + c * s**k
+            for c, k in terms:
+                total = total - c * s**k
+            return total
+
+        return summed
+
+    for first in range(18, 30):
+        for second in range(21, 37, 3):
+            terms = [(-2, first), (-1, second), (-2, second)]
+            assert weft.compile(powers(terms), optimize="depth").certificate is not None

@@ -17,7 +17,7 @@ from weft.compiler.collapse import Reader, collapse, gather
 from weft.compiler.expand import Expander, innermost
 from weft.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from weft.compiler.given import Given
-from weft.compiler.reroll import opened, reroll
+from weft.compiler.reroll import Rolled, opened, reroll
 from weft.compiler.storing import is_stored, read_often
 from weft.errors import ProgramError
 from weft.expressions import Expr
@@ -37,6 +37,7 @@ class Normalizer:
         self._often: dict[int, Expr] = {}  # what is read more than once
         self._stored: dict[Form, Form] = {}
         self._sums: dict[Any, list[ex.Sum]] = {}  # by their first and last terms
+        self._rolled: list[Rolled] = []
 
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
@@ -185,7 +186,8 @@ class Normalizer:
 
     def _reroll(self, roots: Iterable[Expr], known: dict[int, Any]) -> None:
         """Know what Python loops end with, where a collapsed loop is less deep."""
-        for loop, ends in reroll(roots):
+        self._rolled = list(reroll(roots))  # kept: what is known is known by id
+        for loop, ends in self._rolled:
             around = [*loop.init, *ex.outer(loop)]
             self._often |= read_often(loop.step)
             self.fill(ex.ordered(around, stop=set(known)), known)
