@@ -231,8 +231,7 @@ def one_step_loss(task: Task) -> float:
 
 
 def _spread(task: Task) -> float:
-    plain = Task(task.d, task.n, inputs=task.inputs, input_scale=task.input_scale)
-    if task != plain:
+    if not task.is_plain:
         raise InputError(
             "the closed form is for isotropic, noiseless linear tasks, with the query drawn like "
             "the examples; tune η instead"

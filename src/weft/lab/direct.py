@@ -18,8 +18,7 @@ from weft.nn import KEY, QUERY, AttentionModule, AttentionNetwork, ExtendedLinea
 
 def applies(task: Task, model: AttentionNetwork, dtype: torch.dtype) -> bool:
     """Whether this step is right for the task and the model."""
-    plain = Task(task.d, task.n, inputs=task.inputs, input_scale=task.input_scale)
-    return task == plain and model.reads_entries and dtype == torch.float32
+    return task.is_plain and model.reads_entries and dtype == torch.float32
 
 
 class DirectStep:

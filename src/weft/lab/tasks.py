@@ -81,6 +81,11 @@ class Task:
             positive(eigenvalues=eigenvalue)
 
     @property
+    def is_plain(self) -> bool:
+        """Whether this is noiseless linear regression, isotropic, the query like the examples."""
+        return self == Task(self.d, self.n, inputs=self.inputs, input_scale=self.input_scale)
+
+    @property
     def variance(self) -> float:
         """The variance σ² of one entry of an isotropic input."""
         return self.input_scale**2 * (1 / 12 if self.inputs == "uniform" else 1.0)
