@@ -22,7 +22,7 @@ help: ## show this list
 
 .PHONY: demo
 demo: $(VENV)/.core ## run the main example (installs the core only, no torch)
-	@$(VENV)/bin/weft demo $(ARGS)
+	@$(VENV)/bin/inweave demo $(ARGS)
 
 .PHONY: test
 test: $(VENV)/.dev ## run the whole test suite; ARGS="-k name" narrows it
@@ -55,7 +55,7 @@ fuzz: $(VENV)/.dev ## 10,000 random programs, 10,000 damaged files; ARGS="--coun
 	$(ONE_THREAD) $(PY) -m tests.fuzz --count 10000 $(ARGS)
 
 .PHONY: bench
-bench: $(VENV)/.dev ## measure weft beside hand-written code
+bench: $(VENV)/.dev ## measure inweave beside hand-written code
 	$(ONE_THREAD) $(PY) -m benchmarks $(ARGS)
 
 .PHONY: docs
@@ -69,19 +69,19 @@ clean: ## remove the environment and everything built
 # Dependency groups need pip 25.1 or newer, so the environment's own pip is brought up first.
 $(VENV)/.pip:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
-	  "weft needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
+	  "inweave needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ...")'
 	@echo "Creating $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@$(PIP) install -qq --upgrade "pip>=25.1"
 	@touch $@
 
 $(VENV)/.core: $(VENV)/.pip pyproject.toml constraints.txt
-	@echo "Installing weft"
+	@echo "Installing inweave"
 	@$(INSTALL) --editable .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.pip pyproject.toml constraints.txt
-	@echo "Installing weft, every extra and the development tools (minutes, the first time only)"
+	@echo "Installing inweave, every extra and the development tools (minutes, the first time only)"
 	@$(INSTALL) --editable ".[all]" --group dev
 	@touch $(VENV)/.core $@
 

@@ -1,4 +1,4 @@
-"""`make bench`, `weft bench`, `python -m benchmarks`: every row, in one run.
+"""`make bench`, `inweave bench`, `python -m benchmarks`: every row, in one run.
 
 Each family runs in a process of its own, once per number of threads, because BLAS, OpenMP and XLA
 read how many threads they may use when they start.

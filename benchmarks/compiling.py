@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import weft
+import inweave
 from benchmarks import measure, problem
 from benchmarks.row import Row
 
@@ -23,7 +23,7 @@ def rows(
     for n, d in sizes:
         for mode in modes:
             calls = {
-                "compile and verify": lambda n=n, d=d, mode=mode: weft.compile(
+                "compile and verify": lambda n=n, d=d, mode=mode: inweave.compile(
                     problem.ridge_gd, n=n, d=d, steps=problem.STEPS, optimize=mode
                 ),
                 "compile": lambda n=n, d=d, mode=mode: problem.network(n, d, optimize=mode),

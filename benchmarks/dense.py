@@ -11,11 +11,11 @@ from typing import Any
 
 from benchmarks import measure, problem
 from benchmarks.row import Row
-from weft import Network
-from weft.arithmetic import Floats
-from weft.network import AttentionLayer, Module
-from weft.run import plan
-from weft.run.dense import DenseExecutor
+from inweave import Network
+from inweave.arithmetic import Floats
+from inweave.network import AttentionLayer, Module
+from inweave.run import plan
+from inweave.run.dense import DenseExecutor
 
 TIMED = ((40, 10), (400, 50))
 COUNTED = ((4000, 200),)

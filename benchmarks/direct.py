@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks import measure, problem
 from benchmarks.row import Row
-from weft import Network
+from inweave import Network
 
 SIZE = (4000, 200)
 BAR = 3.0
@@ -25,11 +25,11 @@ def rows(threads: int, seconds: float = 2.0, size: tuple[int, int] = SIZE) -> It
     """The network against each solver."""
     given = problem.data(*size)
     net, steps = deep_enough(*size, given)
-    calls = {"weft": lambda: net(**given), **solvers(given)}
+    calls = {"inweave": lambda: net(**given), **solvers(given)}
     timing = measure.interleaved(calls, seconds, threads=threads)
     for name in calls:
-        if name != "weft":
-            ratio = timing.ratio("weft", name)
+        if name != "inweave":
+            ratio = timing.ratio("inweave", name)
             yield Row(
                 family="ridge to 1e-10",
                 name=f"n={size[0]} d={size[1]}, {steps} steps in {net.depth} layers",

@@ -24,8 +24,8 @@ from benchmarks.by_hand import in_torch
 from benchmarks.measure import Timing
 from benchmarks.ridge import BATCHES, MEDIAN, SIZES, WORST
 from benchmarks.row import Row
-from weft.arithmetic import Floats
-from weft.run.dense import DenseExecutor
+from inweave.arithmetic import Floats
+from inweave.run.dense import DenseExecutor
 
 LIMIT = 170.0  # seconds for everything
 SAMPLE = 5e-3
@@ -71,14 +71,14 @@ def rows(seconds: float, start: float) -> Iterator[Row]:
             net = problem.network(n, d)
             given = on_device(n, d, batch, dtype)
             calls = {
-                "weft": lambda net=net, given=given: net(**given),
-                "weft, check=False": lambda net=net, given=given: net(check=False, **given),
+                "inweave": lambda net=net, given=given: net(**given),
+                "inweave, check=False": lambda net=net, given=given: net(check=False, **given),
                 "plain": lambda given=given: in_torch.plain(**given, steps=problem.STEPS),
                 "gram": lambda given=given: in_torch.gram(**given, steps=problem.STEPS),
             }
             timing = interleaved(calls, seconds)
             best = timing.quickest(["plain", "gram"])
-            ratio = timing.ratio("weft", best)
+            ratio = timing.ratio("inweave", best)
             yield Row(f"ridge, torch cuda {str(dtype).removeprefix('torch.')}",
                       f"n={n} d={d} batch={batch}", ratio.median, ratio.low, ratio.high,
                       against=f"torch, {best}", bar=WORST, seconds=timing.seconds())  # fmt: skip

@@ -33,11 +33,11 @@ def rows(
 ) -> Iterator[Row]:
     """One row per variable."""
     for name, (start, values) in sweeps.items():
-        found: dict[str, list[measure.Spread]] = {"weft": [], "by hand": []}
+        found: dict[str, list[measure.Spread]] = {"inweave": [], "by hand": []}
         for value in values:
             for who, spread in _point({**start, name: value}, seconds, threads).items():
                 found[who].append(spread)
-        slope, error = exponent(values, [s.median for s in found["weft"]])
+        slope, error = exponent(values, [s.median for s in found["inweave"]])
         hand, _ = exponent(values, [s.median for s in found["by hand"]])
         fixed = " ".join(f"{k}={v}" for k, v in start.items() if k != name)
         yield Row(
@@ -59,7 +59,7 @@ def _point(at: dict[str, int], seconds: float, threads: int) -> dict[str, measur
     net = problem.network(at["n"], at["d"], at["T"])
     given = problem.data(at["n"], at["d"], at["batch"])
     calls = {
-        "weft": lambda: net(**given),
+        "inweave": lambda: net(**given),
         "by hand": lambda: in_numpy.gram(**given, steps=at["T"]),
     }
     timing = measure.interleaved(calls, seconds, threads=threads)

@@ -1,4 +1,4 @@
-"""What `import weft` costs, with numpy's own import aside.
+"""What `import inweave` costs, with numpy's own import aside.
 
 The number is processor time, measured inside a fresh process: of the import alone, which does not
 load numpy, and of loading the main names when numpy is there already. Which modules take it is read
@@ -16,10 +16,10 @@ from benchmarks.measure import Spread
 from benchmarks.row import Row
 
 BAR = 100.0  # milliseconds
-NAMES = "weft.compile, weft.program, weft.Network, weft.Matrix"
+NAMES = "inweave.compile, inweave.program, inweave.Network, inweave.Matrix"
 STATEMENTS = {
-    "import weft": ("pass", "import weft"),
-    "import weft, numpy aside, and use compile": ("import numpy", f"import weft; {NAMES}"),
+    "import inweave": ("pass", "import inweave"),
+    "import inweave, numpy aside, and use compile": ("import numpy", f"import inweave; {NAMES}"),
 }
 TIMED = "import time; {}; t = time.process_time(); {}; print(time.process_time() - t)"
 LINE = re.compile(r"import time:\s*(\d+) \|\s*(\d+) \|(\s+)(\S+)")

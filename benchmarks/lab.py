@@ -1,4 +1,4 @@
-"""Training speed: one LSA layer of weft beside the module one would write by hand.
+"""Training speed: one LSA layer of inweave beside the module one would write by hand.
 
 d = n = 10, uniform inputs, batch 2048, CPU milliseconds per step on one thread, for everything a
 step takes: drawing the data, forward, backward, Adam. The plain module makes query, key and value
@@ -21,10 +21,10 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.row import Row
-from weft.lab.baselines import one_step_loss
-from weft.lab.config import Config, ModelConfig, TrainConfig
-from weft.lab.tasks import Task, draw, mse, stream
-from weft.lab.train import Trainer
+from inweave.lab.baselines import one_step_loss
+from inweave.lab.config import Config, ModelConfig, TrainConfig
+from inweave.lab.tasks import Task, draw, mse, stream
+from inweave.lab.train import Trainer
 
 TASK = Task(d=10, n=10, inputs="uniform")
 NOISY = Task(d=10, n=20, noise_max=5.0)
@@ -105,7 +105,7 @@ def lsa_training(steps: int = STEPS) -> Row:
     prompts = ours.form.prompt(batch)
     with torch.no_grad():
         own = float(mse(ours.model(prompts), batch))
-        prompts[:, :-1, -1] *= -1  # the plain module is given y, weft's form holds -y
+        prompts[:, :-1, -1] *= -1  # the plain module is given y, inweave's form holds -y
         other = float(mse(plain.model(prompts)[:, -1, -1], batch))
     shares = [a / b for a, b in zip(fast, slow, strict=True)]
     low, middle, high = statistics.quantiles(shares, n=4)
@@ -118,10 +118,10 @@ def lsa_training(steps: int = STEPS) -> Row:
         against="plain torch module",
         bar=0.25,
         seconds={
-            "weft": statistics.median(fast) / 1e3,
+            "inweave": statistics.median(fast) / 1e3,
             "plain torch module": statistics.median(slow) / 1e3,
         },
-        note=f"MSE after {steps} steps: weft {own:.4f}, plain {other:.4f}, "
+        note=f"MSE after {steps} steps: inweave {own:.4f}, plain {other:.4f}, "
         f"closed form {one_step_loss(TASK):.4f}",
     )
 
@@ -150,7 +150,7 @@ def gpu_training(steps: int = 200, repeats: int = 5) -> Row:
         shares[0],
         shares[-1],
         against="plain torch module",
-        seconds={"weft": ours, "plain torch module": plain},
+        seconds={"inweave": ours, "plain torch module": plain},
         note=f"{torch.cuda.get_device_name()}: {1 / ours:.0f} steps/s, plain {1 / plain:.0f}",
     )
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.row import Row
-from weft import Network, gallery
+from inweave import Network, gallery
 
 MODES = ("faithful", "speed", "depth")
 BAR = 2.0

@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
-import weft
-from weft import Matrix, Network, Scalar, Vector
+import inweave
+from inweave import Matrix, Network, Scalar, Vector
 
 STEPS = 100
 LAM = 0.1
 DRAWN = 16  # problems of a batch whose X is drawn afresh
 
 
-@weft.program
+@inweave.program
 def ridge_gd(
     X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
@@ -23,12 +23,12 @@ def ridge_gd(
     def step(w: Any) -> Any:
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
-    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 def network(n: int, d: int, steps: int = STEPS, optimize: str = "speed") -> Network:
     """The compiled program; not verified here, which another row measures."""
-    return weft.compile(ridge_gd, n=n, d=d, steps=steps, optimize=optimize, verify=False)
+    return inweave.compile(ridge_gd, n=n, d=d, steps=steps, optimize=optimize, verify=False)
 
 
 def data(n: int, d: int, batch: int = 1, seed: int = 0) -> dict[str, Any]:

@@ -34,8 +34,8 @@ def rows(
             given = problem.data(n, d, batch)
             calls = candidates(library, net, given)
             timing = compare(calls, steps, threads, seconds)
-            best = timing.quickest([name for name in timing.samples if name != "weft"])
-            ratio = timing.ratio("weft", best)
+            best = timing.quickest([name for name in timing.samples if name != "inweave"])
+            ratio = timing.ratio("inweave", best)
             yield Row(
                 family=f"ridge, {library}",
                 name=f"n={n} d={d} batch={batch}",
@@ -72,7 +72,7 @@ def candidates(library: str, net: Any, given: dict[str, Any]) -> dict[str, Calla
     else:
         arrays = given
     return {
-        "weft": lambda _: net(**arrays),
+        "inweave": lambda _: net(**arrays),
         "plain": lambda steps: by_hand.plain(**arrays, steps=steps),
         "gram": lambda steps: by_hand.gram(**arrays, steps=steps),
     }
@@ -97,7 +97,7 @@ def _in_jax(net: Any, given: dict[str, Any], by_hand: Any) -> dict[str, Callable
     plain = jax.jit(lambda arrays, steps: by_hand.plain(**arrays, steps=steps), static_argnums=1)
     gram = jax.jit(lambda arrays, steps: by_hand.gram(**arrays, steps=steps), static_argnums=1)
     return {
-        "weft": double(lambda _: network(arrays)),
+        "inweave": double(lambda _: network(arrays)),
         "plain": double(lambda steps: plain(arrays, steps)),
         "gram": double(lambda steps: gram(arrays, steps)),
     }

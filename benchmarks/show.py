@@ -111,7 +111,7 @@ def _growth(axis: Any, rows: list[Row]) -> None:
         first = curve["values"][0]
         times = [value / first for value in curve["values"]]
         label = f"{curve['variable']}: exponent {row.value:.2f}"
-        axis.loglog(times, curve["weft"], "o-", color=color, label=label)
+        axis.loglog(times, curve["inweave"], "o-", color=color, label=label)
         axis.loglog(times, curve["by hand"], "x:", color=color)
     axis.set_xlabel("size / smallest size of the sweep")
     axis.set_ylabel("seconds")

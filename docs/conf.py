@@ -1,12 +1,12 @@
 """Sphinx: every code cell is executed, and a warning fails the build."""
 
-project = "weft"
-author = "weft authors"
-copyright = "2026, weft authors"
+project = "inweave"
+author = "inweave authors"
+copyright = "2026, inweave authors"
 
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.doctest"]
 html_theme = "furo"
-html_title = "weft"
+html_title = "inweave"
 exclude_patterns = ["_build"]
 
 myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]

@@ -13,8 +13,8 @@ import matplotlib as mpl
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-import weft
-from weft import gallery
+import inweave
+from inweave import gallery
 
 OUT = Path(__file__).parent.parent / "docs/figures/gallery.png"
 BLUE, ORANGE, GREY = "#0b5fa5", "#d95f02", "#57606a"
@@ -26,15 +26,15 @@ def main() -> None:
     for row, name in enumerate(names):
         entry = gallery.get(name)
         program, sizes = entry.program, {**entry.sizes, **entry.options}
-        written = weft.compile(program, verify=False, **sizes)
-        short = weft.compile(program, optimize="depth", verify=False, **sizes)
+        written = inweave.compile(program, verify=False, **sizes)
+        short = inweave.compile(program, optimize="depth", verify=False, **sizes)
         axes.plot([short.depth, written.depth], [row, row], color="#d0d7de", lw=3, zorder=1)
         axes.scatter(written.depth, row, marker="s", s=34, color=GREY, zorder=3)
         axes.scatter(short.depth, row, marker="o", s=38, color=ORANGE, zorder=4)
         try:
             bound = max(written.depth_lower_bound, 1)
             axes.plot([bound, bound], [row - 0.36, row + 0.36], color=BLUE, lw=2.4, zorder=5)
-        except weft.WeftError:
+        except inweave.InweaveError:
             pass  # pointwise functions: no degree, no bound
     axes.set_xscale("log")
     axes.set_xticks([1, 3, 10, 30, 100, 300, 1000], ["1", "3", "10", "30", "100", "300", "1000"])

@@ -7,10 +7,10 @@ import math
 from pathlib import Path
 from typing import Any
 
-from weft import gallery
-from weft.functions import TABLE_UNITS, _newton_steps, reciprocal_table
-from weft.gallery.higher_order import layers_needed
-from weft.gallery.papers import PAPERS
+from inweave import gallery
+from inweave.functions import TABLE_UNITS, _newton_steps, reciprocal_table
+from inweave.gallery.higher_order import layers_needed
+from inweave.gallery.papers import PAPERS
 
 PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"
 
@@ -22,16 +22,16 @@ an attention network that is proved equal to it. This page is written by
 `python scripts/gallery_page.py`; a test keeps it current.
 
 ```python
-import weft
+import inweave
 
-net = weft.compile(weft.gallery.ridge_closed_form, n=60, d=12)   # a program like any other
-entry = weft.gallery.get("ridge_closed_form")
+net = inweave.compile(inweave.gallery.ridge_closed_form, n=60, d=12)   # a program like any other
+entry = inweave.gallery.get("ridge_closed_form")
 entry.source, entry.sizes                                        # where it comes from, its sizes
 inputs = entry.example()                                         # data to try it on
 net(**inputs), entry.reference(**inputs)                         # the network, and plain numpy
 ```
 
-`weft gallery` prints the table below, `weft gallery NAME` one entry with its network, its
+`inweave gallery` prints the table below, `inweave gallery NAME` one entry with its network, its
 certificate and a run on its example beside the reference.
 
 Layers are attention layers executed, at the entry's own sizes and as the program is written
@@ -60,7 +60,7 @@ steps takes ⌈log₃ T⌉ layers and its first one.
 DIVISION = """\
 ## Division: units and layers
 
-`weft.reciprocal` of a scalar is a table of {units} ReLU units, then Newton's r ← 2r − r x r, one
+`inweave.reciprocal` of a scalar is a table of {units} ReLU units, then Newton's r ← 2r − r x r, one
 layer each. Beside it, the units that a table alone would need for a relative error of 1e-12.
 """
 
@@ -101,7 +101,7 @@ def section(entry: gallery.Entry) -> str:
     first, _, rest = doc.partition("\n\n")
     sizes = ", ".join(f"{name}={value!r}" for name, value in entry.sizes.items())
     options = "".join(f", {name}={value!r}" for name, value in entry.options.items())
-    call = f"weft.compile(weft.gallery.{entry.name}, {sizes}{options})"
+    call = f"inweave.compile(inweave.gallery.{entry.name}, {sizes}{options})"
     return f"### {entry.name}\n\n{first}\n\n{rest}\n\n```python\n{call}\n```\n"
 
 

@@ -1,6 +1,6 @@
 """Writes docs/lab-results.md, and with --figures docs/figures/lab-*.png, from docs/lab/*.json.
 
-The JSON files are what `weft lab run NAME --device cuda` wrote, in the full form.
+The JSON files are what `inweave lab run NAME --device cuda` wrote, in the full form.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from weft.lab.experiments import EXPERIMENTS
-from weft.lab.report import EXTRA, figure, markdown
-from weft.lab.strict_json import loads
+from inweave.lab.experiments import EXPERIMENTS
+from inweave.lab.report import EXTRA, figure, markdown
+from inweave.lab.strict_json import loads
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "lab-results.md"

@@ -1,7 +1,7 @@
 """Writes docs/paper-map.md: every numbered equation and property, its code and its test.
 
-The map is read off the docstrings of `weft.paper` and the names and docstrings of its tests, so it
-says what the code itself says. Equations are numbered in the order of the source.
+The map is read off the docstrings of `inweave.paper` and the names and docstrings of its tests, so
+it says what the code itself says. Equations are numbered in the order of the source.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def mentions() -> dict[str, list[str]]:
 def main() -> None:
     code: dict[object, list[str]] = defaultdict(list)
     tests: dict[object, list[str]] = defaultdict(list)
-    for path in sorted((ROOT / "src/weft/paper").glob("*.py")):
+    for path in sorted((ROOT / "src/inweave/paper").glob("*.py")):
         for _, doc, dotted in functions(path, f"paper.{path.stem}."):
             for key in numbers(doc) | properties(doc):
                 code[key].append(dotted)

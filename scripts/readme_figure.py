@@ -20,9 +20,9 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-import weft
-from weft.cli.demo_programs import ridge
-from weft.data import diabetes
+import inweave
+from inweave.cli.demo_programs import ridge
+from inweave.data import diabetes
 
 mpl.use("Agg")
 HERE = Path(__file__).resolve().parent.parent / "docs" / "figures"
@@ -77,7 +77,7 @@ def problem() -> dict[str, Any]:
 
 def story() -> Story:
     inputs = problem()
-    net = weft.compile(ridge, n=N, d=D, steps=STEPS, optimize="depth")
+    net = inweave.compile(ridge, n=N, d=D, steps=STEPS, optimize="depth")
     states = [net.prompt(**inputs), *(step.after for step in net.trace(**inputs).steps)]
     layout = net.layout
     A_block, z_block, rest = unnamed(net)
@@ -99,7 +99,7 @@ def story() -> Story:
     return Story(blocks, states, changed, said)
 
 
-def unnamed(net: weft.Network) -> tuple[str, str, str]:
+def unnamed(net: inweave.Network) -> tuple[str, str, str]:
     """The blocks that hold A, w and δ: those that no input fills, by shape and order of use."""
     filled = {fill.place.block for fill in net.fills}
     free = [b for b in net.layout if b.name not in filled and b.name != "answer"]
@@ -108,7 +108,7 @@ def unnamed(net: weft.Network) -> tuple[str, str, str]:
     return square, first, second
 
 
-def check(net: weft.Network, inputs: Any, states: Any, A: str, z: str, rest: str) -> None:
+def check(net: inweave.Network, inputs: Any, states: Any, A: str, z: str, rest: str) -> None:
     """What the picture says is true: compared with numpy's gradient descent."""
     X, y, u, lam, eta = (inputs[k] for k in ("X", "y", "u", "lam", "eta"))
     step = np.eye(D) - eta * (X.T @ X + lam * np.eye(D))
@@ -146,7 +146,7 @@ def draw(theme: Theme, told: Story, curves: dict[str, list[int]]) -> None:
 
 
 def draw_states(figure: Figure, theme: Theme, told: Story) -> None:
-    cmap = LinearSegmentedColormap.from_list("weft", [theme.low, theme.middle, theme.high])
+    cmap = LinearSegmentedColormap.from_list("inweave", [theme.low, theme.middle, theme.high])
     axes = figure.add_axes((0.012, 0.055, 0.66, 0.875))
     axes.set_axis_off()
     gap, pitch, middle = 0.55, D + 1.75, D / 2
@@ -253,7 +253,7 @@ def depths() -> dict[str, list[int]]:
     curves: dict[str, list[int]] = {"faithful": [], "speed": [], "depth": []}
     for steps in COUNTS:
         for mode in ("faithful", "speed", "depth"):
-            net = weft.compile(ridge, n=N, d=D, steps=steps, optimize=mode)
+            net = inweave.compile(ridge, n=N, d=D, steps=steps, optimize=mode)
             curves[mode].append(net.depth)
         assert net.depth_lower_bound == bound(steps)
     return curves

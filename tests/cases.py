@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-import weft
-from weft import Matrix, Program, Scalar, Vector
+import inweave
+from inweave import Matrix, Program, Scalar, Vector
 
 
 @dataclass(frozen=True)
@@ -52,80 +52,80 @@ def case(scale: float = 0.5, tags: tuple[str, ...] = (), **sizes: Any) -> Any:
 
 # -- single products and transposes in every orientation -------------------------------------------
 @case(n=3, m=2, k=4)
-@weft.program
+@inweave.program
 def product(A: Matrix["n", "m"], B: Matrix["m", "k"]):
     return A @ B
 
 
 @case(n=3, m=2, k=4)
-@weft.program
+@inweave.program
 def product_left_transposed(A: Matrix["m", "n"], B: Matrix["m", "k"]):
     return A.T @ B
 
 
 @case(n=3, m=2, k=4)
-@weft.program
+@inweave.program
 def product_right_transposed(A: Matrix["n", "m"], B: Matrix["k", "m"]):
     return A @ B.T
 
 
 @case(n=3, m=2, k=4)
-@weft.program
+@inweave.program
 def product_both_transposed(A: Matrix["m", "n"], B: Matrix["k", "m"]):
     return A.T @ B.T
 
 
 @case(n=3, m=2)
-@weft.program
+@inweave.program
 def transpose(A: Matrix["n", "m"]):
     return A.T
 
 
 @case(n=3, m=2)
-@weft.program
+@inweave.program
 def identity(A: Matrix["n", "m"]):
     return A
 
 
 @case(n=3, m=2)
-@weft.program
+@inweave.program
 def gram_both_ways(A: Matrix["n", "m"]):
     return {"inner": A.T @ A, "outer": A @ A.T, "again": A @ (A.T @ A)}
 
 
 @case(n=3)
-@weft.program
+@inweave.program
 def inner_and_outer(u: Vector["n"], v: Vector["n"]):
     return {"inner": u.T @ v, "outer": u @ v.T}
 
 
 # -- sums, chains, constants, slices ---------------------------------------------------------------
 @case(n=3, m=2)
-@weft.program
+@inweave.program
 def sums(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["m", "n"]):
-    return 2 * A - B / 3 + C.T + 0.25 * weft.ones(3, 2)
+    return 2 * A - B / 3 + C.T + 0.25 * inweave.ones(3, 2)
 
 
 @case(n=2)
-@weft.program
+@inweave.program
 def product_of_sums(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"]):
-    return (A + B) @ (B - C) @ (C + weft.eye(2))
+    return (A + B) @ (B - C) @ (C + inweave.eye(2))
 
 
 @case(n=2, m=3)
-@weft.program
+@inweave.program
 def chain_of_four(A: Matrix["n", "m"], B: Matrix["m", "n"]):
     return A @ B @ A @ B
 
 
 @case(n=2)
-@weft.program
+@inweave.program
 def chain_of_nine(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"]):
     return A @ B @ C @ A.T @ B.T @ C.T @ A @ C @ B
 
 
 @case(n=3, m=2)
-@weft.program
+@inweave.program
 def constant_factors(A: Matrix["n", "m"], x: Vector["n"]):
     F = np.array([[1.0, 0.5, -2.0], [0.1, 3.0, 0.0]])
     G = np.array([[0.3, 1.0], [2.0, -1.0]])
@@ -134,7 +134,7 @@ def constant_factors(A: Matrix["n", "m"], x: Vector["n"]):
 
 
 @case(n=4, m=3)
-@weft.program
+@inweave.program
 def slices(A: Matrix["n", "m"], x: Vector["n"]):
     return {
         "rows": A[1:3, :],
@@ -146,46 +146,46 @@ def slices(A: Matrix["n", "m"], x: Vector["n"]):
 
 
 @case(n=2, m=3)
-@weft.program
+@inweave.program
 def stacks(A: Matrix["n", "m"], B: Matrix["n", "m"], x: Vector["m"]):
-    tall, wide = weft.vstack([A, B]), weft.hstack([A, B])
-    square = weft.block([[A @ A.T, weft.zeros(2, 2)], [weft.eye(2), B @ B.T]])
-    return {"tall": tall @ x, "wide": wide @ weft.vstack([x, x]), "square": square @ square}
+    tall, wide = inweave.vstack([A, B]), inweave.hstack([A, B])
+    square = inweave.block([[A @ A.T, inweave.zeros(2, 2)], [inweave.eye(2), B @ B.T]])
+    return {"tall": tall @ x, "wide": wide @ inweave.vstack([x, x]), "square": square @ square}
 
 
 @case(n=3)
-@weft.program
+@inweave.program
 def scalars(x: Vector["n"], A: Matrix["n", "n"], s: Scalar, t: Scalar):
     return {"vector": s * t * x, "matrix": (1 - s) * A + s * s * (A @ A), "number": s * t - 2 * s}
 
 
 @case(n=3)
-@weft.program
+@inweave.program
 def computed_scalar(x: Vector["n"], A: Matrix["n", "n"]):
     return {"vector": (x.T @ x) * (A @ x), "matrix": (x.T @ A @ x) * A}
 
 
 @case(n=2, m=3)
-@weft.program
+@inweave.program
 def constant_answer(A: Matrix["n", "m"]):
-    return {"fixed": weft.ones(2, 3) * 0.5, "used": A}
+    return {"fixed": inweave.ones(2, 3) * 0.5, "used": A}
 
 
 # -- loops -----------------------------------------------------------------------------------------
 @case(n=5, d=3, steps=7, tags=("ridge",))
-@weft.program
+@inweave.program
 def ridge_gd(
     X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
     def step(w):
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
-    w = weft.iterate(step, weft.zeros(X.shape[1]), steps)
+    w = inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
     return u.T @ w
 
 
 @case(n=3, d=5, steps=4, tags=("ridge",))
-@weft.program
+@inweave.program
 def ridge_from_w0(
     X: Matrix["n", "d"],
     y: Vector["n"],
@@ -195,119 +195,119 @@ def ridge_from_w0(
     *,
     steps: int,
 ) -> Vector["d"]:
-    return weft.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
+    return inweave.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
 
 
 @case(n=5, d=2, steps=4, tags=("ridge",))
-@weft.program
+@inweave.program
 def ridge_dual(
     X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
     def step(a):
         return a - eta * (X @ (X.T @ a) + lam * a - y)
 
-    return u.T @ (X.T @ weft.iterate(step, weft.zeros(X.shape[0]), steps))
+    return u.T @ (X.T @ inweave.iterate(step, inweave.zeros(X.shape[0]), steps))
 
 
 @case(n=4, d=3, m=2, steps=3, tags=("ridge",))
-@weft.program
+@inweave.program
 def ridge_multi_output(
     X: Matrix["n", "d"], Y: Matrix["n", "m"], lam: Scalar, eta: Scalar, *, steps: int
 ):
     def step(W):
         return W - eta * (X.T @ (X @ W - Y) + lam * W)
 
-    return weft.iterate(step, weft.zeros(X.shape[1], Y.shape[1]), steps)
+    return inweave.iterate(step, inweave.zeros(X.shape[1], Y.shape[1]), steps)
 
 
 @case(n=4, d=3, steps=5)
-@weft.program
+@inweave.program
 def heavy_ball(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, beta: Scalar, *, steps: int):
     def step(w, v):
         return w - eta * (X.T @ (X @ w - y)) + beta * (w - v), w
 
-    start = weft.zeros(X.shape[1])
-    w, v = weft.iterate(step, (start, start), steps)
+    start = inweave.zeros(X.shape[1])
+    w, v = inweave.iterate(step, (start, start), steps)
     return {"w": w, "previous": v}
 
 
 @case(n=3, steps=4)
-@weft.program
+@inweave.program
 def swap_and_rotate(x: Vector["n"], z: Vector["n"], A: Matrix["n", "n"], *, steps: int):
-    p, q = weft.iterate(lambda x, z: (z, A @ x - z), (x, z), steps)
+    p, q = inweave.iterate(lambda x, z: (z, A @ x - z), (x, z), steps)
     return {"p": p, "q": q}
 
 
 @case(n=3, steps=4)
-@weft.program
+@inweave.program
 def power_iteration(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return weft.iterate(lambda v: A @ v, x, steps)
+    return inweave.iterate(lambda v: A @ v, x, steps)
 
 
 @case(n=3, steps=3, scale=0.3)
-@weft.program
+@inweave.program
 def newton_schulz(A: Matrix["n", "n"], *, steps: int):
     S = A.T @ A
-    return weft.iterate(lambda M: 2 * M - M @ S @ M, 0.5 * S, steps)
+    return inweave.iterate(lambda M: 2 * M - M @ S @ M, 0.5 * S, steps)
 
 
 @case(n=2, steps=2, inner=3)
-@weft.program
+@inweave.program
 def nested(A: Matrix["n", "n"], x: Vector["n"], eta: Scalar, *, steps: int, inner: int):
     def outer(w):
-        z = weft.iterate(lambda z: z - eta * (A @ z - w), x, inner)
+        z = inweave.iterate(lambda z: z - eta * (A @ z - w), x, inner)
         return w + z
 
-    return weft.iterate(outer, x, steps)
+    return inweave.iterate(outer, x, steps)
 
 
 @case(n=3, steps=3)
-@weft.program
+@inweave.program
 def loop_after_loop(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    first = weft.iterate(lambda v: A @ v + x, x, steps)
-    second = weft.iterate(lambda v: A.T @ v - first, 2 * first, steps)
+    first = inweave.iterate(lambda v: A @ v + x, x, steps)
+    second = inweave.iterate(lambda v: A.T @ v - first, 2 * first, steps)
     return first.T @ second
 
 
 @case(n=3, d=2, steps=3)
-@weft.program
+@inweave.program
 def plain_python_loop(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps: int):
-    w = weft.zeros(X.shape[1])
+    w = inweave.zeros(X.shape[1])
     for _ in range(steps):
         w = w - eta * (X.T @ (X @ w - y))
     return w
 
 
 @case(n=3, d=2, steps=3)
-@weft.program
+@inweave.program
 def gram_outside(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps: int):
     G, b = X.T @ X, X.T @ y
-    return weft.iterate(lambda w: w - eta * (G @ w - b), b, steps)
+    return inweave.iterate(lambda w: w - eta * (G @ w - b), b, steps)
 
 
 @case(n=3, steps=3)
-@weft.program
+@inweave.program
 def row_state(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return weft.iterate(lambda r: r @ A + x.T, x.T, steps) @ x
+    return inweave.iterate(lambda r: r @ A + x.T, x.T, steps) @ x
 
 
 @case(n=2, steps=3)
-@weft.program
+@inweave.program
 def two_sided(A: Matrix["n", "n"], S: Matrix["n", "n"], *, steps: int):
-    return weft.iterate(lambda P: A @ P @ A.T + S @ S.T, weft.eye(2), steps)
+    return inweave.iterate(lambda P: A @ P @ A.T + S @ S.T, inweave.eye(2), steps)
 
 
 @case(steps=3)
-@weft.program
+@inweave.program
 def scalar_loop(s: Scalar, t: Scalar, *, steps: int) -> Scalar:
-    return weft.iterate(lambda x: x * x + t * x - s, s, steps)
+    return inweave.iterate(lambda x: x * x + t * x - s, s, steps)
 
 
 @case(n=2, steps=2)
-@weft.program
+@inweave.program
 def scalar_carried_with_vector(x: Vector["n"], A: Matrix["n", "n"], *, steps: int):
     def step(s, v):
         return s * 0.5 + v.T @ v, s * (A @ v)
 
-    s, v = weft.iterate(step, (1.0, x), steps)
+    s, v = inweave.iterate(step, (1.0, x), steps)
     return {"s": s, "v": v, "scaled": s * A}

@@ -1,4 +1,4 @@
-"""Random damage to `.weft` files: `python -m tests.files_fuzz --count 10000`.
+"""Random damage to `.inweave` files: `python -m tests.files_fuzz --count 10000`.
 
 Three kinds: bytes (changed, removed, repeated, cut off), JSON fields changed without touching the
 checksum, and JSON fields changed by someone who then computes checksum and fingerprint again. The
@@ -22,9 +22,8 @@ from typing import Any
 
 import numpy as np
 
-import weft
-from tests.cases import CASES
-from weft import (
+import inweave
+from inweave import (
     AttentionLayer,
     BlockPointwiseLayer,
     DenseProjection,
@@ -38,9 +37,10 @@ from weft import (
     PointwiseLayer,
     Projection,
 )
-from weft.constants import Dense, identity
-from weft.files import KEY, decode, encode
-from weft.relunet import Function, ReluNet
+from inweave.constants import Dense, identity
+from inweave.files import KEY, decode, encode
+from inweave.relunet import Function, ReluNet
+from tests.cases import CASES
 
 MEMORY = 16 * 2**20  # for files of a few kilobytes
 
@@ -60,7 +60,7 @@ def every_kind() -> Network:
     third = Dense(np.array([[Fraction(1, 3), Fraction(2)], [Fraction(-5, 7), Fraction(0)]]))
     piece = Piece(identity(2), 0, Fraction(-2, 3), "A")
     head = Head(
-        Projection((piece, Piece(third, 2, block="s"), Piece(weft.constants.Ones(3, 2), 4))),
+        Projection((piece, Piece(third, 2, block="s"), Piece(inweave.constants.Ones(3, 2), 4))),
         DenseProjection(rng.normal(size=(6, 6)), rng.normal(size=(3, 6))),
         DenseProjection(np.array([[Fraction(i, 7) for i in range(6)]] * 6)),
     )
@@ -80,20 +80,20 @@ def every_kind() -> Network:
     return Network(
         layout,
         modules,
-        inputs=(weft.Input("A", 3, 2), weft.Input("s", kind="scalar", sign="positive")),
+        inputs=(inweave.Input("A", 3, 2), inweave.Input("s", kind="scalar", sign="positive")),
         fills=(
-            weft.Fill(place, "A", scale=root, coefficient=Fraction(2, 3)),
-            weft.Fill(Place("s", 1, 1, diagonal=2), "s"),
-            weft.Fill(Place("out", 2, 2, row=1), constant=third),
+            inweave.Fill(place, "A", scale=root, coefficient=Fraction(2, 3)),
+            inweave.Fill(Place("s", 1, 1, diagonal=2), "s"),
+            inweave.Fill(Place("out", 2, 2, row=1), constant=third),
         ),
-        outputs=(weft.Output("y", place), weft.Output("t", Place("s", 1, 1), "scalar")),
+        outputs=(inweave.Output("y", place), inweave.Output("t", Place("s", 1, 1), "scalar")),
     )
 
 
 def samples() -> list[bytes]:
     """Files of every kind of network, small enough to be fuzzed quickly."""
     chosen = [c for c in CASES if c.name in ("ridge_gd", "constant_factors", "nested")]
-    networks = [weft.compile(c.program, **c.sizes) for c in chosen]
+    networks = [inweave.compile(c.program, **c.sizes) for c in chosen]
     return [encode(network) for network in (*networks, every_kind())]
 
 

@@ -1,6 +1,6 @@
 """Random programs against the compiler: `python -m tests.fuzz --count 10000 --seed 1`.
 
-Every program must compile and verify, or be refused with a WeftError. A crash and a network that
+Every program must compile and verify, or be refused with a InweaveError. A crash and a network that
 differs from its program are failures, printed with the program and the seed that made it.
 """
 
@@ -18,13 +18,13 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-import weft
+import inweave
+from inweave.arithmetic import Rationals
+from inweave.errors import CompileError, InweaveError
+from inweave.network import Network
+from inweave.prompt import fill_prompt
+from inweave.run.dense import forward
 from tests.programs import Recipe, recipes
-from weft.arithmetic import Rationals
-from weft.errors import CompileError, WeftError
-from weft.network import Network
-from weft.prompt import fill_prompt
-from weft.run.dense import forward
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
 BATCH = 20
@@ -34,17 +34,18 @@ SMALL = 40_000  # multiplications in Fractions that a check may take
 def attempt(recipe: Recipe, target: str, mode: str) -> tuple[str, Network | None]:
     """Compile and verify one program: ('compiled', network) or ('refused: why', None).
 
-    A refusal is a WeftError while tracing, or a CompileError later. Any other error is a failure.
+    A refusal is a InweaveError while tracing, or a CompileError later. Any other error is a
+    failure.
     """
     program = recipe.program()
     try:
         program.trace()
-    except WeftError as error:
+    except InweaveError as error:
         return f"refused: {type(error).__name__}", None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not use its input")
         try:
-            network = weft.compile(program, target=target, optimize=mode)
+            network = inweave.compile(program, target=target, optimize=mode)
         except CompileError:
             return "refused: CompileError", None
     assert network.certificate is not None

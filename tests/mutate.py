@@ -18,16 +18,16 @@ from typing import Any
 
 import numpy as np
 
-import weft
+import inweave
+from inweave.arithmetic import Rationals
+from inweave.constants import Dense, Ones, Shift
+from inweave.errors import InweaveError, VerificationError
+from inweave.network import Head, Module, Network
+from inweave.projection import Piece
+from inweave.prompt import Fill, Place, fill_prompt
+from inweave.run.dense import forward
 from tests.cases import CASES
 from tests.fuzz import rational_inputs
-from weft.arithmetic import Rationals
-from weft.constants import Dense, Ones, Shift
-from weft.errors import VerificationError, WeftError
-from weft.network import Head, Module, Network
-from weft.projection import Piece
-from weft.prompt import Fill, Place, fill_prompt
-from weft.run.dense import forward
 
 CHOSEN = (
     ("product", "elsa", "faithful"),
@@ -49,7 +49,7 @@ def networks() -> Iterator[tuple[str, Network]]:
     for name, target, mode in CHOSEN:
         case = cases[name]
         sizes = {k: 2 if k in ("steps", "inner") else v for k, v in case.sizes.items()}
-        net = weft.compile(case.program, target=target, optimize=mode, **sizes)
+        net = inweave.compile(case.program, target=target, optimize=mode, **sizes)
         yield f"{name}, {target}, {mode}", net
 
 
@@ -168,7 +168,7 @@ def built(network: Network, mutant: Mutant) -> Network | None:
     """The changed network; None if a network refuses to be so."""
     try:
         changed: Network = apply(network, mutant.path, mutant.value)
-    except WeftError:
+    except InweaveError:
         return None
     return changed
 

@@ -1,8 +1,8 @@
 """Random programs, for the fuzzer: every construct of the language, at small sizes.
 
 A recipe is a list of statements over a growing pool of values. Building it draws each statement
-from what fits the pool, so almost every program is well formed; what is not must be refused by weft
-itself. The same recipe is replayed each time the program is called or traced.
+from what fits the pool, so almost every program is well formed; what is not must be refused by
+inweave itself. The same recipe is replayed each time the program is called or traced.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-import weft
-from weft import Matrix, Program, Scalar, Vector
+import inweave
+from inweave import Matrix, Program, Scalar, Vector
 
 Shape = tuple[int, int]
 Pool = list[Any]  # values while a program runs
@@ -65,7 +65,7 @@ class Recipe:
         ]
         function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         function.__name__ = "random_program"
-        return weft.program(function)
+        return inweave.program(function)
 
     def __repr__(self) -> str:
         lines = [f"{name} = {kind} {shape}" for name, kind, shape in self.arguments]
@@ -209,11 +209,11 @@ class Builder:
         how = self.among(("eye", "ones", "zeros", "left", "right", "add"))
         rows, cols = a.shape
         if how == "eye":
-            self.put(f"eye({rows}) @ v{i}", lambda p: weft.eye(rows) @ p[i], a.shape, a.depth + 1,
-                     a.degree)  # fmt: skip
+            compute = lambda p: inweave.eye(rows) @ p[i]  # noqa: E731
+            self.put(f"eye({rows}) @ v{i}", compute, a.shape, a.depth + 1, a.degree)
             return
         if how in ("ones", "zeros"):
-            make = weft.ones if how == "ones" else weft.zeros
+            make = inweave.ones if how == "ones" else inweave.zeros
             self.put(f"v{i} - {how}{a.shape}", lambda p: p[i] - make(rows, cols), a.shape,
                      a.depth + 1, a.degree)  # fmt: skip
             return
@@ -263,8 +263,8 @@ class Builder:
             rows, cols = a.shape
             self.put(
                 f"block([[v{i}, 0], [eye, v{j}.T]])",
-                lambda p: weft.block(
-                    [[p[i], weft.zeros(rows, rows)], [weft.eye(cols), p[j].T]]
+                lambda p: inweave.block(
+                    [[p[i], inweave.zeros(rows, rows)], [inweave.eye(cols), p[j].T]]
                 ),
                 (rows + cols, rows + cols), 1 + max(a.depth, self.pool[j].depth),
                 max(a.degree, self.pool[j].degree),
@@ -273,7 +273,7 @@ class Builder:
         axis = 0 if how == "hstack" else 1  # the axis along which sizes must agree
         j = self.value(lambda k: k.shape[axis] == a.shape[axis])
         assert j is not None
-        b, join = self.pool[j], getattr(weft, how)
+        b, join = self.pool[j], getattr(inweave, how)
         shape = list(a.shape)
         shape[1 - axis] += b.shape[1 - axis]
         self.put(
@@ -316,7 +316,7 @@ class Builder:
                 return found if several else found[0]
 
             start = tuple(p[i] for i in starts)
-            return weft.iterate(step, start if several else start[0], times)
+            return inweave.iterate(step, start if several else start[0], times)
 
         text = "; ".join(f"v{size + carried + n} = {t}" for n, (t, _) in enumerate(statements))
         text = (f"iterate(({', '.join(f'v{size + n}' for n in range(carried))}) = "

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from weft import (
+from inweave import (
     AttentionLayer,
     DenseProjection,
     Fill,
@@ -24,7 +24,7 @@ from weft import (
     PointwiseLayer,
     Projection,
 )
-from weft.constants import Constant, Dense, Ones, Shift
+from inweave.constants import Constant, Dense, Ones, Shift
 
 COEFFICIENTS = [Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2), Fraction(1, 3)]
 

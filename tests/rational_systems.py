@@ -1,4 +1,4 @@
-"""Rational linear systems and an elimination that shares no code with weft's."""
+"""Rational linear systems and an elimination that shares no code with inweave's."""
 
 from fractions import Fraction
 

@@ -46,7 +46,7 @@ def test_ridge_rows_compare_the_network_with_the_better_loop(library):
     found = well_formed(ridge.rows(library, 1, **TINY, batches=(1, 3), steps=4))
     assert [row.name for row in found] == ["n=6 d=3 batch=1", "n=6 d=3 batch=3"]
     for row in found:
-        hand = {name: t for name, t in row.seconds.items() if name != "weft"}
+        hand = {name: t for name, t in row.seconds.items() if name != "inweave"}
         assert row.against == f"{library}, {min(hand, key=hand.get)}"
         assert row.bar == ridge.WORST
 
@@ -84,9 +84,9 @@ def test_gradient_descent_converges_on_the_data_of_every_row():
 
 
 def test_a_loop_a_hundred_times_slower_is_left_out():
-    calls = {name: (lambda _: sum(range(1000))) for name in ("weft", "plain", "gram")}
+    calls = {name: (lambda _: sum(range(1000))) for name in ("inweave", "plain", "gram")}
     slow = {**calls, "plain": lambda steps: sum(range(2000 * steps))}
-    assert set(ridge.compare(slow, 50, 1, 0.0).samples) == {"weft", "gram"}
+    assert set(ridge.compare(slow, 50, 1, 0.0).samples) == {"inweave", "gram"}
 
 
 def test_dense_rows_count_and_time_the_same_network():
@@ -113,7 +113,7 @@ def test_the_other_families_make_well_formed_rows():
     start = {"n": 8, "d": 3, "T": 4, "batch": 1}
     sweeps = dict.fromkeys(("n", "d", "T", "batch"), (start, (4, 8, 16)))
     for row in well_formed(growth.rows(1, 0.0, sweeps)):
-        assert len(row.curve["weft"]) == len(row.curve["by hand"]) == 3
+        assert len(row.curve["inweave"]) == len(row.curve["by hand"]) == 3
 
 
 def test_peak_memory_counts_what_a_call_allocates_and_stays_near_its_inputs():
@@ -128,11 +128,11 @@ def test_an_exponent_is_the_slope_on_log_axes():
     assert error == pytest.approx(0, abs=1e-9)
 
 
-def test_importing_weft_does_not_load_numpy_or_anything_larger():
-    loaded = set(importing.profile("import weft"))
+def test_importing_inweave_does_not_load_numpy_or_anything_larger():
+    loaded = set(importing.profile("import inweave"))
     assert not {name.partition(".")[0] for name in loaded} & {"numpy", "scipy", "torch", "jax"}
-    assert "weft" in loaded
-    with_numpy = importing.profile("import weft; weft.compile")
+    assert "inweave" in loaded
+    with_numpy = importing.profile("import inweave; inweave.compile")
     assert not [name for name in with_numpy if name.startswith("numpy.linalg")]
 
 
@@ -171,8 +171,8 @@ def test_the_machine_is_named_in_general_terms_only():
 
 def test_rows_are_shown_as_a_table_and_a_plot(tmp_path, capsys):
     pytest.importorskip("matplotlib")
-    curve = {"variable": "n", "values": [1, 2], "weft": [1.0, 2.0], "by hand": [1.0, 2.0]}
-    rows = [Row("ridge, numpy", "n=1", 1.1, 1, 1.2, bar=1.5, seconds={"weft": 0.1}),
+    curve = {"variable": "n", "values": [1, 2], "inweave": [1.0, 2.0], "by hand": [1.0, 2.0]}
+    rows = [Row("ridge, numpy", "n=1", 1.1, 1, 1.2, bar=1.5, seconds={"inweave": 0.1}),
             Row("growth", "in n", 1, 1, 1, "exponent", curve=curve, bar=0.5)]  # fmt: skip
     show.table(rows)
     told = capsys.readouterr().out

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import weft
+import inweave
+from inweave import Scalar, Vector
+from inweave.cli.show import report
+from inweave.show import describe
+from inweave.verify.degree import degree, least_degree
 from tests.fuzz import MODES, TARGETS, attempt
 from tests.programs import Recipe, recipes
-from weft import Scalar, Vector
-from weft.cli.show import report
-from weft.show import describe
-from weft.verify.degree import degree, least_degree
 
 POWERS = {"reciprocal": -1.0, "rsqrt": -0.5}
 WIDE = [(1e-30, 1e30), (1e-60, 1e60), (1e-70, 1e70), (1e-80, 1e80), (1e-140, 1.0), (1e-100, 1e100)]
@@ -24,19 +24,19 @@ ENDS = {"reciprocal": (1e-150, 1e150), "rsqrt": (1e-200, 1e200)}
 
 
 def scalar(name, domain, error=1e-12, **options):
-    @weft.program
+    @inweave.program
     def made(x: Scalar) -> Scalar:
-        return getattr(weft, name)(x, domain=domain, error=error)
+        return getattr(inweave, name)(x, domain=domain, error=error)
 
-    return weft.compile(made, **options)
+    return inweave.compile(made, **options)
 
 
 def entries(name, domain, error):
-    @weft.program
+    @inweave.program
     def made(x: Vector["n"]):
-        return getattr(weft, name)(x, domain=domain, error=error)
+        return getattr(inweave, name)(x, domain=domain, error=error)
 
-    return weft.compile(made, n=2)  # one entry is a scalar
+    return inweave.compile(made, n=2)  # one entry is a scalar
 
 
 def grid(low, high):
@@ -134,22 +134,22 @@ def test_entries_on_the_widest_domain(name):
     ],
 )
 def test_what_float64_cannot_reach_is_refused(make, name, domain, error, message):
-    with pytest.raises(weft.InputError, match=message):
+    with pytest.raises(inweave.InputError, match=message):
         make(name, domain, error)
 
 
 def test_a_table_whose_rounding_is_larger_than_the_error_is_refused_at_once():
-    with pytest.raises(weft.InputError, match=r"rounding alone.*larger error.*scalars"):
+    with pytest.raises(inweave.InputError, match=r"rounding alone.*larger error.*scalars"):
         entries("reciprocal", (1.0, 1.0 + 1e-9), 1e-15)
 
 
 # -- how an error is known -------------------------------------------------------------------------
 def noted(function):
-    @weft.program
+    @inweave.program
     def applied(x: Vector["n"]):
         return function(x)
 
-    (note,) = weft.compile(applied, n=2).certificate.functions
+    (note,) = inweave.compile(applied, n=2).certificate.functions
     return note
 
 
@@ -160,7 +160,7 @@ def test_a_sampled_error_is_called_measured():
         asked.append(np.asarray(x))
         return np.exp(-x * x)
 
-    function = weft.pointwise(bump, (-3, 3), 1e-4)
+    function = inweave.pointwise(bump, (-3, 3), 1e-4)
     knots = function.function.net.units
     note = noted(function)
     assert "at most" not in note
@@ -171,59 +171,59 @@ def test_why_a_sampled_error_is_no_bound():
     def spiked(x):
         return np.where(np.abs(x - 0.123456789) < 1e-9, 5.0, 0.0)
 
-    function = weft.pointwise(spiked, (0, 1), 1e-3)
+    function = inweave.pointwise(spiked, (0, 1), 1e-3)
     assert abs(float(function.function.net(np.array(0.123456789))) - 5.0) > 1
     assert "measured" in noted(function)
 
 
 @pytest.mark.parametrize(("domain", "error"), [((-8, 8), 1e-4), ((-30, 30), 1e-3), ((2, 9), 1e-6)])
 def test_the_error_of_a_sigmoid_is_proved(domain, error):
-    note = noted(lambda x: weft.sigmoid(x, domain=domain, error=error))
+    note = noted(lambda x: inweave.sigmoid(x, domain=domain, error=error))
     found = float(re.search(r"absolute error at most (\S+)$", note)[1])
     assert found <= 1.1 * error
-    net = weft.sigmoid(weft.constant(np.ones(2)), domain, error).function.net
+    net = inweave.sigmoid(inweave.constant(np.ones(2)), domain, error).function.net
     x = np.linspace(*domain, 300_001)
     assert np.max(np.abs(net(x) - 1 / (1 + np.exp(-x)))) <= found
 
 
 def test_a_network_from_a_file_claims_no_proof_that_it_does_not_hold(tmp_path):
     network = entries("reciprocal", (1.0, 4.0), 1e-3)
-    network.save(tmp_path / "n.weft")
-    loaded = weft.load(tmp_path / "n.weft")
+    network.save(tmp_path / "n.inweave")
+    loaded = inweave.load(tmp_path / "n.inweave")
     assert loaded.certificate == network.certificate
     (function,) = (f for x in loaded.layers if hasattr(x, "applied") for _, f in x.applied)
     assert function.note().endswith("as stated for the net")
 
 
 # -- bounds on depth -------------------------------------------------------------------------------
-@weft.program
+@inweave.program
 def times_zero(s: Scalar) -> Scalar:
     return s + 0 * (s * s * s * s)
 
 
-@weft.program
+@inweave.program
 def static_zero(s: Scalar, *, c=0.0) -> Scalar:
     return s + c * s**900
 
 
-@weft.program
+@inweave.program
 def far_cancelled(s: Scalar) -> Scalar:
     return s**700 - s**700 + s
 
 
-@weft.program
+@inweave.program
 def some_left(s: Scalar) -> Scalar:
     return s**700 - s**700 + s**30
 
 
-@weft.program
+@inweave.program
 def times_the_prime(s: Scalar) -> Scalar:
     return s + (2**31 - 1) * (s * s * s * s)
 
 
-@weft.program
+@inweave.program
 def functions_cancelled(s: Scalar) -> Scalar:
-    return s * s + weft.relu(s) - weft.relu(s)
+    return s * s + inweave.relu(s) - inweave.relu(s)
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def functions_cancelled(s: Scalar) -> Scalar:
     ids=lambda x: getattr(x, "name", None),
 )
 def test_a_lower_bound_is_proved(program, depth, known, bound):
-    network = weft.compile(program)
+    network = inweave.compile(program)
     assert network.depth == depth
     assert network._degree == known
     assert network.depth_lower_bound == bound
@@ -247,9 +247,9 @@ def test_a_lower_bound_is_proved(program, depth, known, bound):
 
 @pytest.mark.parametrize("program", [times_zero, far_cancelled, some_left, functions_cancelled])
 def test_everyone_who_shows_a_bound_shows_a_proved_one(program):
-    from weft.explore.payload import report as explored
+    from inweave.explore.payload import report as explored
 
-    network = weft.compile(program)
+    network = inweave.compile(program)
     exact = network._degree[1]
     data, page = report(network), explored(network)
     for bound in (data["depth_lower_bound"], page["bound"]):
@@ -281,7 +281,7 @@ TERMS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(TERMS, st.booleans(), st.integers(1, 800))
 def test_no_sum_that_cancels_is_shallower_than_its_lower_bound(terms, cancel, far):
-    @weft.program
+    @inweave.program
     def powers(s: Scalar) -> Scalar:
         total = s
         for c, k in terms:
@@ -294,7 +294,7 @@ def test_no_sum_that_cancels_is_shallower_than_its_lower_bound(terms, cancel, fa
     for c, k in () if cancel else terms:
         left[k] = left.get(k, 0) + c
     true = max((k for k, c in left.items() if c), default=0)
-    network = weft.compile(powers, optimize="depth")
+    network = inweave.compile(powers, optimize="depth")
     found, exact = network._degree
     assert found == true if exact else found >= true
     assert network.depth >= network.depth_lower_bound

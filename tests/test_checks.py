@@ -7,17 +7,17 @@ import re
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import Matrix, Scalar, Vector, gallery
 from tests.cases import ridge_gd
-from weft import Matrix, Scalar, Vector, gallery
 
 
-@weft.program
+@inweave.program
 def inverse(p: Scalar) -> Scalar:
-    return weft.reciprocal(p, domain=(0.5, 4.0))
+    return inweave.reciprocal(p, domain=(0.5, 4.0))
 
 
-@weft.program
+@inweave.program
 def eliminate(F: Matrix["m", "m"], b: Vector["m"]) -> Vector["m"]:
     m = F.shape[0]
     first, turn = np.eye(m)[:, :1], np.roll(np.eye(m), -1, axis=0)
@@ -25,34 +25,34 @@ def eliminate(F: Matrix["m", "m"], b: Vector["m"]) -> Vector["m"]:
     columns[:m, :m] = turn.T
 
     def step(P):
-        r = weft.reciprocal(P[0, 0], domain=(1e-2, 1e2))
-        P = weft.hold(P - (P[:, 0:1] - first) * r @ P[0:1, :])
+        r = inweave.reciprocal(P[0, 0], domain=(1e-2, 1e2))
+        P = inweave.hold(P - (P[:, 0:1] - first) * r @ P[0:1, :])
         return turn @ P @ columns
 
-    return weft.iterate(step, weft.hstack([F, b]), m)[:, m]
+    return inweave.iterate(step, inweave.hstack([F, b]), m)[:, m]
 
 
 def test_a_value_inside_the_domain_passes_and_its_ends_too():
-    net = weft.compile(inverse)
+    net = inweave.compile(inverse)
     assert net(p=0.5) == pytest.approx(2.0, rel=1e-12)
     assert net(p=4.0) == pytest.approx(0.25, rel=1e-12)
 
 
 @pytest.mark.parametrize("p", [0.4, 4.1, -1.0])
 def test_a_value_outside_the_domain_is_refused_with_value_layer_and_domain(p):
-    net = weft.compile(inverse)
-    with pytest.raises(weft.DomainError, match=rf"reciprocal got {p:g}.*layer 1.*\[0.5, 4\]"):
+    net = inweave.compile(inverse)
+    with pytest.raises(inweave.DomainError, match=rf"reciprocal got {p:g}.*layer 1.*\[0.5, 4\]"):
         net(p=p)
 
 
 def test_one_bad_entry_of_a_batch_is_found():
-    net = weft.compile(inverse)
-    with pytest.raises(weft.DomainError, match="reciprocal got 9"):
+    net = inweave.compile(inverse)
+    with pytest.raises(inweave.DomainError, match="reciprocal got 9"):
         net(p=np.array([1.0, 2.0, 9.0]))
 
 
 def test_check_false_lets_the_network_saturate():
-    net = weft.compile(inverse)
+    net = inweave.compile(inverse)
     at_end, beyond = net(p=4.0), net(p=40.0, check=False)
     assert np.isfinite(beyond)
     assert beyond != pytest.approx(1 / 40.0)
@@ -60,33 +60,33 @@ def test_check_false_lets_the_network_saturate():
 
 
 def test_a_singular_system_says_which_pivot():
-    net = weft.compile(eliminate, m=3)
+    net = inweave.compile(eliminate, m=3)
     F = np.array([[2.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]])
-    with pytest.raises(weft.DomainError, match=r"module 1, step 1, "):
+    with pytest.raises(inweave.DomainError, match=r"module 1, step 1, "):
         net(F=F, b=np.ones(3))
 
 
 def test_an_indefinite_system_says_which_pivot():
-    net = weft.compile(eliminate, m=2)
-    with pytest.raises(weft.DomainError, match=r"got -3.* step 1, .*not positive definite"):
+    net = inweave.compile(eliminate, m=2)
+    with pytest.raises(inweave.DomainError, match=r"got -3.* step 1, .*not positive definite"):
         net(F=np.array([[1.0, 2.0], [2.0, 1.0]]), b=np.ones(2))
 
 
-@weft.program
+@inweave.program
 def nested(a: Vector["n"], s: Scalar, *, outer: int, inner: int) -> Vector["n"]:
     """A function of each entry inside a loop inside a loop, and a reciprocal in the outer one."""
 
     def step(x, t):
         for _ in range(2):
-            x = weft.hold(weft.iterate(lambda z: weft.relu(z) + a, x, inner))
-        x = weft.iterate(lambda z: 2 * half(z) + a, x, inner)
-        return x, t + weft.reciprocal(t, domain=(0.1, 3.0))
+            x = inweave.hold(inweave.iterate(lambda z: inweave.relu(z) + a, x, inner))
+        x = inweave.iterate(lambda z: 2 * half(z) + a, x, inner)
+        return x, t + inweave.reciprocal(t, domain=(0.1, 3.0))
 
-    x, t = weft.iterate(step, (a, s), outer)
+    x, t = inweave.iterate(step, (a, s), outer)
     return x + t * a
 
 
-half = weft.pointwise(lambda x: 0.5 * x, (-40.0, 40.0), 1e-3, "half")
+half = inweave.pointwise(lambda x: 0.5 * x, (-40.0, 40.0), 1e-3, "half")
 
 
 def by_definition(net, **inputs):
@@ -105,14 +105,14 @@ def said(net, **inputs):
     """The layer that the error names; None if there is no error."""
     try:
         net(**inputs)
-    except weft.DomainError as error:
+    except inweave.DomainError as error:
         return re.search(r" at (.*?); its domain", str(error))[1]
     return None
 
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
 def test_the_layer_that_is_named_is_the_one_of_the_definition(mode):
-    net = weft.compile(nested, optimize=mode, n=3, outer=4, inner=3)
+    net = inweave.compile(nested, optimize=mode, n=3, outer=4, inner=3)
     cases = [(0.1, 1.0), (0.1, 3.5), (0.1, 0.5), *((size, 1.0) for size in (2.2, 3, 4.7, 5.3, 9))]
     found = set()
     for size, s in cases:
@@ -126,7 +126,7 @@ def test_the_layer_that_is_named_is_the_one_of_the_definition(mode):
 
 @pytest.mark.parametrize("bad", range(4))
 def test_every_pivot_of_an_elimination_is_named_by_its_step(bad):
-    net = weft.compile(eliminate, m=4)
+    net = inweave.compile(eliminate, m=4)
     F = np.diag([1.0, 1.0, 1.0, 1.0])
     F[bad, bad] = 1e-5
     inputs = {"F": F, "b": np.ones(4)}
@@ -137,11 +137,11 @@ def test_every_pivot_of_an_elimination_is_named_by_its_step(bad):
 
 
 def test_two_functions_of_one_layer_are_told_apart_by_their_blocks():
-    @weft.program
+    @inweave.program
     def pair(p: Scalar, q: Scalar) -> Scalar:
-        return weft.reciprocal(p, domain=(1, 2)) + weft.reciprocal(q, domain=(1, 2))
+        return inweave.reciprocal(p, domain=(1, 2)) + inweave.reciprocal(q, domain=(1, 2))
 
-    net = weft.compile(pair)
+    net = inweave.compile(pair)
     assert said(net, p=1.0, q=3.0) != said(net, p=3.0, q=1.0)
     for inputs in ({"p": 1.0, "q": 3.0}, {"p": 3.0, "q": 1.0}):
         assert said(net, **inputs) == by_definition(net, **inputs)
@@ -149,7 +149,7 @@ def test_two_functions_of_one_layer_are_told_apart_by_their_blocks():
 
 def test_a_prompt_too_wide_to_be_written_out_densely_is_located_too():
     n, d = 4000, 50
-    net = weft.compile(gallery.ridge_closed_form, verify=False, n=n, d=d)
+    net = inweave.compile(gallery.ridge_closed_form, verify=False, n=n, d=d)
     X = np.random.default_rng(0).normal(size=(n, d))
     X[:, 10:] = X[:, :40]
     assert net.width > 2 * n
@@ -161,8 +161,8 @@ def test_a_prompt_too_wide_to_be_written_out_densely_is_located_too():
 def test_divergence_names_the_step_the_factor_and_the_largest_stable_eta(mode):
     rng = np.random.default_rng(0)
     X, y, u = rng.standard_normal((20, 4)), rng.standard_normal(20), rng.standard_normal(4)
-    net = weft.compile(ridge_gd, optimize=mode, n=20, d=4, steps=60)
-    with pytest.raises(weft.DivergenceError) as caught:
+    net = inweave.compile(ridge_gd, optimize=mode, n=20, d=4, steps=60)
+    with pytest.raises(inweave.DivergenceError) as caught:
         net(X=X, y=y, u=u, lam=1.0, eta=0.2)
     top = np.linalg.eigvalsh(X.T @ X + np.eye(4))[-1]
     text = str(caught.value)
@@ -177,35 +177,35 @@ def test_divergence_names_the_step_the_factor_and_the_largest_stable_eta(mode):
 def test_a_stable_iteration_is_left_alone_just_below_the_limit():
     rng = np.random.default_rng(0)
     X, y, u = rng.standard_normal((20, 4)), rng.standard_normal(20), rng.standard_normal(4)
-    net = weft.compile(ridge_gd, n=20, d=4, steps=60)
+    net = inweave.compile(ridge_gd, n=20, d=4, steps=60)
     eta = 1.99 / np.linalg.eigvalsh(X.T @ X + np.eye(4))[-1]
     assert np.isfinite(net(X=X, y=y, u=u, lam=1.0, eta=eta))
 
 
 def test_a_large_but_honest_answer_is_not_called_divergence():
-    @weft.program
+    @inweave.program
     def cube(s: Scalar) -> Scalar:
         return s * s * s
 
-    assert weft.compile(cube)(s=1e5) == pytest.approx(1e15)
+    assert inweave.compile(cube)(s=1e5) == pytest.approx(1e15)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_a_value_that_no_answer_reads_must_be_finite_too(bad):
-    @weft.program
+    @inweave.program
     def top(A: Matrix["n", "n"]):
         return A[:1, :]
 
     A = np.eye(3)
     A[2, 2] = bad
-    with pytest.raises(weft.InputError, match="'A' holds NaN or infinity"):
-        weft.compile(top, n=3)(A=A)
+    with pytest.raises(inweave.InputError, match="'A' holds NaN or infinity"):
+        inweave.compile(top, n=3)(A=A)
 
 
 # -- jax ------------------------------------------------------------------------------------------
-@weft.program
+@inweave.program
 def first_inverse(v: Vector["n"]) -> Scalar:
-    return weft.reciprocal(v, domain=(0.5, 4.0), error=1e-3)[0, 0]
+    return inweave.reciprocal(v, domain=(0.5, 4.0), error=1e-3)[0, 0]
 
 
 @pytest.fixture
@@ -216,12 +216,12 @@ def jax():
 
 
 def test_outside_transformations_jax_is_refused_in_the_same_words_as_numpy(jax):
-    net = weft.compile(eliminate, m=3)
+    net = inweave.compile(eliminate, m=3)
     F = np.array([[2.0, 1.0, 0.0], [1.0, 0.5, 0.0], [0.0, 0.0, 1.0]])
     for wrong in (F, np.stack([np.eye(3), F])):
         errors = []
         for xp in (np, jax.numpy):
-            with pytest.raises(weft.DomainError) as caught:
+            with pytest.raises(inweave.DomainError) as caught:
                 net(F=xp.asarray(wrong), b=xp.ones(3))
             errors.append(str(caught.value))
         assert errors[0] == errors[1]
@@ -230,14 +230,14 @@ def test_outside_transformations_jax_is_refused_in_the_same_words_as_numpy(jax):
 
 
 def test_an_entry_that_no_answer_reads_is_refused_by_numpy_and_by_jax(jax):
-    net = weft.compile(first_inverse, n=2)
+    net = inweave.compile(first_inverse, n=2)
     for xp in (np, jax.numpy):
-        with pytest.raises(weft.DomainError, match="reciprocal got 9"):
+        with pytest.raises(inweave.DomainError, match="reciprocal got 9"):
             net(v=xp.asarray([1.0, 9.0]))
 
 
 def test_inside_jit_an_answer_is_nan_where_a_domain_was_left_and_only_there(jax):
-    net = weft.compile(eliminate, m=2)
+    net = inweave.compile(eliminate, m=2)
     good, bad = np.array([[2.0, 1.0], [1.0, 2.0]]), np.array([[1.0, 2.0], [2.0, 1.0]])
     F, b = jax.numpy.asarray(np.stack([good, bad, 3 * good])), jax.numpy.ones(2)
     for run in (
@@ -252,14 +252,14 @@ def test_inside_jit_an_answer_is_nan_where_a_domain_was_left_and_only_there(jax)
 
 
 def test_inside_jit_check_false_lets_the_network_saturate(jax):
-    net = weft.compile(inverse)
+    net = inweave.compile(inverse)
     assert np.isnan(jax.jit(lambda p: net(p=p))(40.0))
     found = jax.jit(lambda p: net(p=p, check=False))(40.0)
     np.testing.assert_allclose(found, net(p=40.0, check=False), rtol=1e-12)
 
 
 def test_gradients_inside_the_domain_are_untouched_by_the_check(jax):
-    net = weft.compile(inverse)
+    net = inweave.compile(inverse)
     for p in (0.6, 1.7, 3.9):
         checked = jax.grad(lambda p: net(p=p))(p)
         assert checked == jax.grad(lambda p: net(p=p, check=False))(p)
@@ -270,6 +270,6 @@ def test_gradients_inside_the_domain_are_untouched_by_the_check(jax):
 def test_an_overflow_in_jax_is_divergence_and_not_a_domain(jax):
     rng = np.random.default_rng(0)
     X, y, u = (jax.numpy.asarray(rng.standard_normal(s)) for s in ((20, 4), 20, 4))
-    net = weft.compile(ridge_gd, n=20, d=4, steps=2000)
-    with pytest.raises(weft.DivergenceError):
+    net = inweave.compile(ridge_gd, n=20, d=4, steps=2000)
+    with pytest.raises(inweave.DivergenceError):
         net(X=X, y=y, u=u, lam=1.0, eta=5.0)

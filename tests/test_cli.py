@@ -15,38 +15,38 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from weft.atomic import whole
-from weft.cli import main
-from weft.cli.app import COMMANDS
-from weft.cli.sources import gallery_names
-from weft.data import diabetes
+from inweave.atomic import whole
+from inweave.cli import main
+from inweave.cli.app import COMMANDS
+from inweave.cli.sources import gallery_names
+from inweave.data import diabetes
 
 PROGRAMS = """
-import weft
-from weft import Matrix, Scalar, Vector
+import inweave
+from inweave import Matrix, Scalar, Vector
 
 
-@weft.program
+@inweave.program
 def ridge(
     X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
     def step(w):
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
-    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
-@weft.program
+@inweave.program
 def coefficients(X: Matrix["n", "d"], y: Vector["n"], s: Vector["n"]) -> Vector["d"]:
     return X.T @ (y + s)
 
 
-@weft.program
+@inweave.program
 def broken(X: Matrix["n", "d"]) -> Matrix["n", "d"]:
     return X + undefined_name
 
 
-@weft.program
+@inweave.program
 def wrong_shapes(X: Matrix["n", "d"]) -> Matrix["n", "n"]:
     return X @ X
 """
@@ -60,7 +60,7 @@ class Result(NamedTuple):
 
 
 @pytest.fixture
-def weft(
+def inweave(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Any:
     """Run a command in a folder that holds some programs and tables."""
@@ -97,16 +97,16 @@ RUN = ("--data", "train.csv", "--target", "y", "--query", "new.csv")
 
 # -- every command ---------------------------------------------------------------------------------
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_of_every_command_shows_an_example(weft: Any, command: str) -> None:
-    result = weft(command, "--help")
+def test_help_of_every_command_shows_an_example(inweave: Any, command: str) -> None:
+    result = inweave(command, "--help")
     assert result.code == 0
     assert "For example:" in result.out
-    assert f"weft {command}" in result.out
+    assert f"inweave {command}" in result.out
 
 
-def test_the_bare_command_and_its_version_are_not_errors(weft: Any) -> None:
-    assert weft().code == 0
-    assert weft("--version").code == 0
+def test_the_bare_command_and_its_version_are_not_errors(inweave: Any) -> None:
+    assert inweave().code == 0
+    assert inweave("--version").code == 0
 
 
 @pytest.mark.parametrize(
@@ -122,8 +122,8 @@ def test_the_bare_command_and_its_version_are_not_errors(weft: Any) -> None:
         ("demo", "--steps", "0"),
     ],
 )
-def test_bad_usage_exits_with_2(weft: Any, argv: tuple[str, ...]) -> None:
-    assert weft(*argv).code == 2
+def test_bad_usage_exits_with_2(inweave: Any, argv: tuple[str, ...]) -> None:
+    assert inweave(*argv).code == 2
 
 
 # -- programs --------------------------------------------------------------------------------------
@@ -138,73 +138,75 @@ def test_bad_usage_exits_with_2(weft: Any, argv: tuple[str, ...]) -> None:
         (("programs.py:absent", *SIZES), "no program 'absent'; its programs are: ridge"),
         (("programs.py", *SIZES), "say which program as programs.py:NAME"),
         (("absent.py:ridge", *SIZES), "there is no file absent.py"),
-        (("no_such_name", *SIZES), "'no_such_name' is not a .weft file, FILE.py:program"),
+        (("no_such_name", *SIZES), "'no_such_name' is not a .inweave file, FILE.py:program"),
         (("programs.py:broken", "n=2", "d=2"), "programs.py, line 23: NameError"),
         (("programs.py:wrong_shapes", "n=2", "d=3"), "2 x 3"),
-        (("programs.py:ridge", *SIZES, "-o", "net.txt"), "stored in .weft files"),
-        (("programs.py:ridge", *SIZES, "-o", "absent/net.weft"), "absent is not a folder"),
+        (("programs.py:ridge", *SIZES, "-o", "net.txt"), "stored in .inweave files"),
+        (("programs.py:ridge", *SIZES, "-o", "absent/net.inweave"), "absent is not a folder"),
     ],
 )
-def test_a_mistake_in_compile_is_named(weft: Any, argv: tuple[str, ...], said: str) -> None:
-    result = weft("compile", *argv)
+def test_a_mistake_in_compile_is_named(inweave: Any, argv: tuple[str, ...], said: str) -> None:
+    result = inweave("compile", *argv)
     assert result.code == 2
     assert said in result.err.replace("\n", " ")
 
 
-def test_a_file_that_is_not_python_is_refused_with_its_line(weft: Any, tmp_path: Path) -> None:
+def test_a_file_that_is_not_python_is_refused_with_its_line(inweave: Any, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("x = 1\nx ==== 2\n", encoding="utf-8")
-    result = weft("compile", "bad.py:x")
+    result = inweave("compile", "bad.py:x")
     assert result.code == 2
     assert "bad.py, line 2: invalid syntax" in result.err
 
 
-def test_debug_shows_the_traceback(weft: Any) -> None:
+def test_debug_shows_the_traceback(inweave: Any) -> None:
     with pytest.raises(FileNotFoundError):
-        weft("--debug", "show", "absent.weft")
+        inweave("--debug", "show", "absent.inweave")
 
 
 # -- networks and their files ----------------------------------------------------------------------
-def test_a_network_can_be_compiled_shown_and_verified(weft: Any, tmp_path: Path) -> None:
-    made = weft("compile", "programs.py:ridge", *SIZES, "--target", "lsa", "-o", "net.weft")
+def test_a_network_can_be_compiled_shown_and_verified(inweave: Any, tmp_path: Path) -> None:
+    made = inweave("compile", "programs.py:ridge", *SIZES, "--target", "lsa", "-o", "net.inweave")
     assert made.code == 0
     assert "verified" in made.out
-    assert {p.name for p in tmp_path.iterdir() if "net" in p.name} == {"net.weft"}
-    shown = weft("show", "net.weft")
+    assert {p.name for p in tmp_path.iterdir() if "net" in p.name} == {"net.inweave"}
+    shown = inweave("show", "net.inweave")
     assert shown.code == 0
     assert "repeat 3 times" in shown.out
-    assert weft("verify", "net.weft").code == 0
-    again = weft("verify", "net.weft", "--program", "programs.py:ridge", "--seed", "7")
+    assert inweave("verify", "net.inweave").code == 0
+    again = inweave("verify", "net.inweave", "--program", "programs.py:ridge", "--seed", "7")
     assert again.code == 0
     assert "seed 7" in again.out
 
 
-def test_a_network_of_another_program_fails_the_check_with_1(weft: Any) -> None:
-    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
-    result = weft("verify", "net.weft", "--program", "programs.py:ridge", "steps=4")
+def test_a_network_of_another_program_fails_the_check_with_1(inweave: Any) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    result = inweave("verify", "net.inweave", "--program", "programs.py:ridge", "steps=4")
     assert result.code == 1
     assert "differ" in result.err
-    as_json = weft("verify", "net.weft", "--program", "programs.py:ridge", "steps=4", "--json")
+    as_json = inweave(
+        "verify", "net.inweave", "--program", "programs.py:ridge", "steps=4", "--json"
+    )
     assert as_json.code == 1
     assert json.loads(as_json.out)["verified"] is False
 
 
-def test_a_damaged_file_fails_verify_with_1_and_show_with_2(weft: Any, tmp_path: Path) -> None:
-    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
-    path = tmp_path / "net.weft"
+def test_a_damaged_file_fails_verify_with_1_and_show_with_2(inweave: Any, tmp_path: Path) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    path = tmp_path / "net.inweave"
     path.write_bytes(path.read_bytes()[:200])
-    assert weft("verify", "net.weft").code == 1
-    assert weft("show", "net.weft").code == 2
+    assert inweave("verify", "net.inweave").code == 1
+    assert inweave("show", "net.inweave").code == 2
 
 
-def test_json_of_compile_show_and_verify_can_be_read(weft: Any) -> None:
+def test_json_of_compile_show_and_verify_can_be_read(inweave: Any) -> None:
     argv = ("programs.py:ridge", *SIZES, "--optimize", "depth", "--json")
     for command in ("compile", "show"):
-        data = json.loads(weft(command, *argv).out)
+        data = json.loads(inweave(command, *argv).out)
         assert data["depth"] == data["depth_lower_bound"] == 3
         assert data["degree"] == 10
         assert data["inputs"]["X"] == [6, 2]
         assert data["certificate"]["network"] == data["fingerprint"]
-    data = json.loads(weft("verify", *argv).out)
+    data = json.loads(inweave("verify", *argv).out)
     assert data["verified"] is True
 
 
@@ -220,9 +222,9 @@ def expected(path: Path, lam: float, eta: float, steps: int) -> Any:
 
 
 def test_predictions_are_those_of_gradient_descent_and_columns_go_by_name(
-    weft: Any, tmp_path: Path
+    inweave: Any, tmp_path: Path
 ) -> None:
-    result = weft(
+    result = inweave(
         "run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "-o", "out.csv"
     )
     assert result.code == 0
@@ -232,63 +234,63 @@ def test_predictions_are_those_of_gradient_descent_and_columns_go_by_name(
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".npz", ".parquet"])
 def test_a_saved_network_runs_and_writes_every_kind_of_table(
-    weft: Any, tmp_path: Path, suffix: str
+    inweave: Any, tmp_path: Path, suffix: str
 ) -> None:
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
-    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
-    result = weft("run", "net.weft", "lam=0.5", "eta=0.1", *RUN, "-o", f"out{suffix}")
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    result = inweave("run", "net.inweave", "lam=0.5", "eta=0.1", *RUN, "-o", f"out{suffix}")
     assert result.code == 0, result.err
-    from weft.cli import tables
+    from inweave.cli import tables
 
     found = tables.read(tmp_path / f"out{suffix}").numbers(["prediction"])[:, 0]
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
-def test_without_an_output_file_predictions_go_to_standard_output(weft: Any) -> None:
-    result = weft("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN)
+def test_without_an_output_file_predictions_go_to_standard_output(inweave: Any) -> None:
+    result = inweave("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN)
     header, *rows = result.out.splitlines()
     assert header == "prediction"
     assert len(rows) == 4
 
 
-def test_json_of_run_holds_the_answers(weft: Any, tmp_path: Path) -> None:
-    result = weft("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
+def test_json_of_run_holds_the_answers(inweave: Any, tmp_path: Path) -> None:
+    result = inweave("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
     found = json.loads(result.out)["answers"]["prediction"]
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
-def test_arrays_by_name_need_no_table(weft: Any, tmp_path: Path) -> None:
+def test_arrays_by_name_need_no_table(inweave: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X, y, u = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=2)
     np.savez(tmp_path / "in.npz", X=X, y=y, u=u)
     argv = ("programs.py:ridge", "lam=0", "eta=0.1", "steps=1", "--data", "in.npz")
-    result = weft("run", *argv)
+    result = inweave("run", *argv)
     assert result.code == 0
     assert float(result.out.split()[1]) == pytest.approx(float(u @ (0.1 * X.T @ y)))
 
 
 def test_a_column_may_fill_a_vector_and_coefficients_carry_the_names_of_features(
-    weft: Any, tmp_path: Path
+    inweave: Any, tmp_path: Path
 ) -> None:
     table = np.random.default_rng(2).normal(size=(5, 4))
     write(tmp_path / "four.csv", ["a", "b", "y", "extra"], table)
     argv = ("programs.py:coefficients", "s=extra", "--data", "four.csv", "--target", "y")
-    rows = [line.split(",") for line in weft("run", *argv).out.splitlines()]
+    rows = [line.split(",") for line in inweave("run", *argv).out.splitlines()]
     assert [row[0] for row in rows] == ["entry", "a", "b"]
     expected = table[:, :2].T @ (table[:, 2] + table[:, 3])
     np.testing.assert_allclose([float(row[1]) for row in rows[1:]], expected)
 
 
 def test_standardized_predictions_come_back_in_the_units_of_the_target(
-    weft: Any, tmp_path: Path
+    inweave: Any, tmp_path: Path
 ) -> None:
     data = diabetes()
     names = [*data.features, data.response]
     write(tmp_path / "all.csv", names, np.column_stack([data.X, data.y]))
     argv = ("lam=40", "eta=0.001", "steps=729", "--optimize", "depth", "--standardize")
     tables = ("--data", "all.csv", "--target", "progression", "--query", "all.csv")
-    result = weft("run", "programs.py:ridge", *argv, *tables, "-o", "out.csv")
+    result = inweave("run", "programs.py:ridge", *argv, *tables, "-o", "out.csv")
     assert result.code == 0, result.err
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     w = np.linalg.solve(X.T @ X + 40 * np.eye(10), X.T @ (data.y - data.y.mean()))
@@ -312,22 +314,22 @@ def test_standardized_predictions_come_back_in_the_units_of_the_target(
     ],
 )
 def test_a_bad_table_is_refused_with_column_and_row(
-    weft: Any, tmp_path: Path, text: str, said: str
+    inweave: Any, tmp_path: Path, text: str, said: str
 ) -> None:
     (tmp_path / "train.csv").write_text(text, encoding="utf-8")
     argv = ("run", "programs.py:ridge", "lam=1", "eta=0.1", "steps=2", *RUN, "-o", "out.csv")
-    result = weft(*argv)
+    result = inweave(*argv)
     assert result.code == 2
     assert "train.csv" in result.err
     assert said in result.err
     assert not (tmp_path / "out.csv").exists()
 
 
-def test_text_columns_may_be_left_out(weft: Any, tmp_path: Path) -> None:
+def test_text_columns_may_be_left_out(inweave: Any, tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("id,a,b,y\np,1,2,3\nq,4,5,6\n", encoding="utf-8")
     argv = ("run", "programs.py:ridge", "lam=1", "eta=0.01", "steps=2", *RUN)
-    assert "column 'id', row 1: 'p' is not a number" in weft(*argv).err
-    assert weft(*argv, "--columns", "a,b").code == 0
+    assert "column 'id', row 1: 'p' is not a number" in inweave(*argv).err
+    assert inweave(*argv, "--columns", "a,b").code == 0
 
 
 @pytest.mark.parametrize(
@@ -339,10 +341,10 @@ def test_text_columns_may_be_left_out(weft: Any, tmp_path: Path) -> None:
     ],
 )
 def test_a_table_that_does_not_fit_the_network_is_refused(
-    weft: Any, change: tuple[str, ...], said: str
+    inweave: Any, change: tuple[str, ...], said: str
 ) -> None:
-    weft("compile", "programs.py:ridge", *change, "-o", "net.weft")
-    result = weft("run", "net.weft", "lam=1", "eta=0.1", *RUN)
+    inweave("compile", "programs.py:ridge", *change, "-o", "net.inweave")
+    result = inweave("run", "net.inweave", "lam=1", "eta=0.1", *RUN)
     assert result.code == 2
     assert said in result.err
 
@@ -357,16 +359,16 @@ def wider(tmp_path: Path) -> tuple[str, ...]:
 
 
 def test_a_saved_network_is_resized_to_the_table_where_its_weights_allow_it(
-    weft: Any, wider: tuple[str, ...]
+    inweave: Any, wider: tuple[str, ...]
 ) -> None:
-    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
     given = ("lam=0.5", "eta=0.1", *wider)
-    result = weft("run", "net.weft", *given, "--program", "programs.py:ridge", "--json")
+    result = inweave("run", "net.inweave", *given, "--program", "programs.py:ridge", "--json")
     assert result.code == 0, result.err
-    assert "resized net.weft from d=2 to d=3: same weights" in result.err
+    assert "resized net.inweave from d=2 to d=3: same weights" in result.err
     found, fresh = (
         json.loads(ran.out)
-        for ran in (result, weft("run", "programs.py:ridge", "steps=3", *given, "--json"))
+        for ran in (result, inweave("run", "programs.py:ridge", "steps=3", *given, "--json"))
     )
     np.testing.assert_allclose(
         found["answers"]["prediction"], fresh["answers"]["prediction"], rtol=1e-12
@@ -376,32 +378,32 @@ def test_a_saved_network_is_resized_to_the_table_where_its_weights_allow_it(
 
 
 def test_a_saved_network_of_the_gallery_is_resized_without_naming_its_program(
-    weft: Any, wider: tuple[str, ...]
+    inweave: Any, wider: tuple[str, ...]
 ) -> None:
-    weft("compile", "ridge_gd", *SIZES, "-o", "net.weft")
+    inweave("compile", "ridge_gd", *SIZES, "-o", "net.inweave")
     given = ("lam=0.5", "eta=0.1", "w0=0", *wider)
-    result = weft("run", "net.weft", *given)
+    result = inweave("run", "net.inweave", *given)
     assert result.code == 0, result.err
-    assert "resized net.weft from d=2 to d=3" in result.err
-    assert result.out == weft("run", "ridge_gd", "steps=3", *given).out
+    assert "resized net.inweave from d=2 to d=3" in result.err
+    assert result.out == inweave("run", "ridge_gd", "steps=3", *given).out
 
 
-def test_a_network_that_fits_its_table_is_not_resized(weft: Any) -> None:
-    weft("compile", "programs.py:ridge", *SIZES, "-o", "net.weft")
-    argv = ("run", "net.weft", "lam=0.5", "eta=0.1", *RUN)
-    named = weft(*argv, "--program", "programs.py:ridge")
+def test_a_network_that_fits_its_table_is_not_resized(inweave: Any) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    argv = ("run", "net.inweave", "lam=0.5", "eta=0.1", *RUN)
+    named = inweave(*argv, "--program", "programs.py:ridge")
     assert named.code == 0
     assert "resized" not in named.err
-    assert named.out == weft(*argv).out
+    assert named.out == inweave(*argv).out
 
 
 def test_a_file_that_only_claims_to_be_of_the_gallery_is_not_resized(
-    weft: Any, wider: tuple[str, ...], tmp_path: Path
+    inweave: Any, wider: tuple[str, ...], tmp_path: Path
 ) -> None:
     text = PROGRAMS.replace("def ridge(", "def ridge_gd(")
     (tmp_path / "programs.py").write_text(text, encoding="utf-8")
-    weft("compile", "programs.py:ridge_gd", *SIZES, "-o", "net.weft")
-    result = weft("run", "net.weft", "lam=1", "eta=0.1", *wider)
+    inweave("compile", "programs.py:ridge_gd", *SIZES, "-o", "net.inweave")
+    result = inweave("run", "net.inweave", "lam=1", "eta=0.1", *wider)
     assert result.code == 2
     assert "this network is for 2" in result.err
 
@@ -409,32 +411,40 @@ def test_a_file_that_only_claims_to_be_of_the_gallery_is_not_resized(
 @pytest.mark.parametrize(
     ("compiled", "program", "said"),
     [
-        (("ridge", "n=5", "d=2"), ("ridge",), "the data has n=6, net.weft is for n=5, and its wei"),
-        (("ridge", "n=5", "d=2"), ("ridge",), "compiled for any size: weft run programs.py:ridge"),
+        (
+            ("ridge", "n=5", "d=2"),
+            ("ridge",),
+            "the data has n=6, net.inweave is for n=5, and its wei",
+        ),
+        (
+            ("ridge", "n=5", "d=2"),
+            ("ridge",),
+            "compiled for any size: inweave run programs.py:ridge",
+        ),
         (("ridge", "n=6", "d=3"), ("other",), "'other' does not compile to this network"),
         (("ridge", "n=6", "d=3"), (), "to resize it where its weights allow that, add --program"),
     ],
 )
 def test_a_network_that_cannot_be_resized_says_why_and_what_to_do(
-    weft: Any, tmp_path: Path, compiled: tuple[str, ...], program: tuple[str, ...], said: str
+    inweave: Any, tmp_path: Path, compiled: tuple[str, ...], program: tuple[str, ...], said: str
 ) -> None:
     other = PROGRAMS.replace("def ridge(", "def other(").replace("lam * w", "2 * lam * w")
     (tmp_path / "other.py").write_text(other, encoding="utf-8")
     name, *sizes = compiled
-    weft("compile", f"programs.py:{name}", *sizes, "steps=3", "-o", "net.weft")
-    argv = ["run", "net.weft", "lam=1", "eta=0.1", *RUN]
+    inweave("compile", f"programs.py:{name}", *sizes, "steps=3", "-o", "net.inweave")
+    argv = ["run", "net.inweave", "lam=1", "eta=0.1", *RUN]
     for named in program:
         argv += ["--program", f"{'other' if named == 'other' else 'programs'}.py:{named}"]
-    result = weft(*argv)
+    result = inweave(*argv)
     assert result.code == 2
     assert said in result.err
 
 
-def test_naming_the_program_of_a_program_is_refused(weft: Any) -> None:
+def test_naming_the_program_of_a_program_is_refused(inweave: Any) -> None:
     argv = ("programs.py:ridge", "lam=1", "eta=0.1", "steps=1", *RUN)
-    result = weft("run", *argv, "--program", "programs.py:ridge")
+    result = inweave("run", *argv, "--program", "programs.py:ridge")
     assert result.code == 2
-    assert "--program goes with a .weft file" in result.err
+    assert "--program goes with a .inweave file" in result.err
 
 
 @pytest.mark.parametrize(
@@ -449,8 +459,8 @@ def test_naming_the_program_of_a_program_is_refused(weft: Any) -> None:
         (("lam=1", "eta=1", "steps=2", "--data", "gone.csv"), "there is no file gone.csv"),
     ],
 )
-def test_a_mistake_in_run_is_named(weft: Any, argv: tuple[str, ...], said: str) -> None:
-    result = weft("run", "programs.py:ridge", *argv)
+def test_a_mistake_in_run_is_named(inweave: Any, argv: tuple[str, ...], said: str) -> None:
+    result = inweave("run", "programs.py:ridge", *argv)
     assert result.code == 2
     assert said in result.err
 
@@ -459,7 +469,7 @@ def test_a_mistake_in_run_is_named(weft: Any, argv: tuple[str, ...], said: str) 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("demo")
-    command = [sys.executable, "-m", "weft.cli", "demo", "--json"]
+    command = [sys.executable, "-m", "inweave", "demo", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, check=True)
     return json.loads(done.stdout)
 
@@ -479,8 +489,8 @@ def test_the_demo_shows_that_depth_mode_reaches_the_bound(demo: Any) -> None:
     assert demo["networks"]["LSA, depth"]["depth"] == 8
 
 
-def test_the_demo_fits_80_columns(weft: Any) -> None:
-    result = weft("demo", "--steps", "3")
+def test_the_demo_fits_80_columns(inweave: Any) -> None:
+    result = inweave("demo", "--steps", "3")
     assert result.code == 0
     assert max(map(len, result.out.splitlines())) <= 80
 
@@ -514,10 +524,10 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
 
 
 def test_a_finished_file_replaces_the_old_one_and_keeps_its_suffix(tmp_path: Path) -> None:
-    path = tmp_path / "net.weft"
+    path = tmp_path / "net.inweave"
     path.write_text("old", encoding="utf-8")
     with whole(path) as draft:
-        assert draft.suffix == ".weft"
+        assert draft.suffix == ".inweave"
         draft.write_text("new", encoding="utf-8")
     assert path.read_text(encoding="utf-8") == "new"
     assert list(tmp_path.iterdir()) == [path]
@@ -529,9 +539,9 @@ def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path: Path, how: int
     (tmp_path / "slow.py").write_text(
         PROGRAMS + "\nimport time\nprint('ready', flush=True)\ntime.sleep(30)\n", encoding="utf-8"
     )
-    command = [sys.executable, "-m", "weft.cli", "compile", "slow.py:ridge", *SIZES]
+    command = [sys.executable, "-m", "inweave", "compile", "slow.py:ridge", *SIZES]
     running = subprocess.Popen(
-        [*command, "-o", "net.weft"],
+        [*command, "-o", "net.inweave"],
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -549,34 +559,34 @@ def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path: Path, how: int
     assert [p.name for p in tmp_path.iterdir() if "net" in p.name] == []
 
 
-def test_importing_weft_loads_no_command_line(tmp_path: Path) -> None:
+def test_importing_inweave_loads_no_command_line(tmp_path: Path) -> None:
     heavy = "('rich', 'cyclopts', 'safetensors', 'torch', 'matplotlib', 'pyarrow', 'sklearn')"
-    code = f"import sys, weft; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys, inweave; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
 
 
-def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(weft: Any) -> None:
-    result = weft("compile", "programs.py:ridge", *SIZES)
+def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(inweave: Any) -> None:
+    result = inweave("compile", "programs.py:ridge", *SIZES)
     assert result.err.splitlines() == ["compiling ridge ...", "verifying ..."]
     assert "\x1b" not in result.out + result.err
 
 
 # -- parts that have tests of their own ------------------------------------------------------------
-def test_explore_writes_one_page(weft: Any, tmp_path: Path) -> None:
-    result = weft("explore", "programs.py:ridge", *SIZES, "-o", "net.html")
+def test_explore_writes_one_page(inweave: Any, tmp_path: Path) -> None:
+    result = inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.html")
     assert result.code == 0
     assert "<html" in (tmp_path / "net.html").read_text(encoding="utf-8")
-    assert weft("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
+    assert inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
 
 
-def test_the_lab_has_its_own_help_and_exit_codes(weft: Any) -> None:
+def test_the_lab_has_its_own_help_and_exit_codes(inweave: Any) -> None:
     pytest.importorskip("torch")
-    assert " lab " in weft("--help").out
-    assert weft("lab", "--help").code == 0
-    assert weft("lab", "nonsense").code == 2
+    assert " lab " in inweave("--help").out
+    assert inweave("lab", "--help").code == 0
+    assert inweave("lab", "nonsense").code == 2
 
 
 LAB = ("train", "evaluate", "run", "report", "sweep", "list")
@@ -584,62 +594,66 @@ LAB = ("train", "evaluate", "run", "report", "sweep", "list")
 
 @pytest.mark.parametrize("command", [(), *((name,) for name in LAB)], ids=lambda c: " ".join(c))
 def test_help_of_the_lab_names_its_commands_as_they_are_typed(
-    weft: Any, command: tuple[str, ...]
+    inweave: Any, command: tuple[str, ...]
 ) -> None:
     pytest.importorskip("torch")
-    typed = " ".join(("weft lab", *command))
-    result = weft("lab", *command, "--help")
+    typed = " ".join(("inweave lab", *command))
+    result = inweave("lab", *command, "--help")
     assert result.code == 0
     usage, _, rest = result.out.partition("\n")
     assert usage.split()[: 1 + len(typed.split())] == ["Usage:", *typed.split()]
     assert typed in rest.partition("For example:")[2]
 
 
-def test_the_examples_of_the_lab_are_commands_that_it_takes(weft: Any) -> None:
+def test_the_examples_of_the_lab_are_commands_that_it_takes(inweave: Any) -> None:
     """Every example is read by the lab's own parser, which refuses unknown words and options."""
     pytest.importorskip("torch")
-    from weft.lab.cli import app
+    from inweave.lab.cli import app
 
-    shown = "".join(weft("lab", *command, "--help").out for command in ((), *((n,) for n in LAB)))
-    examples = {line.strip() for line in shown.splitlines() if line.strip().startswith("weft lab ")}
+    shown = "".join(
+        inweave("lab", *command, "--help").out for command in ((), *((n,) for n in LAB))
+    )
+    examples = {
+        line.strip() for line in shown.splitlines() if line.strip().startswith("inweave lab ")
+    }
     assert len(examples) >= 9
     for example in examples:
         _, bound, _ = app.parse_args(example.split()[2:], exit_on_error=False, print_error=False)
-        assert bound.arguments or example == "weft lab list"
+        assert bound.arguments or example == "inweave lab list"
 
 
-def test_python_m_weft_lab_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_python_m_inweave_lab_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("torch")
-    from weft.lab.__main__ import main as lab
+    from inweave.lab.__main__ import main as lab
 
     with pytest.raises(SystemExit) as done:
         lab(["--help"])
     assert done.value.code == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("usage: python -m weft.lab ")
-    assert "\n  python -m weft.lab run one-step --quick\n" in shown
+    assert shown.startswith("usage: python -m inweave.lab ")
+    assert "\n  python -m inweave.lab run one-step --quick\n" in shown
 
 
-def test_the_benchmark_is_found_in_the_source_tree_only(weft: Any) -> None:
-    result = weft("bench")
+def test_the_benchmark_is_found_in_the_source_tree_only(inweave: Any) -> None:
+    result = inweave("bench")
     assert result.code == 2
     assert "make bench" in result.err
 
 
 def test_the_benchmark_is_run_where_it_is_and_its_exit_code_is_kept(
-    weft: Any, tmp_path: Path
+    inweave: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "benchmarks").mkdir()
     code = "import sys; sys.exit(0 if sys.argv[1:] == ['--quick'] else 1)"
     (tmp_path / "benchmarks" / "__main__.py").write_text(code, encoding="utf-8")
-    assert weft("bench", "--quick").code == 0
-    assert weft("bench").code == 1
+    assert inweave("bench", "--quick").code == 0
+    assert inweave("bench").code == 1
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes are closed as POSIX has them")
 def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "programs.py").write_text(PROGRAMS, encoding="utf-8")
-    command = f"{sys.executable} -m weft.cli show programs.py:ridge {' '.join(SIZES)}"
+    command = f"{sys.executable} -m inweave show programs.py:ridge {' '.join(SIZES)}"
     line = f"set -o pipefail; {command} | true"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr.decode()
@@ -649,24 +663,24 @@ def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
 def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_program(
-    weft: Any,
+    inweave: Any,
 ) -> None:
-    shown = weft("gallery", "ridge_gd")
+    shown = inweave("gallery", "ridge_gd")
     assert shown.code == 0
     assert "largest relative difference from the reference" in shown.out
-    data = json.loads(weft("gallery", "ridge_gd", "--json").out)
+    data = json.loads(inweave("gallery", "ridge_gd", "--json").out)
     assert data["difference"] < 1e-10
-    assert weft("gallery", "nonsense").code == 2
-    ran = weft("run", "ridge_gd", "lam=0.5", "eta=0.1", "steps=3", "w0=0", *RUN)
+    assert inweave("gallery", "nonsense").code == 2
+    ran = inweave("run", "ridge_gd", "lam=0.5", "eta=0.1", "steps=3", "w0=0", *RUN)
     assert ran.code == 0
 
 
 @pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
 def test_the_gallery_is_listed_as_a_table_and_as_json(
-    weft: Any, monkeypatch: pytest.MonkeyPatch
+    inweave: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weft.cli.gallery.gallery_names", lambda: ["ridge_gd"])
-    listed = weft("gallery")
+    monkeypatch.setattr("inweave.cli.gallery.gallery_names", lambda: ["ridge_gd"])
+    listed = inweave("gallery")
     assert listed.code == 0
     assert "ridge_gd" in listed.out
-    assert json.loads(weft("gallery", "--json").out)["ridge_gd"]["certificate"] is not None
+    assert json.loads(inweave("gallery", "--json").out)["ridge_gd"]["certificate"] is not None

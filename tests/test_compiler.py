@@ -10,12 +10,12 @@ import warnings
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.errors import CompileError, InputError
+from inweave.run.dense import forward
 from tests.cases import CASES, Case, heavy_ball, product, ridge_gd, two_sided
 from tests.fuzz import equal_in_rationals
-from weft import Matrix, Scalar, Vector
-from weft.errors import CompileError, InputError
-from weft.run.dense import forward
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
 EVERY = pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def assert_same(got, expected, what=""):
 
 @EVERY
 def test_every_case_is_proved_equal_and_agrees_in_float64(case, target, mode):
-    net = weft.compile(case.program, target=target, optimize=mode, **case.sizes)
+    net = inweave.compile(case.program, target=target, optimize=mode, **case.sizes)
     assert net.certificate is not None
     assert net.certificate.network == net.fingerprint
     assert net.certificate.probability < 1e-9
@@ -61,7 +61,7 @@ def statics(case):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_batch_axes_stand_in_front_of_every_answer(case):
-    net = weft.compile(case.program, verify=False, **case.sizes)
+    net = inweave.compile(case.program, verify=False, **case.sizes)
     kept = {k: v for k, v in case.sizes.items() if k in statics(case)}
     inputs = case.inputs(batch=(2, 3))
     together = as_dict(net(**inputs))
@@ -73,7 +73,7 @@ def test_batch_axes_stand_in_front_of_every_answer(case):
 
 def test_batch_axes_broadcast():
     case = next(case for case in CASES if case.name == "ridge_gd")
-    net = weft.compile(ridge_gd, verify=False, **case.sizes)
+    net = inweave.compile(ridge_gd, verify=False, **case.sizes)
     inputs = case.inputs()
     queries = np.random.default_rng(1).normal(size=(6, case.sizes["d"]))
     got = net(**{**inputs, "u": queries})
@@ -83,13 +83,13 @@ def test_batch_axes_broadcast():
 
 # -- the same program, the same network ------------------------------------------------------------
 HASHES = """
-import weft
+import inweave
 from tests.cases import CASES
 for case in CASES:
     for target in ("elsa", "lsa"):
         for mode in ("faithful", "speed", "depth"):
             how = {"target": target, "optimize": mode, "verify": False}
-            net = weft.compile(case.program, **how, **case.sizes)
+            net = inweave.compile(case.program, **how, **case.sizes)
             print(case.name, target, mode, net.fingerprint)
 """
 
@@ -112,17 +112,17 @@ def test_compilation_is_deterministic_across_processes():
 
 def test_compiling_twice_gives_equal_networks():
     for case in CASES:
-        one, two = (weft.compile(case.program, verify=False, **case.sizes) for _ in range(2))
+        one, two = (inweave.compile(case.program, verify=False, **case.sizes) for _ in range(2))
         assert one == two
         assert one.fingerprint == two.fingerprint
 
 
 # -- options ---------------------------------------------------------------------------------------
 def test_more_tokens_are_honoured_and_too_few_are_refused():
-    net = weft.compile(product, n=3, m=2, k=4, tokens=9)
+    net = inweave.compile(product, n=3, m=2, k=4, tokens=9)
     assert net.tokens == 9
     with pytest.raises(CompileError, match=r"tokens=1 is too few: .* rows"):
-        weft.compile(product, n=3, m=2, k=4, tokens=1)
+        inweave.compile(product, n=3, m=2, k=4, tokens=1)
 
 
 @pytest.mark.parametrize(
@@ -134,59 +134,59 @@ def test_more_tokens_are_honoured_and_too_few_are_refused():
 )
 def test_unknown_options_are_refused(options, message):
     with pytest.raises(InputError, match=message):
-        weft.compile(product, n=2, m=2, k=2, **options)
+        inweave.compile(product, n=2, m=2, k=2, **options)
 
 
 def test_only_programs_compile():
-    with pytest.raises(InputError, match=r"made by @weft\.program"):
-        weft.compile(lambda x: x)
+    with pytest.raises(InputError, match=r"made by @inweave\.program"):
+        inweave.compile(lambda x: x)
 
 
 def test_sizes_are_checked():
     with pytest.raises(ValueError, match=r"takes the sizes n, m, k; missing: k"):
-        weft.compile(product, n=2, m=2)
+        inweave.compile(product, n=2, m=2)
     with pytest.raises(ValueError, match=r"unknown: rows"):
-        weft.compile(product, n=2, m=2, k=2, rows=3)
+        inweave.compile(product, n=2, m=2, k=2, rows=3)
     for size in (0, -1, 2.5, True, "3"):
         with pytest.raises(ValueError, match="size k must be a positive int"):
-            weft.compile(product, n=2, m=2, k=size)
+            inweave.compile(product, n=2, m=2, k=size)
 
 
 def test_a_static_argument_of_the_wrong_type_is_refused():
     with pytest.raises(InputError, match=r"steps must be an int, got 2\.5"):
-        weft.compile(ridge_gd, n=2, d=2, steps=2.5)
+        inweave.compile(ridge_gd, n=2, d=2, steps=2.5)
 
 
 def test_an_unused_input_is_named_in_a_warning_and_ignored():
-    @weft.program
+    @inweave.program
     def careless(A: Matrix["n", "n"], b: Vector["n"], s: Scalar):  # noqa: ARG001
         return A @ A
 
     with pytest.warns(UserWarning, match=r"'careless' does not use its input\(s\) b, s"):
-        net = weft.compile(careless, n=2)
+        net = inweave.compile(careless, n=2)
     A = np.array([[1.0, 2.0], [3.0, 4.0]])
     assert np.array_equal(net(A=A, b=np.ones(2), s=1.0), A @ A)
 
 
 def test_a_network_that_takes_long_to_verify_is_left_unverified_with_a_warning():
     with pytest.warns(UserWarning, match=r"would take about \d+ s.*net\.verify\(\)"):
-        net = weft.compile(product, n=3000, m=3000, k=3000)
+        net = inweave.compile(product, n=3000, m=3000, k=3000)
     assert net.certificate is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert weft.compile(product, n=3000, m=3000, k=3000, verify=False).certificate is None
+        assert inweave.compile(product, n=3000, m=3000, k=3000, verify=False).certificate is None
 
 
 # -- what the modes promise ------------------------------------------------------------------------
 def test_a_faithful_loop_stays_one_tied_module():
-    net = weft.compile(ridge_gd, n=5, d=3, steps=50)
+    net = inweave.compile(ridge_gd, n=5, d=3, steps=50)
     assert [module.repeat for module in net.modules] == [50, 1]
 
 
 def test_depth_is_never_deeper_than_the_other_modes():
     for case in CASES:
         depths = {
-            mode: weft.compile(case.program, optimize=mode, verify=False, **case.sizes).depth
+            mode: inweave.compile(case.program, optimize=mode, verify=False, **case.sizes).depth
             for mode in MODES
         }
         assert depths["depth"] <= min(depths.values()), (case.name, depths)
@@ -194,60 +194,62 @@ def test_depth_is_never_deeper_than_the_other_modes():
 
 def test_no_network_is_shallower_than_its_lower_bound():
     for case in CASES:
-        net = weft.compile(case.program, optimize="depth", verify=False, **case.sizes)
+        net = inweave.compile(case.program, optimize="depth", verify=False, **case.sizes)
         assert net.depth >= net.depth_lower_bound, case.name
 
 
 def test_momentum_collapses_to_logarithmic_depth():
     depths = [
-        weft.compile(heavy_ball, optimize="depth", verify=False, n=4, d=3, steps=3**k).depth
+        inweave.compile(heavy_ball, optimize="depth", verify=False, n=4, d=3, steps=3**k).depth
         for k in range(3, 7)
     ]
     assert depths == [depths[0] + k for k in range(4)]
-    assert weft.compile(heavy_ball, optimize="depth", n=4, d=3, steps=243).certificate is not None
+    assert (
+        inweave.compile(heavy_ball, optimize="depth", n=4, d=3, steps=243).certificate is not None
+    )
 
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_stored_value_may_turn_out_to_be_zero(mode, target):
-    @weft.program
+    @inweave.program
     def cancelled(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"], x: Vector["n"]):
         zero = A @ (B @ x + C @ x) - A @ (B @ x) - A @ (C @ x)
-        return A @ weft.iterate(lambda v: A @ v + zero, x, 4)
+        return A @ inweave.iterate(lambda v: A @ v + zero, x, 4)
 
-    @weft.program
+    @inweave.program
     def alternating(B: Matrix["n", "n"], C: Matrix["n", "n"]):
-        return weft.iterate(lambda v: C - v, B.T, 4)
+        return inweave.iterate(lambda v: C - v, B.T, 4)
 
     for program in (cancelled, alternating):
-        net = weft.compile(program, target=target, optimize=mode, n=2)
+        net = inweave.compile(program, target=target, optimize=mode, n=2)
         assert net.certificate is not None
         assert equal_in_rationals(net)
 
 
 def test_a_symmetric_state_is_stored_once():
-    net = weft.compile(two_sided, n=2, steps=3)
+    net = inweave.compile(two_sided, n=2, steps=3)
     (carries,) = (module.carries for module in net.modules if module.carries)
     assert [len(places) for places in carries] == [1]
 
 
 def test_equal_products_are_computed_once():
-    @weft.program
+    @inweave.program
     def twice(A: Matrix["n", "n"], x: Vector["n"]):
         return {"a": A @ x, "b": 3 * (A @ x), "c": x.T @ A.T}
 
-    @weft.program
+    @inweave.program
     def once(A: Matrix["n", "n"], x: Vector["n"]):
         return A @ x
 
-    shared = weft.compile(twice, n=3)
-    alone = weft.compile(once, n=3)
+    shared = inweave.compile(twice, n=3)
+    alone = inweave.compile(once, n=3)
     assert shared.depth == alone.depth == 1
     assert shared.certificate is not None
 
 
 def test_lsa_reports_the_blocks_it_had_to_add_and_why():
-    net = weft.compile(product, target="lsa", n=3, m=2, k=4)
+    net = inweave.compile(product, target="lsa", n=3, m=2, k=4)
     assert net.target == "lsa"
     assert net.origin is not None
     assert len(net.origin.added) == 1
@@ -255,20 +257,20 @@ def test_lsa_reports_the_blocks_it_had_to_add_and_why():
 
 
 def test_a_computed_scalar_times_a_large_matrix_is_refused_with_advice():
-    @weft.program
+    @inweave.program
     def scaled(A: Matrix["n", "n"], x: Vector["n"]):
         return (x.T @ x) * A
 
     with pytest.raises(CompileError, match=r"computed scalar times a matrix needs .* heads"):
-        weft.compile(scaled, n=100, verify=False)
+        inweave.compile(scaled, n=100, verify=False)
 
 
 def test_a_long_python_loop_compiles():
-    @weft.program
+    @inweave.program
     def unrolled(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
         for _ in range(steps):
             x = A @ x + x
         return x
 
-    net = weft.compile(unrolled, n=2, steps=40)
+    net = inweave.compile(unrolled, n=2, steps=40)
     assert net.certificate is not None

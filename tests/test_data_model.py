@@ -1,8 +1,8 @@
 """The data model: layouts, projections, layers, modules, networks, and the dense executor.
 
-Everything else in weft trusts these, so each promise is a test: packing loses nothing, shapes are
-checked when built, values are immutable, equal things are equal in every process, errors name what
-they are about, and the dense executor does what the definition says.
+Everything else in inweave trusts these, so each promise is a test: packing loses nothing, shapes
+are checked when built, values are immutable, equal things are equal in every process, errors name
+what they are about, and the dense executor does what the definition says.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import weft
-from weft import (
+import inweave
+from inweave import (
     AttentionLayer,
     Block,
     DenseProjection,
@@ -36,9 +36,9 @@ from weft import (
     Projection,
     paper,
 )
-from weft.arithmetic import Floats, Rationals
-from weft.constants import Dense, Ones, Shift, exact, identity, product, select, simplest, zeros
-from weft.run import dense
+from inweave.arithmetic import Floats, Rationals
+from inweave.constants import Dense, Ones, Shift, exact, identity, product, select, simplest, zeros
+from inweave.run import dense
 
 HALF = Fraction(1, 2)
 
@@ -148,22 +148,22 @@ def test_pack_keeps_exact_numbers_in_exact_arithmetic():
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: Layout.of({}), weft.BlockError, "at least one block"),
+        (lambda: Layout.of({}), inweave.BlockError, "at least one block"),
         (
             lambda: Layout.of([Block("a", 1, 1), Block("a", 1, 1)]),
-            weft.BlockError,
+            inweave.BlockError,
             "'a' stands twice",
         ),
-        (lambda: Layout.of({"": (1, 1)}), weft.BlockError, "needs a name"),
-        (lambda: Layout.of({"a": (0, 1)}), weft.ShapeError, "'a' needs at least one row"),
-        (lambda: Layout.of({"a": (1, -1)}), weft.ShapeError, "'a' needs at least one row"),
-        (lambda: Layout.of({"a": (1.0, 1)}), weft.ShapeError, "rows must be an int, got 1.0"),
-        (lambda: Layout.of({"a": (1, 1, 1)}), weft.ShapeError, "expected .rows, cols."),
-        (lambda: Layout.of({"a": (3, 1)}, tokens=2), weft.ShapeError, "'a' has 3 rows"),
-        (lambda: Layout.of({"a": (1, 1)}, tokens=2.0), weft.ShapeError, "tokens must be an int"),
+        (lambda: Layout.of({"": (1, 1)}), inweave.BlockError, "needs a name"),
+        (lambda: Layout.of({"a": (0, 1)}), inweave.ShapeError, "'a' needs at least one row"),
+        (lambda: Layout.of({"a": (1, -1)}), inweave.ShapeError, "'a' needs at least one row"),
+        (lambda: Layout.of({"a": (1.0, 1)}), inweave.ShapeError, "rows must be an int, got 1.0"),
+        (lambda: Layout.of({"a": (1, 1, 1)}), inweave.ShapeError, "expected .rows, cols."),
+        (lambda: Layout.of({"a": (3, 1)}, tokens=2), inweave.ShapeError, "'a' has 3 rows"),
+        (lambda: Layout.of({"a": (1, 1)}, tokens=2.0), inweave.ShapeError, "tokens must be an int"),
         (
             lambda: Layout((Block("a", 1, 1, 4),), 1),
-            weft.ShapeError,
+            inweave.ShapeError,
             "starts at column 4, expected 0",
         ),
     ],
@@ -176,14 +176,22 @@ def test_a_bad_layout_is_refused(build, error, message):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"A": np.ones((3, 2))}, weft.ShapeError, r"'A': got an array of shape \(3, 2\), expected"),
-        ({"A": np.ones(3)}, weft.ShapeError, "'A'"),
-        ({"z": np.ones((1, 1))}, weft.BlockError, "unknown: z; the blocks are A, b, c"),
-        ({"A": np.ones((2, 2, 3)), "b": np.ones((3, 4, 1))}, weft.ShapeError, "'b' has batch axes"),
-        ({"A": [[1, 2, 3], [4, 5, 6]]}, weft.DTypeError, "'A': expected an array, got list"),
-        ({"b": np.ones((4, 1)) * 1j}, weft.DTypeError, "'b': .* complex128"),
-        ({"b": np.ones((4, 1), object)}, weft.DTypeError, "'b': .* object"),
-        ({"b": np.ones((4, 1), bool)}, weft.DTypeError, "'b': .* bool"),
+        (
+            {"A": np.ones((3, 2))},
+            inweave.ShapeError,
+            r"'A': got an array of shape \(3, 2\), expected",
+        ),
+        ({"A": np.ones(3)}, inweave.ShapeError, "'A'"),
+        ({"z": np.ones((1, 1))}, inweave.BlockError, "unknown: z; the blocks are A, b, c"),
+        (
+            {"A": np.ones((2, 2, 3)), "b": np.ones((3, 4, 1))},
+            inweave.ShapeError,
+            "'b' has batch axes",
+        ),
+        ({"A": [[1, 2, 3], [4, 5, 6]]}, inweave.DTypeError, "'A': expected an array, got list"),
+        ({"b": np.ones((4, 1)) * 1j}, inweave.DTypeError, "'b': .* complex128"),
+        ({"b": np.ones((4, 1), object)}, inweave.DTypeError, "'b': .* object"),
+        ({"b": np.ones((4, 1), bool)}, inweave.DTypeError, "'b': .* bool"),
     ],
 )
 def test_packing_refuses_by_name(layout, change, error, message):
@@ -193,19 +201,19 @@ def test_packing_refuses_by_name(layout, change, error, message):
 
 
 def test_packing_refuses_a_missing_block(layout):
-    with pytest.raises(weft.BlockError, match="missing: b, c"):
+    with pytest.raises(inweave.BlockError, match="missing: b, c"):
         layout.pack({"A": np.ones((2, 3))})
 
 
 def test_unpacking_refuses_what_is_no_prompt(layout):
     for wrong in (np.ones((4, 7)), np.ones((3, 6)), np.ones(6)):
-        with pytest.raises(weft.ShapeError, match="4 tokens, 6 columns"):
+        with pytest.raises(inweave.ShapeError, match="4 tokens, 6 columns"):
             layout.unpack(wrong)
-    with pytest.raises(weft.DTypeError, match="must be an array, got list"):
+    with pytest.raises(inweave.DTypeError, match="must be an array, got list"):
         layout.unpack([[0.0]])
-    with pytest.raises(weft.BlockError, match=r"no block 'x'.*A, b, c"):
+    with pytest.raises(inweave.BlockError, match=r"no block 'x'.*A, b, c"):
         layout["x"]
-    with pytest.raises(weft.ShapeError, match="column 6 is outside"):
+    with pytest.raises(inweave.ShapeError, match="column 6 is outside"):
         layout.at(6)
 
 
@@ -262,13 +270,13 @@ def test_large_integers_and_rationals_are_not_rounded():
 @pytest.mark.parametrize(
     ("value", "error"),
     [
-        (1j, weft.DTypeError),
-        (np.complex64(1), weft.DTypeError),
-        ("1", weft.DTypeError),
-        (True, weft.DTypeError),
-        (None, weft.DTypeError),
-        (np.nan, weft.InputError),
-        (np.float32(np.inf), weft.InputError),
+        (1j, inweave.DTypeError),
+        (np.complex64(1), inweave.DTypeError),
+        ("1", inweave.DTypeError),
+        (True, inweave.DTypeError),
+        (None, inweave.DTypeError),
+        (np.nan, inweave.InputError),
+        (np.float32(np.inf), inweave.InputError),
     ],
 )
 def test_a_coefficient_must_be_a_finite_real_number(value, error):
@@ -281,11 +289,11 @@ def test_a_coefficient_must_be_a_finite_real_number(value, error):
 @pytest.mark.parametrize(
     ("array", "error", "message"),
     [
-        (np.ones(2), weft.ShapeError, "must be a matrix"),
-        (np.ones((1, 1)) * 1j, weft.DTypeError, "complex128"),
-        (np.array([["x"]]), weft.DTypeError, "real numbers"),
-        (np.array([[np.nan]]), weft.InputError, "finite"),
-        (np.array([[None]]), weft.DTypeError, "NoneType"),
+        (np.ones(2), inweave.ShapeError, "must be a matrix"),
+        (np.ones((1, 1)) * 1j, inweave.DTypeError, "complex128"),
+        (np.array([["x"]]), inweave.DTypeError, "real numbers"),
+        (np.array([[np.nan]]), inweave.InputError, "finite"),
+        (np.array([[None]]), inweave.DTypeError, "NoneType"),
     ],
 )
 def test_a_constant_must_hold_finite_real_numbers(array, error, message):
@@ -294,7 +302,7 @@ def test_a_constant_must_hold_finite_real_numbers(array, error, message):
 
 
 def test_a_diagonal_must_fit():
-    with pytest.raises(weft.ShapeError, match="does not fit into 2 x 3"):
+    with pytest.raises(inweave.ShapeError, match="does not fit into 2 x 3"):
         Shift(2, 3, 1, 1, 2)
 
 
@@ -362,25 +370,25 @@ def test_a_dense_projection_gives_its_arrays_back(layout):
 def test_a_projection_that_does_not_fit_is_refused_where_it_stands(layout, projection, message):
     head = Head(Projection(), projection, Projection())
     module = Module((AttentionLayer((head,)),))
-    with pytest.raises(weft.ShapeError, match=rf"module 0\.0, head 0, key.*{message}"):
+    with pytest.raises(inweave.ShapeError, match=rf"module 0\.0, head 0, key.*{message}"):
         Network(layout, (module,))
 
 
 def test_a_projection_of_an_unknown_block_is_refused(layout):
     head = Head(Projection((Piece(identity(1), 0, block="x"),)), Projection(), Projection())
-    with pytest.raises(weft.BlockError, match="no block 'x'"):
+    with pytest.raises(inweave.BlockError, match="no block 'x'"):
         Network(layout, (Module((AttentionLayer((head,)),)),))
 
 
 @pytest.mark.parametrize(
     ("W", "B", "error", "message"),
     [
-        (np.ones((2, 3)), None, weft.ShapeError, "W must be width x width"),
-        (np.eye(2), np.ones((2, 3)), weft.ShapeError, "B must be tokens x 2"),
-        (np.eye(2) * 1j, None, weft.DTypeError, "W .*complex128"),
-        (np.eye(2), np.full((1, 2), np.nan), weft.InputError, "B must be finite"),
-        (np.array([["a"]]), None, weft.DTypeError, "W must hold real numbers"),
-        (np.array([[None]]), None, weft.DTypeError, "NoneType"),
+        (np.ones((2, 3)), None, inweave.ShapeError, "W must be width x width"),
+        (np.eye(2), np.ones((2, 3)), inweave.ShapeError, "B must be tokens x 2"),
+        (np.eye(2) * 1j, None, inweave.DTypeError, "W .*complex128"),
+        (np.eye(2), np.full((1, 2), np.nan), inweave.InputError, "B must be finite"),
+        (np.array([["a"]]), None, inweave.DTypeError, "W must hold real numbers"),
+        (np.array([[None]]), None, inweave.DTypeError, "NoneType"),
     ],
 )
 def test_a_dense_projection_refuses_bad_arrays(W, B, error, message):
@@ -406,11 +414,16 @@ def test_a_pointwise_layer_is_a_sum_of_units():
 @pytest.mark.parametrize(
     ("arrays", "activation", "error", "message"),
     [
-        ([np.ones((1, 2, 3))] * 4, "tanh", weft.InputError, "'tanh' is not"),
-        ([np.ones((1, 2, 3))] * 3 + [np.ones((1, 3, 2))], "relu", weft.ShapeError, "C has shape"),
-        ([np.ones((2, 3))] * 4, "relu", weft.ShapeError, "V has shape"),
-        ([np.ones((1, 2, 3)) * 1j] * 4, "relu", weft.DTypeError, "complex128"),
-        ([np.full((1, 2, 3), np.inf)] * 4, "relu", weft.InputError, "finite"),
+        ([np.ones((1, 2, 3))] * 4, "tanh", inweave.InputError, "'tanh' is not"),
+        (
+            [np.ones((1, 2, 3))] * 3 + [np.ones((1, 3, 2))],
+            "relu",
+            inweave.ShapeError,
+            "C has shape",
+        ),
+        ([np.ones((2, 3))] * 4, "relu", inweave.ShapeError, "V has shape"),
+        ([np.ones((1, 2, 3)) * 1j] * 4, "relu", inweave.DTypeError, "complex128"),
+        ([np.full((1, 2, 3), np.inf)] * 4, "relu", inweave.InputError, "finite"),
     ],
 )
 def test_a_bad_pointwise_layer_is_refused(arrays, activation, error, message):
@@ -420,18 +433,18 @@ def test_a_bad_pointwise_layer_is_refused(arrays, activation, error, message):
 
 def test_a_pointwise_layer_must_fit_the_prompt(layout):
     layer = PointwiseLayer(*[np.ones((1, 2, 3))] * 4)
-    with pytest.raises(weft.ShapeError, match=r"module 0\.0.*4 x 6"):
+    with pytest.raises(inweave.ShapeError, match=r"module 0\.0.*4 x 6"):
         Network(layout, (Module((layer,)),))
 
 
 @pytest.mark.parametrize("repeat", [-1, 1.0, True, "2"])
 def test_a_module_repeats_a_non_negative_number_of_times(repeat):
-    with pytest.raises(weft.InputError, match="repeat must be a non-negative int"):
+    with pytest.raises(inweave.InputError, match="repeat must be a non-negative int"):
         Module((), repeat=repeat)
 
 
 def test_a_carried_value_must_stand_in_the_prompt(layout):
-    with pytest.raises(weft.ShapeError, match="carried value"):
+    with pytest.raises(inweave.ShapeError, match="carried value"):
         Network(layout, (Module((), repeat=2, carries=((Place("A", 3, 3),),)),))
 
 
@@ -442,35 +455,35 @@ S = Input("s", kind="scalar")
 @pytest.mark.parametrize(
     ("place", "source", "error", "message"),
     [
-        (Place("A", 2, 1), {"source": "z"}, weft.BlockError, "'z' is not an input"),
+        (Place("A", 2, 1), {"source": "z"}, inweave.BlockError, "'z' is not an input"),
         (
             Place("A", 2, 1),
             {"source": ""},
-            weft.BlockError,
+            inweave.BlockError,
             "fill of block 'A': '' is not an input; expected one of: x, s$",
         ),
         (
             Place("A", 2, 1),
             {"source": "x", "scale": (("", Fraction(1)),)},
-            weft.BlockError,
+            inweave.BlockError,
             "fill of block 'A': '' is not an input",
         ),
-        (Place("z", 2, 1), {"source": "x"}, weft.BlockError, "no block 'z'"),
-        (Place("A", 2, 1, col=3), {"source": "x"}, weft.ShapeError, "does not fit"),
-        (Place("A", 2, 1, row=-1), {"source": "x"}, weft.ShapeError, "does not fit"),
-        (Place("A", 1, 1), {"source": "x"}, weft.ShapeError, r"source has shape \(2, 1\)"),
-        (Place("A", 1, 1), {"constant": identity(2)}, weft.ShapeError, "source has shape"),
-        (Place("A", 1, 1, diagonal=2), {"source": "x"}, weft.ShapeError, "source has shape"),
+        (Place("z", 2, 1), {"source": "x"}, inweave.BlockError, "no block 'z'"),
+        (Place("A", 2, 1, col=3), {"source": "x"}, inweave.ShapeError, "does not fit"),
+        (Place("A", 2, 1, row=-1), {"source": "x"}, inweave.ShapeError, "does not fit"),
+        (Place("A", 1, 1), {"source": "x"}, inweave.ShapeError, r"source has shape \(2, 1\)"),
+        (Place("A", 1, 1), {"constant": identity(2)}, inweave.ShapeError, "source has shape"),
+        (Place("A", 1, 1, diagonal=2), {"source": "x"}, inweave.ShapeError, "source has shape"),
         (
             Place("A", 2, 1),
             {"source": "x", "scale": (("x", HALF),)},
-            weft.ShapeError,
+            inweave.ShapeError,
             "not a scalar",
         ),
         (
             Place("A", 2, 1),
             {"source": "x", "scale": (("s", HALF),)},
-            weft.InputError,
+            inweave.InputError,
             "square root of 's'",
         ),
     ],
@@ -483,11 +496,11 @@ def test_a_fill_that_does_not_fit_is_refused(layout, place, source, error, messa
 @pytest.mark.parametrize(
     ("parts", "error", "message"),
     [
-        ({"inputs": (X, X)}, weft.BlockError, "input 'x' is named twice"),
-        ({"outputs": (Output("o", Place("A", 3, 1)),)}, weft.ShapeError, "output 'o'"),
+        ({"inputs": (X, X)}, inweave.BlockError, "input 'x' is named twice"),
+        ({"outputs": (Output("o", Place("A", 3, 1)),)}, inweave.ShapeError, "output 'o'"),
         (
             {"outputs": (Output("o", Place("A", 1, 1)), Output("o", Place("b", 1, 1)))},
-            weft.BlockError,
+            inweave.BlockError,
             "output 'o' is named twice",
         ),
     ],
@@ -498,21 +511,37 @@ def test_inputs_and_outputs_have_one_name_each_and_a_place(layout, parts, error,
 
 
 def test_a_fill_without_any_inputs_says_so(layout):
-    with pytest.raises(weft.BlockError, match=r"'x' is not an input; .*there are none"):
+    with pytest.raises(inweave.BlockError, match=r"'x' is not an input; .*there are none"):
         Network(layout, (), fills=(Fill(Place("A", 2, 1), source="x"),))
 
 
 @pytest.mark.parametrize(
     ("build", "error", "message"),
     [
-        (lambda: Input(""), weft.BlockError, "an input needs a name, got ''"),
-        (lambda: Input("x", kind="row"), weft.InputError, "'x': got the kind 'row', expected sca"),
-        (lambda: Input("x", sign="negative"), weft.InputError, "'x': got the sign 'negative', exp"),
-        (lambda: Input("x", 2, 1, "scalar"), weft.ShapeError, "'x': got 2 x 1 for a scalar"),
-        (lambda: Input("x", 2, 3, "vector"), weft.ShapeError, "'x': got 2 x 3 for a vector"),
-        (lambda: Output("o", Place("A", 1, 1), "row"), weft.InputError, "'o': got the kind 'row'"),
-        (lambda: Output("o", Place("A", 2, 1), "scalar"), weft.ShapeError, "expected 1 x 1"),
-        (lambda: Output("o", Place("A", 2, 3), "vector"), weft.ShapeError, "expected one column"),
+        (lambda: Input(""), inweave.BlockError, "an input needs a name, got ''"),
+        (
+            lambda: Input("x", kind="row"),
+            inweave.InputError,
+            "'x': got the kind 'row', expected sca",
+        ),
+        (
+            lambda: Input("x", sign="negative"),
+            inweave.InputError,
+            "'x': got the sign 'negative', exp",
+        ),
+        (lambda: Input("x", 2, 1, "scalar"), inweave.ShapeError, "'x': got 2 x 1 for a scalar"),
+        (lambda: Input("x", 2, 3, "vector"), inweave.ShapeError, "'x': got 2 x 3 for a vector"),
+        (
+            lambda: Output("o", Place("A", 1, 1), "row"),
+            inweave.InputError,
+            "'o': got the kind 'row'",
+        ),
+        (lambda: Output("o", Place("A", 2, 1), "scalar"), inweave.ShapeError, "expected 1 x 1"),
+        (
+            lambda: Output("o", Place("A", 2, 3), "vector"),
+            inweave.ShapeError,
+            "expected one column",
+        ),
     ],
 )
 def test_inputs_and_outputs_are_what_they_are_called(build, error, message):
@@ -521,11 +550,11 @@ def test_inputs_and_outputs_are_what_they_are_called(build, error, message):
 
 
 def test_a_fill_needs_one_source_and_a_power_of_one_or_a_half():
-    with pytest.raises(weft.BlockError, match="give a source or a constant"):
+    with pytest.raises(inweave.BlockError, match="give a source or a constant"):
         Fill(Place("A", 1, 1))
-    with pytest.raises(weft.BlockError, match="give a source or a constant"):
+    with pytest.raises(inweave.BlockError, match="give a source or a constant"):
         Fill(Place("A", 1, 1), source="x", constant=identity(1))
-    with pytest.raises(weft.InputError, match=r"s\^2 is not 1 or ½"):
+    with pytest.raises(inweave.InputError, match=r"s\^2 is not 1 or ½"):
         Fill(Place("A", 1, 1), source="x", scale=(("s", Fraction(2)),))
 
 
@@ -629,12 +658,12 @@ def test_dense_parts_are_compared_by_content():
 FINGERPRINTS = """
 import numpy as np
 from fractions import Fraction
-import weft
-from weft import paper
+import inweave
+from inweave import paper
 third = np.array([[Fraction(1, 3)]], dtype=object)
-layer = weft.AttentionLayer((weft.Head(*[weft.DenseProjection(third, third)] * 3),))
-units = weft.PointwiseLayer(*[third[None]] * 4)
-net = weft.Network(weft.Layout.of({"a": (1, 1)}), (weft.Module((layer, units)),))
+layer = inweave.AttentionLayer((inweave.Head(*[inweave.DenseProjection(third, third)] * 3),))
+units = inweave.PointwiseLayer(*[third[None]] * 4)
+net = inweave.Network(inweave.Layout.of({"a": (1, 1)}), (inweave.Module((layer, units)),))
 print(net.fingerprint, paper.ridge_lsa(4, 3, 2).fingerprint, paper.ridge_elsa(4, 3, 2).fingerprint)
 """
 
@@ -657,15 +686,15 @@ def test_fingerprints_are_the_same_in_every_process():
     assert len(set(first.split())) == 3
 
 
-def test_importing_weft_loads_no_heavy_library():
-    code = "import sys, weft, weft.paper; print(*sys.modules)"
+def test_importing_inweave_loads_no_heavy_library():
+    code = "import sys, inweave, inweave.paper; print(*sys.modules)"
     loaded = {name.split(".")[0] for name in fresh(code).split()}
-    assert "weft" in loaded
+    assert "inweave" in loaded
     assert loaded.isdisjoint({"torch", "jax", "sklearn", "matplotlib", "pandas", "scipy"})
 
 
 def test_every_public_name_exists():
-    for module in (weft, paper):
+    for module in (inweave, paper):
         assert len(set(module.__all__)) == len(module.__all__)
         assert not [name for name in module.__all__ if not hasattr(module, name)]
 
@@ -777,7 +806,7 @@ def test_a_trace_names_every_layer_and_every_state():
     assert np.array_equal(trace.final, trace.states["module 1"])
     assert [len(w) for w in trace.block("w")] == [2] * 7
     assert np.array_equal(trace.block("u")[-1], trace.block("w")[-1])
-    with pytest.raises(weft.BlockError, match=r"no layer 'module 7'.*module 1, layer 0"):
+    with pytest.raises(inweave.BlockError, match=r"no layer 'module 7'.*module 1, layer 0"):
         trace["module 7"]
 
 
@@ -799,11 +828,11 @@ def test_float32_prompts_stay_float32():
 @pytest.mark.parametrize(
     ("H", "error", "message"),
     [
-        (np.ones((2, 5)), weft.ShapeError, r"shape \(2, 5\), expected \(..., 2, 4\)"),
-        (np.ones(4), weft.ShapeError, "2 tokens, 4 columns"),
-        (np.ones((2, 4)) * 1j, weft.DTypeError, "complex128"),
-        (np.ones((2, 4), object), weft.DTypeError, "object"),
-        ([[1.0] * 4] * 2, weft.DTypeError, "got list"),
+        (np.ones((2, 5)), inweave.ShapeError, r"shape \(2, 5\), expected \(..., 2, 4\)"),
+        (np.ones(4), inweave.ShapeError, "2 tokens, 4 columns"),
+        (np.ones((2, 4)) * 1j, inweave.DTypeError, "complex128"),
+        (np.ones((2, 4), object), inweave.DTypeError, "object"),
+        ([[1.0] * 4] * 2, inweave.DTypeError, "got list"),
     ],
 )
 def test_forward_refuses_what_is_no_prompt(H, error, message):
@@ -814,19 +843,19 @@ def test_forward_refuses_what_is_no_prompt(H, error, message):
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"v": 1}, weft.BlockError, "takes the inputs A, w; unknown: v"),
-        ({"A": np.eye(3)}, weft.ShapeError, r"'A': got shape \(3, 3\), expected .*2, 2"),
-        ({"w": [1, 2, 3]}, weft.ShapeError, r"'w': got shape \(3,\), expected .*2"),
-        ({"w": 1.0}, weft.ShapeError, "'w'"),
-        ({"A": np.ones((3, 2, 2)), "w": np.ones((4, 2))}, weft.ShapeError, "'w' has batch axes"),
-        ({"w": [1, np.nan]}, weft.InputError, "'w' holds NaN"),
-        ({"w": [1, 1j]}, weft.DTypeError, "'w'"),
-        ({"w": ["1", "2"]}, weft.DTypeError, "'w'"),
-        ({"w": [10**400, 1]}, weft.DTypeError, "'w'"),
-        ({"w": [[1, 2], [3]]}, weft.DTypeError, "'w'"),
-        ({"A": np.eye(2, dtype=bool)}, weft.DTypeError, "'A': got dtype bool"),
-        ({"w": np.ma.array([1.0, 2.0], mask=[0, 1])}, weft.InputError, "masked"),
-        ({"w": {"a": 1}}, weft.DTypeError, "'w'"),
+        ({"v": 1}, inweave.BlockError, "takes the inputs A, w; unknown: v"),
+        ({"A": np.eye(3)}, inweave.ShapeError, r"'A': got shape \(3, 3\), expected .*2, 2"),
+        ({"w": [1, 2, 3]}, inweave.ShapeError, r"'w': got shape \(3,\), expected .*2"),
+        ({"w": 1.0}, inweave.ShapeError, "'w'"),
+        ({"A": np.ones((3, 2, 2)), "w": np.ones((4, 2))}, inweave.ShapeError, "'w' has batch axes"),
+        ({"w": [1, np.nan]}, inweave.InputError, "'w' holds NaN"),
+        ({"w": [1, 1j]}, inweave.DTypeError, "'w'"),
+        ({"w": ["1", "2"]}, inweave.DTypeError, "'w'"),
+        ({"w": [10**400, 1]}, inweave.DTypeError, "'w'"),
+        ({"w": [[1, 2], [3]]}, inweave.DTypeError, "'w'"),
+        ({"A": np.eye(2, dtype=bool)}, inweave.DTypeError, "'A': got dtype bool"),
+        ({"w": np.ma.array([1.0, 2.0], mask=[0, 1])}, inweave.InputError, "masked"),
+        ({"w": {"a": 1}}, inweave.DTypeError, "'w'"),
     ],
 )
 def test_inputs_are_refused_by_name(change, error, message):
@@ -835,13 +864,13 @@ def test_inputs_are_refused_by_name(change, error, message):
 
 
 def test_a_missing_input_is_refused_by_name():
-    with pytest.raises(weft.BlockError, match="takes the inputs A, w; missing: w"):
+    with pytest.raises(inweave.BlockError, match="takes the inputs A, w; missing: w"):
         small_network()(A=np.eye(2))
 
 
 def test_refused_inputs_leave_the_given_arrays_alone():
     A, w = np.eye(2), np.array([1.0, np.nan])
-    with pytest.raises(weft.InputError):
+    with pytest.raises(inweave.InputError):
         small_network()(A=A, w=w)
     assert np.array_equal(A, np.eye(2))
     w[1] = 2.0
@@ -866,17 +895,17 @@ def test_torch_gradients_pass_through_a_network():
 
 def test_every_error_belongs_to_the_family_and_to_a_builtin():
     family = {
-        weft.ShapeError: ValueError,
-        weft.BlockError: ValueError,
-        weft.InputError: ValueError,
-        weft.DTypeError: TypeError,
-        weft.ProgramError: TypeError,
-        weft.CompileError: ValueError,
-        weft.VerificationError: AssertionError,
-        weft.DomainError: ValueError,
-        weft.DivergenceError: ArithmeticError,
-        weft.FileFormatError: ValueError,
+        inweave.ShapeError: ValueError,
+        inweave.BlockError: ValueError,
+        inweave.InputError: ValueError,
+        inweave.DTypeError: TypeError,
+        inweave.ProgramError: TypeError,
+        inweave.CompileError: ValueError,
+        inweave.VerificationError: AssertionError,
+        inweave.DomainError: ValueError,
+        inweave.DivergenceError: ArithmeticError,
+        inweave.FileFormatError: ValueError,
     }
     for error, builtin in family.items():
-        assert issubclass(error, weft.WeftError)
+        assert issubclass(error, inweave.InweaveError)
         assert issubclass(error, builtin)

@@ -10,7 +10,7 @@ import pytest
 
 @pytest.mark.parametrize("name", ["compiler", "functions", "language", "layout"])
 def test_the_examples_of_a_module_show_what_they_print(name):
-    module = importlib.import_module(f"weft.{name}")
+    module = importlib.import_module(f"inweave.{name}")
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)
     assert found.attempted > 0
     assert found.failed == 0

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
-from weft import Matrix, gallery
-from weft.data import diabetes
-from weft.network import AttentionLayer, BlockPointwiseLayer
+import inweave
+from inweave import Matrix, gallery
+from inweave.data import diabetes
+from inweave.network import AttentionLayer, BlockPointwiseLayer
 
 
 def systems(m, k, condition, seed=0):
@@ -25,8 +25,8 @@ def relative(found, expected):
 @pytest.mark.parametrize("m", [2, 3, 4, 5, 6])
 def test_gauss_jordan_and_closed_form_ridge_are_proved_exactly(m, target):
     for network in (
-        weft.compile(gallery.gauss_jordan, m=m, k=2, target=target),
-        weft.compile(gallery.ridge_closed_form, n=m + 3, d=m, target=target),
+        inweave.compile(gallery.gauss_jordan, m=m, k=2, target=target),
+        inweave.compile(gallery.ridge_closed_form, n=m + 3, d=m, target=target),
     ):
         assert network.certificate.method == "induction"
         assert network.certificate.probability < 1e-12
@@ -34,35 +34,37 @@ def test_gauss_jordan_and_closed_form_ridge_are_proved_exactly(m, target):
 
 
 def test_a_wrong_construction_is_found():
-    @weft.program
+    @inweave.program
     def almost(F: Matrix["m", "m"], B: Matrix["m", "k"]) -> Matrix["m", "k"]:
         m = F.shape[0]
         up, left = np.roll(np.eye(m), 1, axis=1), np.eye(m + B.shape[1])
         left[:m, :m] = up.T
 
         def step(P):
-            pivot = weft.reciprocal(P[0, 0], domain=(1e-6, 1e6), error=1e-15)
-            return up @ weft.hold(P - P[:, 0:1] * pivot @ P[0:1, :]) @ left  # the corner is missing
+            pivot = inweave.reciprocal(P[0, 0], domain=(1e-6, 1e6), error=1e-15)
+            return (
+                up @ inweave.hold(P - P[:, 0:1] * pivot @ P[0:1, :]) @ left
+            )  # the corner is missing
 
-        return weft.iterate(step, weft.hstack([F, B]), m)[:, m:]
+        return inweave.iterate(step, inweave.hstack([F, B]), m)[:, m:]
 
-    network = weft.compile(almost, m=3, k=1)
-    with pytest.raises(weft.VerificationError, match="differ"):
-        weft.verify(gallery.gauss_jordan, network)
+    network = inweave.compile(almost, m=3, k=1)
+    with pytest.raises(inweave.VerificationError, match="differ"):
+        inweave.verify(gallery.gauss_jordan, network)
 
 
 @pytest.mark.parametrize("m", [2, 6, 12])
 def test_gauss_jordan_is_one_tied_module_without_multiplication_skips(m):
-    network = weft.compile(gallery.gauss_jordan, m=m, k=1)
+    network = inweave.compile(gallery.gauss_jordan, m=m, k=1)
     tied = [module for module in network.modules if module.repeat > 1]
     assert [module.repeat for module in tied] == [m]
     assert all(isinstance(x, AttentionLayer | BlockPointwiseLayer) for x in network.layers)
-    stored = [weft.compile(gallery.gauss_jordan, m=k, k=1, verify=False) for k in (3, 9)]
+    stored = [inweave.compile(gallery.gauss_jordan, m=k, k=1, verify=False) for k in (3, 9)]
     assert stored[0].heads == stored[1].heads == network.heads
 
 
 def test_the_untied_order_stores_more_heads_as_systems_grow():
-    sizes = [weft.compile(gallery.gaussian_elimination, m=m, k=1, verify=False) for m in (2, 4)]
+    sizes = [inweave.compile(gallery.gaussian_elimination, m=m, k=1, verify=False) for m in (2, 4)]
     assert sizes[1].heads > 2 * sizes[0].heads
     assert all(module.repeat == 1 for network in sizes for module in network.modules)
 
@@ -72,7 +74,7 @@ def test_the_untied_order_stores_more_heads_as_systems_grow():
 )
 def test_gauss_jordan_solves_like_lapack(m, k, condition):
     F, B = systems(m, k, condition)
-    network = weft.compile(gallery.gauss_jordan, m=m, k=k, domain=(0.1, 1e7))
+    network = inweave.compile(gallery.gauss_jordan, m=m, k=k, domain=(0.1, 1e7))
     expected = np.linalg.solve(F, B)
     assert relative(network(F=F, B=B), expected) < 1e-15 * condition * m
 
@@ -82,7 +84,7 @@ def test_systems_that_are_not_symmetric_are_solved_too():
     F = rng.normal(size=(5, 5)) + 6 * np.eye(5)
     B = rng.normal(size=(5, 2))
     assert (
-        relative(weft.compile(gallery.gauss_jordan, m=5, k=2)(F=F, B=B), np.linalg.solve(F, B))
+        relative(inweave.compile(gallery.gauss_jordan, m=5, k=2)(F=F, B=B), np.linalg.solve(F, B))
         < 1e-13
     )
 
@@ -90,22 +92,22 @@ def test_systems_that_are_not_symmetric_are_solved_too():
 def test_many_systems_at_once():
     made = [systems(4, 1, 100, seed) for seed in range(50)]
     F, B = (np.stack(parts) for parts in zip(*made, strict=True))
-    network = weft.compile(gallery.gauss_jordan, m=4, k=1)
+    network = inweave.compile(gallery.gauss_jordan, m=4, k=1)
     assert relative(network(F=F, B=B), np.linalg.solve(F, B)) < 1e-12
 
 
 @pytest.mark.parametrize("pivot", [0, 1, 2])
 def test_a_singular_or_indefinite_system_is_refused_with_the_pivot(pivot):
-    network = weft.compile(gallery.gauss_jordan, m=3, k=1)
+    network = inweave.compile(gallery.gauss_jordan, m=3, k=1)
     for value in (0.0, -1.0):
         F = np.eye(3)
         F[pivot, pivot] = value
-        with pytest.raises(weft.DomainError, match=f"step {pivot}"):
+        with pytest.raises(inweave.DomainError, match=f"step {pivot}"):
             network(F=F, B=np.ones((3, 1)))
 
 
 def test_closed_form_ridge_compiles_as_it_stands_and_says_its_size():
-    network = weft.compile(gallery.ridge_closed_form, n=60, d=12)
+    network = inweave.compile(gallery.ridge_closed_form, n=60, d=12)
     tied = next(module for module in network.modules if module.repeat == 12)
     before = network.modules[: network.modules.index(tied)]
     assert sum(len(module.body) for module in before) == 1, "one layer forms the system"
@@ -115,7 +117,7 @@ def test_closed_form_ridge_compiles_as_it_stands_and_says_its_size():
 
 def test_its_domain_comes_from_what_the_program_declares():
     def domain(**declared):
-        network = weft.compile(gallery.ridge_closed_form, n=20, d=3, verify=False, **declared)
+        network = inweave.compile(gallery.ridge_closed_form, n=20, d=3, verify=False, **declared)
         return next(x for x in network.layers if hasattr(x, "applied")).applied[0][1].domain
 
     assert domain() == (1e-4, 1e4 + 60)
@@ -130,7 +132,7 @@ def test_closed_form_ridge_on_the_diabetes_data(lam):
     data = diabetes()
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     y = data.y - data.y.mean()
-    network = weft.compile(gallery.ridge_closed_form, n=len(y), d=10)
+    network = inweave.compile(gallery.ridge_closed_form, n=len(y), d=10)
     weights = network(X=X, y=y, u=np.eye(10), lam=lam)
     expected = np.linalg.solve(X.T @ X + lam * np.eye(10), X.T @ y)
     assert relative(weights, expected) < 1e-11
@@ -150,7 +152,7 @@ def test_closed_form_ridge_on_ill_conditioned_problems(d, condition, capsys):
     y = rng.normal(size=n)
     system = X.T @ X + lam * np.eye(d)
     assert np.linalg.cond(system) == pytest.approx(condition, rel=1e-3)
-    network = weft.compile(gallery.ridge_closed_form, n=n, d=d)
+    network = inweave.compile(gallery.ridge_closed_form, n=n, d=d)
     weights = network(X=X, y=y, u=np.eye(d), lam=lam)
     error = relative(weights, np.linalg.solve(system, X.T @ y))
     fit = Ridge(alpha=lam, fit_intercept=False, solver="svd").fit(X, y)
@@ -162,10 +164,10 @@ def test_closed_form_ridge_on_ill_conditioned_problems(d, condition, capsys):
 
 
 def test_what_lies_outside_the_declared_bounds_is_refused():
-    network = weft.compile(gallery.ridge_closed_form, n=8, d=2, lam_range=(1.0, 10.0))
+    network = inweave.compile(gallery.ridge_closed_form, n=8, d=2, lam_range=(1.0, 10.0))
     inputs = gallery.get("ridge_closed_form").example(n=8, d=2)
     inputs["X"] = 100 * inputs["X"]
-    with pytest.raises(weft.DomainError, match="reciprocal got"):
+    with pytest.raises(inweave.DomainError, match="reciprocal got"):
         network(**inputs)
 
 
@@ -174,7 +176,7 @@ def test_recursive_least_squares_gives_the_batch_solution():
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     y = (data.y - data.y.mean()) / data.y.std()
     X, y = X[:80], y[:80]
-    network = weft.compile(gallery.recursive_least_squares, n=80, d=10)
+    network = inweave.compile(gallery.recursive_least_squares, n=80, d=10)
     for lam in (0.01, 1.0, 50.0):
         expected = np.linalg.solve(X.T @ X + lam * np.eye(10), X.T @ y)
         assert relative(network(X=X, y=y, lam=lam), expected) < 1e-8

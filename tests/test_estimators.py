@@ -21,10 +21,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import weft
-from weft.estimators import InContextLasso, InContextLogistic, InContextRidge
-from weft.estimators.base import compiled
-from weft.estimators.programs import ridge_descent, ridge_tripling, sigmoid, sigmoid_table
+import inweave
+from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
+from inweave.estimators.base import compiled
+from inweave.estimators.programs import ridge_descent, ridge_tripling, sigmoid, sigmoid_table
 
 SOLVERS = ("gradient", "depth", "closed_form")
 
@@ -167,8 +167,8 @@ def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
 
 
 def test_the_tripling_loop_is_as_shallow_as_the_collapsed_one() -> None:
-    folded = weft.compile(ridge_descent, n=9, d=4, steps=81, optimize="depth")
-    assert weft.compile(ridge_tripling, n=9, d=4, levels=4).depth == folded.depth
+    folded = inweave.compile(ridge_descent, n=9, d=4, steps=81, optimize="depth")
+    assert inweave.compile(ridge_tripling, n=9, d=4, levels=4).depth == folded.depth
 
 
 def test_gradient_turns_to_the_depth_network_when_steps_are_too_many() -> None:
@@ -281,9 +281,9 @@ def test_no_penalty_is_least_squares_where_that_has_one_solution(solver: str) ->
 @pytest.mark.parametrize("solver", SOLVERS)
 def test_no_penalty_and_dependent_columns_are_refused(solver: str) -> None:
     X, y = data("wide")
-    with pytest.raises(weft.InputError, match="linearly dependent"):
+    with pytest.raises(inweave.InputError, match="linearly dependent"):
         InContextRidge(0.0, solver=solver).fit(X, y)
-    with pytest.raises(weft.InputError, match="linearly dependent"):
+    with pytest.raises(inweave.InputError, match="linearly dependent"):
         InContextLasso(0.0).fit(X, y)
 
 
@@ -295,7 +295,7 @@ def test_a_strong_lasso_uses_no_column() -> None:
 
 
 def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("weft.estimators.base.MOST_STEPS", 128)
+    monkeypatch.setattr("inweave.estimators.base.MOST_STEPS", 128)
     X, y = data("breast cancer")
     with pytest.warns(ConvergenceWarning, match="not within tol"):
         InContextLasso(0.01).fit(X, y)
@@ -316,10 +316,10 @@ def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_wrong_parameters_are_refused_by_name(wrong: Any, says: str) -> None:
     X, y = data("synthetic")
-    with pytest.raises(weft.InputError, match=says):
+    with pytest.raises(inweave.InputError, match=says):
         wrong.fit(X, y > 100)
 
 
-def test_importing_weft_does_not_load_scikit_learn() -> None:
-    code = "import sys, weft; sys.exit('sklearn' in sys.modules)"
+def test_importing_inweave_does_not_load_scikit_learn() -> None:
+    code = "import sys, inweave; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

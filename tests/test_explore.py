@@ -14,11 +14,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-import weft
-import weft.explore
-from tests.cases import CASES, Case, ridge_gd
-from tests.random_networks import networks
-from weft import (
+import inweave
+import inweave.explore
+from inweave import (
     AttentionLayer,
     BlockPointwiseLayer,
     DenseProjection,
@@ -30,14 +28,16 @@ from weft import (
     Place,
     PointwiseLayer,
 )
-from weft.errors import BlockError, DTypeError, InputError, ShapeError
-from weft.explore.document import asset, digest, inert
-from weft.explore.payload import payload
-from weft.explore.record import PieceExecutor, Recording, record
-from weft.relunet import Function, ReluNet
-from weft.run import dense
+from inweave.errors import BlockError, DTypeError, InputError, ShapeError
+from inweave.explore.document import asset, digest, inert
+from inweave.explore.payload import payload
+from inweave.explore.record import PieceExecutor, Recording, record
+from inweave.relunet import Function, ReluNet
+from inweave.run import dense
+from tests.cases import CASES, Case, ridge_gd
+from tests.random_networks import networks
 
-NET = weft.compile(ridge_gd, n=4, d=2, steps=3)
+NET = inweave.compile(ridge_gd, n=4, d=2, steps=3)
 RNG = np.random.default_rng(0)
 INPUTS = {
     "X": RNG.normal(size=(4, 2)),
@@ -70,7 +70,7 @@ def replayed(data: dict[str, Any]) -> list[np.ndarray]:
 
 def read_back(page: str) -> dict[str, Any]:
     found = re.search(
-        r'<script type="application/json" id="weft-data">(.*?)</script>', page, re.DOTALL
+        r'<script type="application/json" id="inweave-data">(.*?)</script>', page, re.DOTALL
     )
     assert found is not None
     return json.loads(found[1])
@@ -79,7 +79,7 @@ def read_back(page: str) -> dict[str, Any]:
 # -- recordings ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_the_stored_states_are_those_of_the_trace_bit_for_bit(case: Case) -> None:
-    net = weft.compile(case.program, verify=False, **case.sizes)
+    net = inweave.compile(case.program, verify=False, **case.sizes)
     inputs = case.inputs()
     trace = net.trace(**inputs)
     states = replayed(payload({"net": net}, inputs)["networks"][0])
@@ -107,7 +107,7 @@ def test_any_network_is_recorded_position_by_position(network: Network) -> None:
 @settings(max_examples=60, deadline=None)
 @given(networks())
 def test_the_executor_for_large_prompts_computes_the_same(network: Network) -> None:
-    from weft.arithmetic import Floats
+    from inweave.arithmetic import Floats
 
     H = 0.3 * np.random.default_rng(1).normal(size=(network.tokens, network.width))
     with np.errstate(all="ignore"):
@@ -146,11 +146,11 @@ def test_single_precision_stays_single_and_is_not_called_rounded() -> None:
 
 
 def test_too_many_numbers_are_rounded_and_the_page_says_so(monkeypatch: Any) -> None:
-    monkeypatch.setattr("weft.explore.payload.EXACT_BYTES", 100)
+    monkeypatch.setattr("inweave.explore.payload.EXACT_BYTES", 100)
     data = payload({"net": NET}, INPUTS)["networks"][0]
     assert data["rounded"]
     np.testing.assert_allclose(replayed(data)[-1], NET.trace(**INPUTS).final, rtol=1e-6)
-    monkeypatch.setattr("weft.explore.payload.MOST_BYTES", 100)
+    monkeypatch.setattr("inweave.explore.payload.MOST_BYTES", 100)
     with pytest.raises(InputError, match="fewer steps or a smaller prompt"):
         payload({"net": NET}, INPUTS)
 
@@ -160,14 +160,14 @@ def test_dense_weights_beyond_the_budget_are_left_out(monkeypatch: Any) -> None:
     net = Network(Layout.of({"A": (2, 4)}), (Module((AttentionLayer((Head(W, W, W),)),)),))
     head = payload({"net": net}, {"H": np.ones((2, 4))})["networks"][0]["layers"][0]["heads"][0]
     assert head["parts"]["query"]["pieces"][0]["dense"] == 0
-    monkeypatch.setattr("weft.explore.payload.WEIGHT_BYTES", 100)
+    monkeypatch.setattr("inweave.explore.payload.WEIGHT_BYTES", 100)
     head = payload({"net": net}, {"H": np.ones((2, 4))})["networks"][0]["layers"][0]["heads"][0]
     assert head["parts"] is None
 
 
 # -- inputs and references -------------------------------------------------------------------------
 def test_without_inputs_an_example_is_drawn_and_stays_finite() -> None:
-    net = weft.compile(ridge_gd, n=30, d=8, steps=200)
+    net = inweave.compile(ridge_gd, n=30, d=8, steps=200)
     data = payload({"net": net}, {})
     assert data["inputs"].startswith("example data")
     assert np.isfinite(replayed(data["networks"][0])[-1]).all()
@@ -183,9 +183,9 @@ def test_inputs_are_checked_by_name_and_shape() -> None:
     with pytest.raises(BlockError, match="not both"):
         payload({"net": NET}, INPUTS | {"H": NET.prompt(**INPUTS)})
     with pytest.raises(InputError, match="not a Network"):
-        weft.explore.page({"a": 3})  # type: ignore[dict-item]
+        inweave.explore.page({"a": 3})  # type: ignore[dict-item]
     with pytest.raises(InputError, match="no network"):
-        weft.explore.page([])
+        inweave.explore.page([])
 
 
 def test_the_prompt_itself_can_be_given() -> None:
@@ -232,7 +232,7 @@ def test_a_network_without_named_inputs_runs_on_a_random_prompt_and_the_page_say
 
 def test_a_trained_network_can_be_explored_as_it_is(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    trained = weft.nn.build(BARE.layout, depth=2).to_network()
+    trained = inweave.nn.build(BARE.layout, depth=2).to_network()
     trained.explore(tmp_path / "p.html")
     data = read_back((tmp_path / "p.html").read_text("utf-8"))
     assert data["inputs"] == "example data: a random prompt, seed 0"
@@ -256,11 +256,11 @@ def test_a_network_without_named_inputs_beside_one_with_them() -> None:
 
 
 def test_a_prompt_of_constants_is_not_called_the_users() -> None:
-    @weft.program
+    @inweave.program
     def constant():
-        return weft.constant(np.eye(2)) @ weft.constant(np.eye(2)) + weft.eye(2)
+        return inweave.constant(np.eye(2)) @ inweave.constant(np.eye(2)) + inweave.eye(2)
 
-    data = payload({"net": weft.compile(constant)}, {})
+    data = payload({"net": inweave.compile(constant)}, {})
     assert data["inputs"] == "no inputs: the prompt holds constants only"
 
 
@@ -372,18 +372,18 @@ def test_a_page_is_one_file_and_allows_only_what_is_inside(tmp_path: Path) -> No
     assert style is not None
     assert digest(script[1]) in policy[1]
     assert digest(style[1]) in policy[1]
-    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:,)""", text.split("weft-data")[0])
+    assert not re.search(r"""(src|href)\s*=\s*["'](?!data:,)""", text.split("inweave-data")[0])
     assert len(text) < 1_500_000
 
 
 def test_the_same_network_and_data_make_the_same_page() -> None:
-    assert weft.explore.page(NET, INPUTS) == weft.explore.page(NET, INPUTS)
+    assert inweave.explore.page(NET, INPUTS) == inweave.explore.page(NET, INPUTS)
 
 
 def test_hostile_names_cannot_leave_the_data() -> None:
     bad = "</script><script>alert(1)</script><!--\u2028&{{ script }}"
     net = Network(Layout.of({bad: (1, 1)}), ())
-    text = weft.explore.page({bad: net}, {"H": np.ones((1, 1))})
+    text = inweave.explore.page({bad: net}, {"H": np.ones((1, 1))})
     assert text.count("<script") == 2
     assert text.count("</script>") == 2
     assert read_back(text)["networks"][0]["layout"]["blocks"][0]["name"] == bad
@@ -391,33 +391,33 @@ def test_hostile_names_cannot_leave_the_data() -> None:
 
 
 def test_two_networks_share_a_page_and_keep_their_names(tmp_path: Path) -> None:
-    other = weft.compile(ridge_gd, n=4, d=2, steps=3, optimize="depth")
+    other = inweave.compile(ridge_gd, n=4, d=2, steps=3, optimize="depth")
     NET.explore(tmp_path / "a.html", compare=other, **INPUTS)
-    weft.explore.compare(tmp_path / "b.html", {"one": NET, "two": NET}, INPUTS)
+    inweave.explore.compare(tmp_path / "b.html", {"one": NET, "two": NET}, INPUTS)
     names = [
         [net["name"] for net in read_back((tmp_path / f"{x}.html").read_text("utf-8"))["networks"]]
         for x in "ab"
     ]
     assert names == [["ridge_gd, ELSA, faithful", "ridge_gd, ELSA, depth"], ["one", "two"]]
-    assert len(read_back(weft.explore.page([NET, NET], INPUTS))["networks"]) == 2
+    assert len(read_back(inweave.explore.page([NET, NET], INPUTS))["networks"]) == 2
 
 
 def test_names_may_be_numbers(tmp_path: Path) -> None:
-    weft.explore.compare(tmp_path / "a.html", {3: NET, 0.5: NET, np.int64(7): NET}, INPUTS)
+    inweave.explore.compare(tmp_path / "a.html", {3: NET, 0.5: NET, np.int64(7): NET}, INPUTS)
     data = read_back((tmp_path / "a.html").read_text("utf-8"))
     assert [net["name"] for net in data["networks"]] == ["3", "0.5", "7"]
     with pytest.raises(InputError, match="two networks are called '3'"):
-        weft.explore.page({3: NET, "3": NET}, INPUTS)
+        inweave.explore.page({3: NET, "3": NET}, INPUTS)
     with pytest.raises(InputError, match="text or a number, got "):
-        weft.explore.page({("a",): NET}, INPUTS)
+        inweave.explore.page({("a",): NET}, INPUTS)
     with pytest.raises(InputError, match="expected a Network, or several, got int"):
-        weft.explore.page(3)  # type: ignore[arg-type]
+        inweave.explore.page(3)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="this is not a Network, got str"):
-        weft.explore.page("net")  # type: ignore[arg-type]
+        inweave.explore.page("net")  # type: ignore[arg-type]
     with pytest.raises(BlockError, match=r"unknown input\(s\) 1"):
-        weft.explore.page(NET, INPUTS | {1: 2})  # type: ignore[dict-item]
+        inweave.explore.page(NET, INPUTS | {1: 2})  # type: ignore[dict-item]
     with pytest.raises(InputError, match=r"inputs by name.*got ndarray"):
-        weft.explore.page(NET, np.ones((2, 2)))  # type: ignore[arg-type]
+        inweave.explore.page(NET, np.ones((2, 2)))  # type: ignore[arg-type]
 
 
 def test_names_that_no_encoding_can_write_are_shown_with_replacements(tmp_path: Path) -> None:
@@ -425,7 +425,7 @@ def test_names_that_no_encoding_can_write_are_shown_with_replacements(tmp_path: 
     net = Network(Layout.of({odd: (1, 1), "\udfff": (1, 1)}), (), outputs=(
         Output(odd, Place(odd, 1, 1), "scalar"),
     ))  # fmt: skip
-    weft.explore.write(tmp_path / "a.html", {odd: net, "b": net}, {"H": np.ones((1, 2))})
+    inweave.explore.write(tmp_path / "a.html", {odd: net, "b": net}, {"H": np.ones((1, 2))})
     text = (tmp_path / "a.html").read_text("utf-8")
     assert "<title>a\ufffdb and b" in text
     found = read_back(text)["networks"][0]
@@ -442,7 +442,7 @@ def test_a_page_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
 # -- the widget ------------------------------------------------------------------------------------
 def test_the_widget_shares_the_pages_module() -> None:
     pytest.importorskip("anywidget")
-    widget = weft.explore.Widget(NET, **INPUTS)
+    widget = inweave.explore.Widget(NET, **INPUTS)
     assert widget.payload == payload({"ridge_gd, ELSA, faithful": NET}, INPUTS)
     assert "export default { render }" in asset("explorer.js")
     widget.layer = 2
@@ -450,6 +450,8 @@ def test_the_widget_shares_the_pages_module() -> None:
 
 
 def test_the_explorer_loads_nothing_until_it_is_asked() -> None:
-    code = "import sys, weft; assert 'weft.explore' not in sys.modules; import weft.explore; \
+    code = (
+        "import sys, inweave; assert 'inweave.explore' not in sys.modules; import inweave.explore; \
         assert 'anywidget' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

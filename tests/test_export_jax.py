@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import InputError, Network
+from inweave.run.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
-from weft import InputError, Network
-from weft.run.dense import forward
 
 jax = pytest.importorskip("jax")
 
@@ -26,7 +26,7 @@ def _x64():
 
 @pytest.fixture(scope="module")
 def ridge() -> Network:
-    return weft.compile(RIDGE.program, verify=False, **RIDGE.sizes)
+    return inweave.compile(RIDGE.program, verify=False, **RIDGE.sizes)
 
 
 def named(answer) -> dict:
@@ -36,7 +36,7 @@ def named(answer) -> dict:
 @pytest.mark.usefixtures("_x64")
 @pytest.mark.parametrize("case", [BY_NAME[name] for name in SOME], ids=SOME)
 def test_compiled_networks_are_equal_to_numpy(case):
-    network = weft.compile(case.program, verify=False, **case.sizes)
+    network = inweave.compile(case.program, verify=False, **case.sizes)
     apply, params = network.to_jax()
     inputs = case.inputs(batch=(2,))
     expected = named(network.readout(forward(network, network.prompt(**inputs))))
@@ -92,7 +92,7 @@ def test_gradients_are_those_of_the_program(ridge):
 
 def test_a_repeated_module_is_a_loop_with_one_set_of_parameters():
     def traced(steps):
-        network = weft.compile(RIDGE.program, verify=False, n=5, d=3, steps=steps)
+        network = inweave.compile(RIDGE.program, verify=False, n=5, d=3, steps=steps)
         apply, params = network.to_jax()
         return str(jax.make_jaxpr(apply)(params, **RIDGE.inputs())), params
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import weft
+import inweave
+from inweave import InputError, Network
+from inweave.paper import ridge_elsa
+from inweave.run.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
 from tests.random_networks import networks
-from weft import InputError, Network
-from weft.paper import ridge_elsa
-from weft.run.dense import forward
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")
@@ -32,7 +32,7 @@ def session(model) -> ort.InferenceSession:
 
 
 def built(network: Network, dtype: str = "float32"):
-    from weft.export.onnx import model
+    from inweave.export.onnx import model
 
     return model(network, dtype)
 
@@ -62,7 +62,7 @@ def assert_equal(network: Network, inputs: dict, tolerance=1e-5, dtype="float32"
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 def test_compiled_networks_are_equal_to_numpy(case, target):
-    network = weft.compile(case.program, target=target, verify=False, **case.sizes)
+    network = inweave.compile(case.program, target=target, verify=False, **case.sizes)
     assert_equal(network, case.inputs(batch=(2,)))
 
 
@@ -74,7 +74,7 @@ def test_every_kind_of_layer_is_equal_to_numpy():
 
 
 def test_the_batch_is_dynamic_and_the_file_is_on_disk(tmp_path):
-    network = weft.compile(RIDGE.program, verify=False, **RIDGE.sizes)
+    network = inweave.compile(RIDGE.program, verify=False, **RIDGE.sizes)
     network.to_onnx(tmp_path / "ridge.onnx")
     running = session((tmp_path / "ridge.onnx").read_bytes())
     for batch in (1, 3, 17):
@@ -86,7 +86,7 @@ def test_the_batch_is_dynamic_and_the_file_is_on_disk(tmp_path):
 
 
 def test_names_are_those_of_the_network():
-    network = weft.compile(RIDGE.program, verify=False, **RIDGE.sizes)
+    network = inweave.compile(RIDGE.program, verify=False, **RIDGE.sizes)
     made = built(network)
     assert [x.name for x in made.graph.input] == [spec.name for spec in network.inputs]
     assert [x.name for x in made.graph.output] == ["answer"]
@@ -94,12 +94,12 @@ def test_names_are_those_of_the_network():
     names |= {n.name for node in made.graph.node for a in node.attribute for n in a.g.node}
     assert any(name.endswith("/layer 0/head 0/kv") for name in names)
     assert {p.key: p.value for p in made.metadata_props} == {
-        "weft.fingerprint": network.fingerprint
+        "inweave.fingerprint": network.fingerprint
     }
 
 
 def test_a_repeated_module_is_one_loop():
-    sizes = [len(built(weft.compile(RIDGE.program, verify=False, n=5, d=3, steps=steps))
+    sizes = [len(built(inweave.compile(RIDGE.program, verify=False, n=5, d=3, steps=steps))
                  .SerializeToString()) for steps in (10, 1000)]  # fmt: skip
     assert abs(sizes[0] - sizes[1]) < 200
 

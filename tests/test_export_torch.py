@@ -12,11 +12,11 @@ import sys
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import InputError, Network, ShapeError
+from inweave.run.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
-from weft import InputError, Network, ShapeError
-from weft.run.dense import forward
 
 torch = pytest.importorskip("torch")
 
@@ -33,7 +33,7 @@ def _one_thread():
 
 @pytest.fixture(scope="module")
 def ridge() -> Network:
-    return weft.compile(RIDGE.program, verify=False, **RIDGE.sizes)
+    return inweave.compile(RIDGE.program, verify=False, **RIDGE.sizes)
 
 
 def named(answer) -> dict:
@@ -57,7 +57,7 @@ def assert_equal(network: Network, inputs: dict, module=None) -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 def test_compiled_networks_are_equal_to_numpy(case, target):
-    network = weft.compile(case.program, target=target, verify=False, **case.sizes)
+    network = inweave.compile(case.program, target=target, verify=False, **case.sizes)
     assert_equal(network, case.inputs(batch=(2,)))
 
 
@@ -80,7 +80,7 @@ def test_mistakes_are_named(ridge):
     inputs = RIDGE.inputs()
     with pytest.raises(ShapeError, match="'y'"):
         module(**{**inputs, "y": np.zeros(99)})
-    with pytest.raises(weft.BlockError, match="missing: lam"):
+    with pytest.raises(inweave.BlockError, match="missing: lam"):
         module(**{k: v for k, v in inputs.items() if k != "lam"})
     with pytest.raises(InputError, match="NaN"):
         module(**{**inputs, "lam": float("nan")})
@@ -157,14 +157,14 @@ def test_repeated_modules_share_their_parameters(ridge):
 
 
 def test_a_network_without_biases_stays_one():
-    network = weft.compile(RIDGE.program, target="lsa", verify=False, **RIDGE.sizes)
+    network = inweave.compile(RIDGE.program, target="lsa", verify=False, **RIDGE.sizes)
     names = {n for n, _ in network.to_torch(trainable=True).named_parameters()}
     assert all(".W_" in name for name in names)
 
 
 def test_gradients_of_inputs_and_weights_are_right():
     case = BY_NAME["swap_and_rotate"]
-    network = weft.compile(case.program, verify=False, **case.sizes)
+    network = inweave.compile(case.program, verify=False, **case.sizes)
     module = network.to_torch(trainable=True)
     inputs = {k: torch.tensor(v, requires_grad=True) for k, v in case.inputs().items()}
     names = list(inputs)
@@ -203,7 +203,7 @@ def test_precision_and_copies(ridge):
 
 
 def test_a_network_too_long_to_write_out_is_refused(ridge):
-    long = weft.Network(ridge.layout, (weft.Module(ridge.modules, 10**6),))
+    long = inweave.Network(ridge.layout, (inweave.Module(ridge.modules, 10**6),))
     with pytest.raises(InputError, match="too many"):
         long.to_torch()
 
@@ -214,7 +214,7 @@ def test_a_network_too_long_to_write_out_is_refused(ridge):
 @pytest.mark.filterwarnings("ignore")
 def test_it_compiles_in_one_graph():
     case = BY_NAME["product"]
-    module = weft.compile(case.program, verify=False, **case.sizes).to_torch()
+    module = inweave.compile(case.program, verify=False, **case.sizes).to_torch()
     inputs = {k: torch.tensor(v) for k, v in case.inputs(batch=(2,)).items()}
     fast = torch.compile(module, fullgraph=True)
     assert torch.allclose(fast(**inputs), module(**inputs), rtol=1e-12)
@@ -265,7 +265,7 @@ def test_it_moves_to_a_gpu_and_compiles_there(ridge):
 )
 def test_save_pretrained_and_from_pretrained_work_offline(ridge, make, tmp_path, monkeypatch):
     pytest.importorskip("huggingface_hub")
-    from weft.export.torch import TorchNetwork
+    from inweave.export.torch import TorchNetwork
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     network = make(ridge)
@@ -274,7 +274,7 @@ def test_save_pretrained_and_from_pretrained_work_offline(ridge, make, tmp_path,
         for parameter in module.parameters():
             parameter.mul_(1.01)
     module.save_pretrained(tmp_path / "model")
-    assert (tmp_path / "model" / "network.weft").exists()
+    assert (tmp_path / "model" / "network.inweave").exists()
     back = TorchNetwork.from_pretrained(tmp_path / "model")
     assert back.network == network
     assert back.dtype == torch.float64
@@ -293,15 +293,15 @@ def test_without_the_hub_the_error_says_what_to_install_and_nnsight_is_never_imp
         "except ImportError as error: print(error, 'nnsight' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.endswith("weft[hub] False\n")
+    assert run.stdout.endswith("inweave[hub] False\n")
 
 
 # -- other tools -----------------------------------------------------------------------------------
 NNSIGHT = """
-import torch, nnsight, weft
+import torch, nnsight, inweave
 from tests.cases import CASES
 case = next(c for c in CASES if c.name == "ridge_gd")
-network = weft.compile(case.program, verify=False, **case.sizes)
+network = inweave.compile(case.program, verify=False, **case.sizes)
 module = network.to_torch()
 H = torch.tensor(network.prompt(**case.inputs()))
 expected, cache = module.run_with_cache(H)
@@ -331,7 +331,7 @@ def test_nnsight_traces_and_changes_it(tmp_path):
     assert run.stdout.endswith("traced\n"), run.stderr[-2000:]
 
 
-def test_importing_weft_imports_no_torch():
-    code = "import sys, weft; print([m for m in ('torch', 'jax', 'onnx') if m in sys.modules])"
+def test_importing_inweave_imports_no_torch():
+    code = "import sys, inweave; print([m for m in ('torch', 'jax', 'onnx') if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout == "[]\n"

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from weft.verify import field
-from weft.verify.field import (
+from inweave.verify import field
+from inweave.verify.field import (
     FieldArray,
     P,
     _is_prime,

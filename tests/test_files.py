@@ -15,20 +15,20 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-import weft
+import inweave
+from inweave import FileFormatError, InputError, Network
+from inweave.constants import Dense
+from inweave.files import KEY, VERSION, decode, encode, load, save
 from tests import files_fuzz
 from tests.cases import CASES
 from tests.random_networks import networks
-from weft import FileFormatError, InputError, Network
-from weft.constants import Dense
-from weft.files import KEY, VERSION, decode, encode, load, save
 
 RIDGE = next(c for c in CASES if c.name == "ridge_gd")
 
 
 @pytest.fixture(scope="module")
 def ridge() -> Network:
-    return weft.compile(RIDGE.program, **RIDGE.sizes)
+    return inweave.compile(RIDGE.program, **RIDGE.sizes)
 
 
 def changed(network: Network, change, seal: bool = True) -> bytes:
@@ -46,9 +46,9 @@ def changed(network: Network, change, seal: bool = True) -> bytes:
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 def test_every_compiled_network_comes_back_equal(case, target, tmp_path):
-    network = weft.compile(case.program, target=target, verify=False, **case.sizes)
-    network.save(tmp_path / "net.weft")
-    back = weft.load(tmp_path / "net.weft")
+    network = inweave.compile(case.program, target=target, verify=False, **case.sizes)
+    network.save(tmp_path / "net.inweave")
+    back = inweave.load(tmp_path / "net.inweave")
     assert back == network
     assert back.fingerprint == network.fingerprint
     inputs = case.inputs()
@@ -77,14 +77,14 @@ def test_every_kind_of_part_comes_back_equal():
 def test_exact_constants_stay_exact():
     F = np.array([[Fraction(1, 3), Fraction(10**40, 7)]])
     network = files_fuzz.every_kind()
-    fill = weft.Fill(weft.Place("out", 1, 2), constant=Dense(F))
+    fill = inweave.Fill(inweave.Place("out", 1, 2), constant=Dense(F))
     back = decode(encode(replace(network, fills=(fill,))))
     assert (back.fills[0].constant.array == F).all()
 
 
 def test_record_and_certificate_come_along(ridge, tmp_path):
-    ridge.save(tmp_path / "ridge.weft")
-    back = weft.load(tmp_path / "ridge.weft")
+    ridge.save(tmp_path / "ridge.inweave")
+    back = inweave.load(tmp_path / "ridge.inweave")
     assert back.certificate == ridge.certificate
     assert back.record.program == "ridge_gd"
     assert "def ridge_gd(" in back.record.source
@@ -94,22 +94,22 @@ def test_record_and_certificate_come_along(ridge, tmp_path):
 
 def test_a_loaded_network_says_how_to_verify_it(ridge):
     back = decode(encode(ridge))
-    with pytest.raises(InputError, match=r"'ridge_gd'.*weft\.verify\(program, network\)"):
+    with pytest.raises(InputError, match=r"'ridge_gd'.*inweave\.verify\(program, network\)"):
         back.verify()
-    certificate = weft.verify(RIDGE.program, back, steps=RIDGE.sizes["steps"])
+    certificate = inweave.verify(RIDGE.program, back, steps=RIDGE.sizes["steps"])
     assert certificate.network == ridge.fingerprint
 
 
 def test_a_network_from_a_file_says_that_resizing_needs_its_program(ridge):
-    with pytest.raises(weft.InputError, match=r"its program 'ridge_gd' but runs nothing.* d=9"):
+    with pytest.raises(inweave.InputError, match=r"its program 'ridge_gd' but runs nothing.* d=9"):
         decode(encode(ridge)).resize(d=9)
 
 
 def test_files_are_the_same_in_every_process(ridge):
     code = (
-        "import sys, weft; from tests.cases import CASES; from weft.files import encode\n"
+        "import sys, inweave; from tests.cases import CASES; from inweave.files import encode\n"
         "c = next(c for c in CASES if c.name == 'ridge_gd')\n"
-        "sys.stdout.buffer.write(encode(weft.compile(c.program, verify=False, **c.sizes)))"
+        "sys.stdout.buffer.write(encode(inweave.compile(c.program, verify=False, **c.sizes)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     assert run.stdout == encode(replace(ridge, certificate=None))
@@ -119,8 +119,8 @@ def test_other_tools_can_read_the_arrays(tmp_path):
     from safetensors import safe_open
 
     network = files_fuzz.every_kind()
-    save(network, tmp_path / "net.weft")
-    with safe_open(tmp_path / "net.weft", framework="numpy") as file:
+    save(network, tmp_path / "net.inweave")
+    with safe_open(tmp_path / "net.inweave", framework="numpy") as file:
         key = network.modules[0].body[0].heads[0].key
         assert (file.get_tensor(f"projection.{key.digest}.W") == key.W).all()
         assert json.loads(file.metadata()[KEY])["version"] == VERSION
@@ -128,7 +128,7 @@ def test_other_tools_can_read_the_arrays(tmp_path):
 
 # -- writing ---------------------------------------------------------------------------------------
 def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
-    path = tmp_path / "net.weft"
+    path = tmp_path / "net.inweave"
     path.write_bytes(b"old")
 
     def fail(*_):
@@ -144,7 +144,7 @@ def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
 def test_a_certificate_of_another_network_is_not_saved(ridge, tmp_path):
     other = replace(files_fuzz.every_kind(), certificate=ridge.certificate)
     with pytest.raises(InputError, match="cannot be saved: the certificate is about another"):
-        other.save(tmp_path / "net.weft")
+        other.save(tmp_path / "net.inweave")
     assert not list(tmp_path.iterdir())
 
 
@@ -169,13 +169,13 @@ def test_every_truncation_of_the_arrays_is_refused():
 
 
 def test_errors_name_the_file_and_the_field(ridge, tmp_path):
-    path = tmp_path / "bad.weft"
+    path = tmp_path / "bad.inweave"
 
     def change(description):
         description["network"]["modules"][0]["repeat"] = -1
 
     path.write_bytes(changed(ridge, change))
-    with pytest.raises(FileFormatError, match=r"bad\.weft: network\.modules\[0\]\.repeat: .*-1"):
+    with pytest.raises(FileFormatError, match=r"bad\.inweave: network\.modules\[0\]\.repeat: .*-1"):
         load(path)
 
 
@@ -209,20 +209,20 @@ def test_a_certificate_of_another_network_is_refused(ridge):
 def test_other_files_are_refused_by_name(tmp_path):
     from safetensors.numpy import save as other
 
-    (tmp_path / "a.weft").write_bytes(other({"w": np.ones(3)}))
-    (tmp_path / "b.weft").write_text("X,y\n1,2\n")
-    with pytest.raises(FileFormatError, match="not one that weft wrote"):
-        load(tmp_path / "a.weft")
-    with pytest.raises(FileFormatError, match=r"no \.weft file"):
-        load(tmp_path / "b.weft")
+    (tmp_path / "a.inweave").write_bytes(other({"w": np.ones(3)}))
+    (tmp_path / "b.inweave").write_text("X,y\n1,2\n")
+    with pytest.raises(FileFormatError, match="not one that inweave wrote"):
+        load(tmp_path / "a.inweave")
+    with pytest.raises(FileFormatError, match=r"no \.inweave file"):
+        load(tmp_path / "b.inweave")
     with pytest.raises(FileNotFoundError):
-        load(tmp_path / "missing.weft")
+        load(tmp_path / "missing.inweave")
 
 
 def test_an_oversized_file_is_refused_unread(ridge, tmp_path):
-    ridge.save(tmp_path / "net.weft")
+    ridge.save(tmp_path / "net.inweave")
     with pytest.raises(FileFormatError, match="the limit is 100"):
-        load(tmp_path / "net.weft", limit=100)
+        load(tmp_path / "net.inweave", limit=100)
 
 
 @pytest.mark.parametrize(
@@ -258,16 +258,16 @@ def test_deep_nesting_is_refused(ridge):
 
     with pytest.raises(FileFormatError, match="nested deeper"):
         decode(changed(ridge, nest))
-    text = b'{"__metadata__":{"weft":' + b"[" * 100_000
+    text = b'{"__metadata__":{"inweave":' + b"[" * 100_000
     with pytest.raises(FileFormatError):
         decode(len(text).to_bytes(8, "little") + text)
 
 
 def test_one_array_named_often_is_held_once():
     W = np.random.default_rng(0).normal(size=(6, 6))
-    heads = tuple(weft.Head(*[weft.DenseProjection(W)] * 3) for _ in range(10))
+    heads = tuple(inweave.Head(*[inweave.DenseProjection(W)] * 3) for _ in range(10))
     network = replace(
-        files_fuzz.every_kind(), modules=(weft.Module((weft.AttentionLayer(heads),)),)
+        files_fuzz.every_kind(), modules=(inweave.Module((inweave.AttentionLayer(heads),)),)
     )
     back = decode(encode(network))
     layer = back.layers[0]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-import weft
+import inweave
 from benchmarks import precision
-from weft import gallery
+from inweave import gallery
 
 
 @pytest.mark.parametrize("entry", gallery.entries(), ids=lambda entry: entry.name)
@@ -26,5 +26,7 @@ def test_float32_in_means_float32_out(entry):
 def test_a_table_that_float32_cannot_hold_is_refused_and_not_wrong():
     entry = gallery.get("conjugate_gradient")
     network = entry.compile(verify=False, domain=(1e-20, 1e6))
-    with pytest.raises(weft.DTypeError, match=r"reciprocal over \[1e-20.* more than float32 holds"):
+    with pytest.raises(
+        inweave.DTypeError, match=r"reciprocal over \[1e-20.* more than float32 holds"
+    ):
         network(**precision.single(entry, 0))

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-import weft
-from weft import Matrix, Scalar, Vector, functions
-from weft.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+import inweave
+from inweave import Matrix, Scalar, Vector, functions
+from inweave.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
 
 POINTS = 100_000
 
@@ -69,25 +69,25 @@ def test_piecewise_linear_functions_are_exact():
     x = np.random.default_rng(0).normal(size=POINTS) * 10
     assert np.array_equal(RELU.net(x), np.maximum(x, 0))
     assert np.array_equal(functions.ABS.net(x), np.abs(x))
-    threshold = weft.soft_threshold(weft.constant(np.ones(2)), 0.5).function
+    threshold = inweave.soft_threshold(inweave.constant(np.ones(2)), 0.5).function
     assert np.array_equal(threshold.net(x), np.sign(x) * np.maximum(np.abs(x) - 0.5, 0))
 
 
-@weft.program
+@inweave.program
 def inverse(x: Scalar) -> Scalar:
-    return weft.reciprocal(x, domain=(1e-3, 1e2))
+    return inweave.reciprocal(x, domain=(1e-3, 1e2))
 
 
-@weft.program
+@inweave.program
 def inverse_root(x: Scalar) -> Scalar:
-    return weft.rsqrt(x, domain=(1e-3, 1e2))
+    return inweave.rsqrt(x, domain=(1e-3, 1e2))
 
 
 @pytest.mark.parametrize(("program", "power"), [(inverse, -1.0), (inverse_root, -0.5)])
 def test_a_reciprocal_over_five_decades_needs_64_units_and_is_exact_to_1e_12(
     program, power, capsys
 ):
-    network = weft.compile(program)
+    network = inweave.compile(program)
     units = max(layer.units for layer in network.layers if hasattr(layer, "units"))
     assert units <= 64
     x = geometric_points(1e-3, 1e2)
@@ -115,32 +115,34 @@ def test_the_law_by_which_the_table_alone_is_counted_is_right():
 
 @pytest.mark.parametrize("high", [1e1, 1e4, 1e12, 1e24])
 def test_ten_decades_more_cost_a_layer_more(high):
-    @weft.program
+    @inweave.program
     def divided(x: Scalar) -> Scalar:
-        return weft.reciprocal(x, domain=(1.0, high), error=1e-14)
+        return inweave.reciprocal(x, domain=(1.0, high), error=1e-14)
 
-    network = weft.compile(divided)
+    network = inweave.compile(divided)
     x = geometric_points(1.0, high)
     assert np.max(np.abs(network(x=x) * x - 1)) < 1e-14
     assert network.depth <= 7
 
 
-@weft.program
+@inweave.program
 def entries(A: Matrix["n", "m"], t: Scalar):
-    smooth = weft.pointwise(np.tanh, (-4, 4), 1e-3)
+    smooth = inweave.pointwise(np.tanh, (-4, 4), 1e-3)
     return {
-        "relu": weft.relu(A),
-        "abs": weft.abs(A - t * weft.ones(*A.shape)),
-        "soft": weft.soft_threshold(A, t),
-        "sigmoid": weft.sigmoid(A @ A.T),
+        "relu": inweave.relu(A),
+        "abs": inweave.abs(A - t * inweave.ones(*A.shape)),
+        "soft": inweave.soft_threshold(A, t),
+        "sigmoid": inweave.sigmoid(A @ A.T),
         "tanh": smooth(2 * A),
-        "inverse": weft.reciprocal(weft.abs(A) + weft.ones(*A.shape), domain=(1, 4), error=1e-5),
+        "inverse": inweave.reciprocal(
+            inweave.abs(A) + inweave.ones(*A.shape), domain=(1, 4), error=1e-5
+        ),
     }
 
 
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 def test_functions_compile_beside_attention_and_keep_their_errors(target):
-    network = weft.compile(entries, n=3, m=4, target=target)
+    network = inweave.compile(entries, n=3, m=4, target=target)
     assert any("tanh" in note for note in network.certificate.functions)
     A, t = np.random.default_rng(0).uniform(-1.5, 1.5, (3, 4)), 0.3
     found = network(A=A, t=t)
@@ -160,18 +162,18 @@ def test_a_program_called_with_arrays_uses_the_true_function():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda x: weft.reciprocal(x, domain=(-1, 2)), "positive"),
-        (lambda x: weft.reciprocal(x, domain=(2, 1)), "low < high"),
-        (lambda x: weft.rsqrt(x, error=2.0), "between 0 and 1"),
-        (lambda x: weft.soft_threshold(x, -1.0), "at least 0"),
-        (lambda x: weft.pointwise(np.log, (-1, 1), 1e-3)(x), "finite"),
-        (lambda x: weft.pointwise(np.abs, (0, 1), error=0)(x), "between 0 and 1"),
+        (lambda x: inweave.reciprocal(x, domain=(-1, 2)), "positive"),
+        (lambda x: inweave.reciprocal(x, domain=(2, 1)), "low < high"),
+        (lambda x: inweave.rsqrt(x, error=2.0), "between 0 and 1"),
+        (lambda x: inweave.soft_threshold(x, -1.0), "at least 0"),
+        (lambda x: inweave.pointwise(np.log, (-1, 1), 1e-3)(x), "finite"),
+        (lambda x: inweave.pointwise(np.abs, (0, 1), error=0)(x), "between 0 and 1"),
     ],
 )
 def test_what_cannot_be_tabulated_is_refused(make, message):
-    @weft.program
+    @inweave.program
     def refused(x: Vector["n"]):
         return make(x)
 
-    with pytest.raises(weft.WeftError, match=message):
-        weft.compile(refused, n=2)
+    with pytest.raises(inweave.InweaveError, match=message):
+        inweave.compile(refused, n=2)

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-import weft
+import inweave
 from tests.fuzz import MODES, TARGETS, attempt, equal_in_rationals, fuzz
 from tests.programs import Recipe
 
@@ -36,7 +36,7 @@ def test_the_fuzzer_reports_a_compiler_that_crashes(monkeypatch):
     def crash(*_args, **_kwargs):
         raise KeyError("not a refusal")
 
-    monkeypatch.setattr(weft, "compile", crash)
+    monkeypatch.setattr(inweave, "compile", crash)
     outcomes, failures = fuzz(20, 1)
     assert outcomes["FAILED"] == len(failures) > 0
     assert "KeyError" in failures[0]
@@ -56,7 +56,7 @@ REGRESSIONS = {
     "a carried row vector": Recipe(
         (shaped("A", "matrix", (1, 2)),),
         (
-            ("loop", lambda p: weft.iterate(lambda s: p[0] + 0 * s, p[0], 1)),
+            ("loop", lambda p: inweave.iterate(lambda s: p[0] + 0 * s, p[0], 1)),
             ("A @ loop.T", lambda p: p[0] @ p[1].T),
         ),
         (2,),
@@ -67,10 +67,10 @@ REGRESSIONS = {
     "a carried value that nobody needs, fed by another loop": Recipe(
         (shaped("A", "matrix", (1, 2)),),
         (
-            ("first", lambda p: weft.iterate(lambda s: 2 * s, p[0], 2)),
+            ("first", lambda p: inweave.iterate(lambda s: 2 * s, p[0], 2)),
             (
                 "second",
-                lambda p: weft.iterate(lambda s, t: (p[1] + s, t + p[0]), (p[0], p[0]), 2)[1],
+                lambda p: inweave.iterate(lambda s, t: (p[1] + s, t + p[0]), (p[0], p[0]), 2)[1],
             ),
         ),
         (2,),
@@ -80,7 +80,9 @@ REGRESSIONS = {
         (
             (
                 "loop",
-                lambda p: weft.iterate(lambda P: p[0] @ P @ p[0].T + p[1] @ p[1].T, weft.eye(2), 3),
+                lambda p: inweave.iterate(
+                    lambda P: p[0] @ P @ p[0].T + p[1] @ p[1].T, inweave.eye(2), 3
+                ),
             ),
             ("loop @ A", lambda p: p[2] @ p[0]),
         ),

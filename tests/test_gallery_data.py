@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-import weft
-from weft import gallery
-from weft.data import diabetes
-from weft.gallery.higher_order import layers_needed
+import inweave
+from inweave import gallery
+from inweave.data import diabetes
+from inweave.gallery.higher_order import layers_needed
 
 
 @cache
@@ -51,15 +51,15 @@ def test_every_first_order_method_reaches_scikit_learns_ridge_on_the_diabetes_da
     expected = ridge(X, y, lam)
     common = {"X": X, "y": y, "lam": lam}
     sizes = {"n": len(y), "d": 10}
-    plain = weft.compile(gallery.ridge_gd, **sizes, steps=729)
+    plain = inweave.compile(gallery.ridge_gd, **sizes, steps=729)
     found = plain(**common, u=np.eye(10), w0=np.zeros(10), eta=2 / (low + high))
     assert relative(found, expected) < 1e-10
-    heavy = weft.compile(gallery.heavy_ball, **sizes, steps=200)
+    heavy = inweave.compile(gallery.heavy_ball, **sizes, steps=200)
     found = heavy(**common, eta=4 / (a + b) ** 2, beta=((b - a) / (b + a)) ** 2)
     assert relative(found, expected) < 1e-10
-    fast = weft.compile(gallery.nesterov, **sizes, steps=300)
+    fast = inweave.compile(gallery.nesterov, **sizes, steps=300)
     assert relative(fast(**common, eta=1 / high, beta=(b - a) / (b + a)), expected) < 1e-10
-    best = weft.compile(gallery.chebyshev, **sizes, steps=100, low=float(low), high=float(high))
+    best = inweave.compile(gallery.chebyshev, **sizes, steps=100, low=float(low), high=float(high))
     assert relative(best(**common), expected) < 1e-8
 
 
@@ -69,14 +69,14 @@ def test_several_responses_and_weights_on_the_diabetes_data():
     lam, n = 40.0, len(y)
     values = np.linalg.eigvalsh(X.T @ X) + lam
     eta = 2 / (values[0] + values[-1])
-    network = weft.compile(gallery.ridge_multi_output, n=n, d=10, k=3, steps=600)
+    network = inweave.compile(gallery.ridge_multi_output, n=n, d=10, k=3, steps=600)
     assert relative(network(X=X, Y=Y, lam=lam, eta=eta), ridge(X, Y, lam).T) < 1e-8
     from sklearn.linear_model import Ridge
 
     X, y = X[:60], y[:60]
     weights = np.random.default_rng(0).uniform(0.2, 1, 60)
     values = np.linalg.eigvalsh(X.T * weights @ X) + lam
-    network = weft.compile(gallery.weighted_least_squares, n=60, d=10, steps=300)
+    network = inweave.compile(gallery.weighted_least_squares, n=60, d=10, steps=300)
     found = network(X=X, y=y, D=np.diag(weights), lam=lam, eta=2 / (values[0] + values[-1]))
     fit = Ridge(alpha=lam, fit_intercept=False).fit(X, y, sample_weight=weights)
     assert relative(found, fit.coef_) < 1e-8
@@ -90,7 +90,7 @@ def test_the_lasso_on_the_diabetes_data_is_scikit_learns(name, steps):
     alpha = 0.05
     fit = Lasso(alpha=alpha, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(X, y)
     assert 0 < np.sum(fit.coef_ == 0) < 10
-    network = weft.compile(getattr(gallery, name), n=len(y), d=10, steps=steps, optimize="speed")
+    network = inweave.compile(getattr(gallery, name), n=len(y), d=10, steps=steps, optimize="speed")
     found = network(X=X, y=y, lam=alpha * len(y), eta=1 / np.linalg.norm(X, 2) ** 2)
     assert np.max(np.abs(found - fit.coef_)) < 1e-6
     assert np.array_equal(found == 0, fit.coef_ == 0)
@@ -102,7 +102,9 @@ def test_logistic_regression_on_the_breast_cancer_data():
     X, y = tumours()
     lam = 10.0
     fit = LogisticRegression(C=1 / lam, fit_intercept=False, tol=1e-10, max_iter=5000).fit(X, y)
-    network = weft.compile(gallery.logistic_gd, n=len(y), d=10, steps=400, error=1e-5, largest=30.0)
+    network = inweave.compile(
+        gallery.logistic_gd, n=len(y), d=10, steps=400, error=1e-5, largest=30.0
+    )
     eta = 1 / (np.linalg.norm(X, 2) ** 2 / 4 + lam)
     found = network(X=X, y=y, lam=lam, eta=eta)
     assert relative(found, fit.coef_[0]) < 1e-3
@@ -121,7 +123,7 @@ def test_robust_regression_on_the_diabetes_data_minimises_hubers_loss():
         return X.T @ np.clip(X @ w - y, -delta, delta)
 
     best = scipy.optimize.minimize(loss, np.zeros(10), jac=slope, tol=1e-12)
-    network = weft.compile(gallery.huber_gd, n=len(y), d=10, steps=6000, delta=delta)
+    network = inweave.compile(gallery.huber_gd, n=len(y), d=10, steps=6000, delta=delta)
     found = network(X=X, y=y, eta=1 / np.linalg.norm(X, 2) ** 2)
     assert loss(found) <= best.fun * (1 + 1e-9)
     assert relative(found, best.x) < 1e-3
@@ -133,7 +135,7 @@ def test_the_selected_lambda_is_the_one_scikit_learn_selects_on_the_same_rows():
 
     X, y = patients()
     lams = (10.0, 50.0, 200.0, 800.0)
-    network = weft.compile(
+    network = inweave.compile(
         gallery.ridge_selection, n=40, v=40, d=10, steps=3000, lams=lams, optimize="speed"
     )
     chosen = set()
@@ -160,7 +162,7 @@ def test_principal_components_of_the_breast_cancer_data():
 
     X, _ = tumours()
     start = np.ones(10) / np.sqrt(10)
-    found = weft.compile(gallery.pca, n=len(X), d=10, steps=120)(X=X, v0=start)
+    found = inweave.compile(gallery.pca, n=len(X), d=10, steps=120)(X=X, v0=start)
     fit = PCA(2).fit(X)
     np.testing.assert_allclose(found["values"], fit.singular_values_**2 / len(X), rtol=1e-10)
     signs = np.sign(start @ fit.components_.T)
@@ -170,7 +172,7 @@ def test_principal_components_of_the_breast_cancer_data():
 def test_the_leading_eigenvector_of_a_correlation_matrix():
     X, _ = tumours(30)
     C = np.corrcoef(X.T)
-    found = weft.compile(gallery.power_iteration, m=30, steps=60)(A=C, v0=np.ones(30) / 30**0.5)
+    found = inweave.compile(gallery.power_iteration, m=30, steps=60)(A=C, v0=np.ones(30) / 30**0.5)
     values, vectors = np.linalg.eigh(C)
     assert found["value"] == pytest.approx(values[-1], rel=1e-12)
     assert abs(found["vector"] @ vectors[:, -1]) == pytest.approx(1, abs=1e-12)
@@ -183,7 +185,7 @@ def test_kernel_regression_on_the_diabetes_data():
     rows, new = slice(0, 60), slice(60, 70)
     fit = KernelRidge(alpha=20.0, kernel="linear").fit(X[rows], y[rows])
     values = np.linalg.eigvalsh(X[rows] @ X[rows].T) + 20.0
-    network = weft.compile(gallery.kernel_regression, n=60, d=10, steps=500)
+    network = inweave.compile(gallery.kernel_regression, n=60, d=10, steps=500)
     eta = 2 / (max(values[0], 20.0) + values[-1])
     found = network(X=X[rows], y=y[rows], u=X[new], lam=20.0, eta=eta)
     assert relative(found, fit.predict(X[new])) < 1e-8
@@ -192,7 +194,7 @@ def test_kernel_regression_on_the_diabetes_data():
 def test_conjugate_gradients_on_the_diabetes_data():
     X, y = patients()
     A, b = X.T @ X / len(y) + 0.1 * np.eye(10), X.T @ y / len(y)
-    network = weft.compile(gallery.conjugate_gradient, m=10, steps=10, domain=(1e-30, 1e3))
+    network = inweave.compile(gallery.conjugate_gradient, m=10, steps=10, domain=(1e-30, 1e3))
     assert relative(network(A=A, b=b), np.linalg.solve(A, b)) < 1e-9
 
 
@@ -207,7 +209,7 @@ def test_newton_schulz_has_the_published_error_per_iteration(steps, published, f
     X, w = rng.normal(size=(1000, 40, 20)), rng.normal(size=(1000, 20, 1))
     S = X.mT @ X
     alpha = 1 / np.linalg.norm(S @ S, axis=(1, 2))
-    M = weft.compile(gallery.newton_schulz, m=20, steps=steps)(A=S, alpha=alpha)
+    M = inweave.compile(gallery.newton_schulz, m=20, steps=steps)(A=S, alpha=alpha)
     found = np.mean(np.sum((M @ (X.mT @ (X @ w)) - w) ** 2, axis=(1, 2))) / 20
     assert published / factor < found < published * factor
 
@@ -217,7 +219,7 @@ def test_a_hundred_constructed_steps_equal_gradient_descent_in_float32():
     rng = np.random.default_rng(0)
     X, u = rng.uniform(-1, 1, (200, 10, 10)), rng.uniform(-1, 1, (200, 10))
     y = np.einsum("tnd,td->tn", X, rng.normal(size=(200, 10)))
-    network = weft.compile(gallery.dual_gd, n=10, d=10, steps=100, tokens="n")
+    network = inweave.compile(gallery.dual_gd, n=10, d=10, steps=100, tokens="n")
     found = network(X=np.float32(X), y=np.float32(y), u=np.float32(u), eta=np.float32(0.1))
     assert found.dtype == np.float32
     w = np.zeros((200, 10))
@@ -231,7 +233,7 @@ def test_td0_agrees_with_the_textbook_loop_to_1e_16_on_boyans_chain():
     rng = np.random.default_rng(0)
     n, d, states = 30, 4, 10
     features = rng.uniform(-1, 1, (states, d)) / np.sqrt(d)
-    network = weft.compile(gallery.td0, n=n, d=d, steps=15)
+    network = inweave.compile(gallery.td0, n=n, d=d, steps=15)
     for _ in range(30):
         visited = [0]
         for _ in range(n):
@@ -252,7 +254,7 @@ def test_the_optimal_step_for_gaussian_examples_is_the_best_of_all_steps():
     X, u, w = (rng.normal(size=(tasks, *s)) for s in ((n, d), (d,), (d,)))
     y = np.einsum("tnd,td->tn", X, w) + noise * rng.normal(size=(tasks, n))
     true = np.einsum("td,td->t", u, w)
-    network = weft.compile(gallery.preconditioned_gd, n=n, d=d, noise=noise)
+    network = inweave.compile(gallery.preconditioned_gd, n=n, d=d, noise=noise)
     assert network.depth == 1
     found = network(X=X, y=y, u=u)
     best = np.sum(found * true) / np.sum(found**2)
@@ -272,10 +274,10 @@ def test_the_layers_said_to_be_needed_are_enough_and_fewer_are_not(condition):
             ("hyperpower", gallery.hyperpower, 2),
         ):
             steps = (said[name] - 1) // layers
-            network = weft.compile(program, m=2, steps=steps, verify=False)
+            network = inweave.compile(program, m=2, steps=steps, verify=False)
             assert network.depth == said[name]
             assert np.linalg.norm(np.eye(2) - network(A=S, alpha=alpha) @ S, 2) < error * 1.01
-            fewer = weft.compile(program, m=2, steps=steps - 1, verify=False)
+            fewer = inweave.compile(program, m=2, steps=steps - 1, verify=False)
             assert np.linalg.norm(np.eye(2) - fewer(A=S, alpha=alpha) @ S, 2) > error
         assert said["gradient descent, collapsed"] < said["Newton-Schulz"]
 
@@ -285,13 +287,13 @@ def test_collapsed_descent_has_the_depth_it_is_said_to_have():
     rate = (100 - 1) / (100 + 1)
     steps = int(np.ceil(np.log(1e-6) / np.log(rate)))
 
-    @weft.program
-    def inverse(S: weft.Matrix["m", "m"], eta: weft.Scalar, *, steps: int):
-        return weft.iterate(
-            lambda M: M - eta * (S @ M) + eta * weft.eye(2), weft.zeros(2, 2), steps
+    @inweave.program
+    def inverse(S: inweave.Matrix["m", "m"], eta: inweave.Scalar, *, steps: int):
+        return inweave.iterate(
+            lambda M: M - eta * (S @ M) + eta * inweave.eye(2), inweave.zeros(2, 2), steps
         )
 
-    network = weft.compile(inverse, m=2, steps=steps, optimize="depth")
+    network = inweave.compile(inverse, m=2, steps=steps, optimize="depth")
     assert network.depth == said["gradient descent, collapsed"]
     S = np.diag([1.0, 100.0])
     assert np.linalg.norm(np.eye(2) - network(S=S, eta=2 / 101) @ S, 2) < 1.01e-6

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import gallery
+from inweave.gallery.papers import PAPERS
 from tests import gallery_references
-from weft import gallery
-from weft.gallery.papers import PAPERS
 
 REGRESSION = (
     {"n": 5, "d": 2, "steps": 7},
@@ -165,16 +165,16 @@ def test_the_table_has_a_row_for_every_entry(rows):
 
 
 def test_programs_are_attributes_and_unknown_names_are_refused_with_the_known_ones():
-    assert isinstance(weft.gallery.gauss_jordan, weft.Program)
-    assert "gauss_jordan" in dir(weft.gallery)
+    assert isinstance(inweave.gallery.gauss_jordan, inweave.Program)
+    assert "gauss_jordan" in dir(inweave.gallery)
     with pytest.raises(AttributeError, match="ridge_gd"):
-        _ = weft.gallery.nothing_of_that_name
-    with pytest.raises(weft.InputError, match="ridge_gd"):
+        _ = inweave.gallery.nothing_of_that_name
+    with pytest.raises(inweave.InputError, match="ridge_gd"):
         gallery.get("nothing_of_that_name")
 
 
-def test_importing_weft_reads_no_family():
-    code = "import sys, weft; print([m for m in sys.modules if m.startswith('weft.gallery')])"
+def test_importing_inweave_reads_no_family():
+    code = "import sys, inweave; print([m for m in sys.modules if m.startswith('inweave.gallery')])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
 

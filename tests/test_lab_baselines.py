@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from weft.errors import InputError
-from weft.lab import baselines as base
-from weft.lab.tasks import TASKS, Task, draw, mse, stream
+from inweave.errors import InputError
+from inweave.lab import baselines as base
+from inweave.lab.tasks import TASKS, Task, draw, mse, stream
 
 UNIFORM = Task(d=10, n=10, inputs="uniform")
 

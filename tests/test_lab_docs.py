@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.lab.config import Config, from_toml
-from weft.lab.experiments import EXPERIMENTS
+from inweave.lab.config import Config, from_toml
+from inweave.lab.experiments import EXPERIMENTS
 
 ROOT = Path(__file__).parent.parent
 
@@ -43,12 +43,12 @@ def test_published_values_are_reached(lab_page):
 
 
 def test_losses_in_the_answers_are_those_of_the_results(lab_page):
-    """Rows of a table under `weft lab run NAME`: the loss, as rounded there, is in that result."""
+    """Rows of a table under `inweave lab run NAME`: the loss, as rounded there, is its result."""
     page = (ROOT / "docs" / "open-questions.md").read_text()
     results = {r["name"]: [row["loss"]["mean"] for row in r["rows"]] for r in lab_page.results()}
     checked = 0
     for section in page.split("\n## ")[1:]:
-        names = re.findall(r"weft\s+lab\s+run\s+([\w-]+)", section)
+        names = re.findall(r"inweave\s+lab\s+run\s+([\w-]+)", section)
         if not names or "| interval |" not in section:
             continue
         for value in re.findall(r"^\| [^|]+ \| (\d+\.\d+) \| \d[^|]+ to ", section, re.MULTILINE):
@@ -62,7 +62,7 @@ def test_the_config_file_of_the_guide_is_the_config_of_its_code(tmp_path):
     guide = (ROOT / "docs" / "howto" / "training.md").read_text()
     (tmp_path / "one-layer.toml").write_text(re.search(r"```toml\n(.*?)```", guide, re.DOTALL)[1])
     code = re.search(r"^config = (Config\(.*?^\))", guide, re.DOTALL | re.MULTILINE)[1]
-    names = vars(importlib.import_module("weft.lab.config"))
+    names = vars(importlib.import_module("inweave.lab.config"))
     written: Config = eval(code, dict(names))
     read = from_toml(tmp_path / "one-layer.toml")
     assert (read.task, read.form, read.model, read.train) == (

@@ -8,15 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from weft.errors import InputError
-from weft.lab import baselines, measures
-from weft.lab.__main__ import main
-from weft.lab.ensemble import Settings, assemble, train_ensemble
-from weft.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
-from weft.lab.forms import form
-from weft.lab.report import markdown, report
-from weft.lab.tasks import Task, draw, stream
-from weft.nn import build
+from inweave.errors import InputError
+from inweave.lab import baselines, measures
+from inweave.lab.__main__ import main
+from inweave.lab.ensemble import Settings, assemble, train_ensemble
+from inweave.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
+from inweave.lab.forms import form
+from inweave.lab.report import markdown, report
+from inweave.lab.tasks import Task, draw, stream
+from inweave.nn import build
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
 
@@ -175,7 +175,7 @@ def test_every_experiment_writes_a_whole_result_and_its_figure(name, tmp_path, m
     tiny(monkeypatch)
     path = run(name, tmp_path, quick=True)
     result = json.loads(path.read_text())
-    assert result["command"].startswith(f"weft lab run {name} --quick")
+    assert result["command"].startswith(f"inweave lab run {name} --quick")
     for row in result["rows"]:
         assert row["loss"]["low"] <= row["loss"]["mean"] <= row["loss"]["high"]
         assert row["label"] in result["table"]
@@ -228,6 +228,6 @@ def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
     assert "with fewer examples: 1: " in said
     assert main(["report", out]) == 0
     assert (tmp_path / "a" / "lab-a.png").exists()
-    app = pytest.importorskip("weft.lab.cli").app
+    app = pytest.importorskip("inweave.lab.cli").app
     app(["list"], result_action="return_value")
     assert "bias-or-not" in capsys.readouterr().out

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 
-from weft.lab.config import Config, ModelConfig, TrainConfig
-from weft.lab.ensemble import Settings, assemble, train_ensemble
-from weft.lab.experiments import common
-from weft.lab.forms import form
-from weft.lab.replay import WARM_UP, Replayed
-from weft.lab.tasks import Task
-from weft.lab.train import Trainer
+from inweave.lab.config import Config, ModelConfig, TrainConfig
+from inweave.lab.ensemble import Settings, assemble, train_ensemble
+from inweave.lab.experiments import common
+from inweave.lab.forms import form
+from inweave.lab.replay import WARM_UP, Replayed
+from inweave.lab.tasks import Task
+from inweave.lab.train import Trainer
 
 TASK = Task(d=3, n=6, noise_max=1.0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -51,7 +51,7 @@ def test_a_recorded_ensemble_takes_the_same_steps(monkeypatch):
         return train_ensemble(assemble(start, (0, 1), settings.lrs), TASK, made, settings, "cuda")
 
     recorded = trained()
-    monkeypatch.setattr("weft.lab.replay.WARM_UP", settings.steps)
+    monkeypatch.setattr("inweave.lab.replay.WARM_UP", settings.steps)
     called = trained()
     assert recorded.curve[-1][1] == pytest.approx(called.curve[-1][1], rel=1e-6)
     for name, weights in called.weights.items():

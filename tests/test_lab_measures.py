@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from weft import Output, Place
-from weft.errors import InputError, ShapeError
-from weft.lab import baselines as base
-from weft.lab import measures
-from weft.lab.forms import form
-from weft.lab.tasks import Task, draw, stream
-from weft.nn import ExtendedLinearAttention, build, from_network
-from weft.paper.ridge import ridge_elsa, ridge_lsa
+from inweave import Output, Place
+from inweave.errors import InputError, ShapeError
+from inweave.lab import baselines as base
+from inweave.lab import measures
+from inweave.lab.forms import form
+from inweave.lab.tasks import Task, draw, stream
+from inweave.nn import ExtendedLinearAttention, build, from_network
+from inweave.paper.ridge import ridge_elsa, ridge_lsa
 
 TASK = Task(d=4, n=8)
 

@@ -13,16 +13,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from weft.cli import main as weft_main
-from weft.errors import FileFormatError, InputError
-from weft.lab import checkpoint, strict_json
-from weft.lab.__main__ import main
-from weft.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
-from weft.lab.devices import check_device
-from weft.lab.forms import form
-from weft.lab.report import report
-from weft.lab.sweep import sweep
-from weft.lab.tasks import Task
+from inweave.cli import main as inweave_main
+from inweave.errors import FileFormatError, InputError
+from inweave.lab import checkpoint, strict_json
+from inweave.lab.__main__ import main
+from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
+from inweave.lab.devices import check_device
+from inweave.lab.forms import form
+from inweave.lab.report import report
+from inweave.lab.sweep import sweep
+from inweave.lab.tasks import Task
 
 ROOT = Path(__file__).parent.parent
 RUN = (
@@ -145,18 +145,18 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path):
         from_toml(tmp_path / "deep.toml")
 
 
-@pytest.fixture(params=["python -m weft.lab", "weft lab"])
+@pytest.fixture(params=["python -m inweave.lab", "inweave lab"])
 def refused(request, tmp_path, monkeypatch, capsys):
     """Run a command of the lab that is refused; returns the one line that it says."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "a.toml").write_text(RUN)
-    if request.param == "weft lab":
+    if request.param == "inweave lab":
         pytest.importorskip("cyclopts")
 
     def run(*arguments: str) -> str:
-        if request.param == "weft lab":  # which has 2 for all bad input
-            assert weft_main(["lab", *arguments]) == 2
+        if request.param == "inweave lab":  # which has 2 for all bad input
+            assert inweave_main(["lab", *arguments]) == 2
         else:
             assert main(list(arguments)) == 1
         said = capsys.readouterr()
@@ -246,7 +246,7 @@ def test_a_report_shows_what_is_not_finite(tmp_path):
 
 def test_a_report_skips_the_line_that_a_kill_cut_off(tmp_path):
     pytest.importorskip("matplotlib")
-    from weft.lab.results import read_result
+    from inweave.lab.results import read_result
 
     metrics = tmp_path / "metrics.jsonl"
     whole = '{"step": 10, "loss": 0.5, "lr": 0.1}\n'
@@ -310,7 +310,7 @@ def test_of_several_processes_one_speaks(tmp_path):
     (tmp_path / "a.toml").write_text(RUN)
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         "-m", "weft.lab", "train", str(tmp_path / "a.toml"), "--out", str(tmp_path / "a")],
+         "-m", "inweave.lab", "train", str(tmp_path / "a.toml"), "--out", str(tmp_path / "a")],
         check=True, timeout=120, capture_output=True, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 import torch
 
-from weft import Network
-from weft.errors import InputError
-from weft.lab.forms import form
-from weft.lab.tasks import TASKS, Task, draw, mse, stream
+from inweave import Network
+from inweave.errors import InputError
+from inweave.lab.forms import form
+from inweave.lab.tasks import TASKS, Task, draw, mse, stream
 
 
 @pytest.mark.parametrize("name", TASKS)

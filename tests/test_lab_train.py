@@ -17,15 +17,15 @@ import pytest
 import torch
 from torch import nn
 
-from weft.errors import DivergenceError, FileFormatError, InputError
-from weft.lab import checkpoint
-from weft.lab.baselines import one_step_loss
-from weft.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
-from weft.lab.direct import adamw
-from weft.lab.evaluate import evaluate
-from weft.lab.sweep import sweep
-from weft.lab.tasks import Task
-from weft.lab.train import METRICS, Schedule, Trainer, load_run, train
+from inweave.errors import DivergenceError, FileFormatError, InputError
+from inweave.lab import checkpoint
+from inweave.lab.baselines import one_step_loss
+from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
+from inweave.lab.direct import adamw
+from inweave.lab.evaluate import evaluate
+from inweave.lab.sweep import sweep
+from inweave.lab.tasks import Task
+from inweave.lab.train import METRICS, Schedule, Trainer, load_run, train
 
 SMALL = Config(
     task=Task(d=3, n=6),
@@ -122,7 +122,7 @@ def test_the_written_out_update_is_that_of_adamw(decay):
 
 def test_a_run_killed_at_any_time_resumes_to_bit_identical_weights(tmp_path):
     (tmp_path / "c.toml").write_text(TOML.format(steps=400))
-    command = [sys.executable, "-m", "weft.lab", "train", str(tmp_path / "c.toml"), "--out"]
+    command = [sys.executable, "-m", "inweave.lab", "train", str(tmp_path / "c.toml"), "--out"]
     victim = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment())
     metrics = tmp_path / "killed" / METRICS
     while not metrics.exists() or metrics.read_text().count("\n") < 5:
@@ -205,8 +205,8 @@ def test_two_processes_have_the_loss_curve_of_one(tmp_path, which):
     script = tmp_path / "go.py"
     script.write_text(
         "import json, sys\n"
-        "from weft.lab.config import from_dict\n"
-        "from weft.lab.train import train\n"
+        "from inweave.lab.config import from_dict\n"
+        "from inweave.lab.train import train\n"
         "train(from_dict(json.loads(sys.argv[1])), sys.argv[2])\n"
     )
     subprocess.run(

@@ -7,20 +7,20 @@ import re
 import numpy as np
 import pytest
 
-import weft
-from weft import Matrix, Scalar, Vector
-from weft.errors import (
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.errors import (
     BlockError,
     DTypeError,
     InputError,
+    InweaveError,
     ProgramError,
     ShapeError,
-    WeftError,
 )
 
 
 def traced(function, **sizes):
-    return weft.program(function).trace(**sizes)
+    return inweave.program(function).trace(**sizes)
 
 
 # -- refusals: the user's line, the operands with their shapes, and what to do instead -------------
@@ -97,7 +97,7 @@ def three_axes(A: Matrix["n", "m"]):
 
 
 def uneven_stack(A: Matrix["n", "m"], B: Matrix["m", "n"]):
-    return weft.vstack([A, B])
+    return inweave.vstack([A, B])
 
 
 def text(A: Matrix["n", "m"]):
@@ -114,15 +114,15 @@ def to_float(A: Matrix["n", "m"], s: Scalar):
 
 REFUSED = [
     (elementwise, ProgramError, "entry by entry", ["A [2 x 3]", "B [2 x 3]"], "use a @ b"),
-    (data_dependent, ProgramError, "cannot compare", ["s [1 x 1]"], "weft.relu"),
-    (truth, ProgramError, "data-dependent `if`", ["s [1 x 1]"], "weft.relu"),
+    (data_dependent, ProgramError, "cannot compare", ["s [1 x 1]"], "inweave.relu"),
+    (truth, ProgramError, "data-dependent `if`", ["s [1 x 1]"], "inweave.relu"),
     (sum_of_sizes, ShapeError, "differ in size", ["A [2 x 3]", "B [3 x 2]"], ""),
-    (number_to_matrix, ShapeError, "differ in size", ["A [2 x 3]"], "weft.ones"),
+    (number_to_matrix, ShapeError, "differ in size", ["A [2 x 3]"], "inweave.ones"),
     (product_of_sizes, ShapeError, "3 columns", ["A [2 x 3]", "B [2 x 3]"], "a.T @ b"),
     (product_of_sizes_right, ShapeError, "2 rows", ["B [3 x 3]", "A [2 x 3]"], "a @ b.T"),
-    (division, ProgramError, "by the variable", ["A [2 x 3]", "s [1 x 1]"], "weft.reciprocal"),
-    (division_of_number, ProgramError, "by the variable", ["s [1 x 1]"], "weft.reciprocal"),
-    (division_by_zero, WeftError, "by zero", ["A [2 x 3]"], ""),
+    (division, ProgramError, "by the variable", ["A [2 x 3]", "s [1 x 1]"], "inweave.reciprocal"),
+    (division_of_number, ProgramError, "by the variable", ["s [1 x 1]"], "inweave.reciprocal"),
+    (division_by_zero, InweaveError, "by zero", ["A [2 x 3]"], ""),
     (power, ProgramError, "to the power 2", ["A [2 x 2]"], "products with @"),
     (matmul_number, ProgramError, "by the number 2", ["A [2 x 2]"], "use *"),
     (looped_over, ProgramError, "cannot loop over", ["A [2 x 3]"], "x[i:i+1, :]"),
@@ -147,7 +147,7 @@ def test_what_attention_cannot_say_is_refused_at_the_users_line(
     function, error, what, operands, hint
 ):
     sizes = {"n": 2, "m": 3}
-    program = weft.program(function)
+    program = inweave.program(function)
     with pytest.raises(error) as caught:
         program.trace(**{name: sizes[name] for name in program.size_names})
     message = str(caught.value)
@@ -218,7 +218,7 @@ def test_the_annotation_of_the_answer_is_checked():
 
 
 def test_answers_have_the_shape_of_their_kind_with_batch_axes_in_front():
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "m"], x: Vector["m"], s: Scalar):
         return {
             "scalar": x.T @ x,
@@ -235,7 +235,7 @@ def test_answers_have_the_shape_of_their_kind_with_batch_axes_in_front():
     shapes = {"scalar": (), "input": (), "vector": (2,), "matrix": (3, 3), "outer": (3, 3),
               "row": (1, 3), "entry": (), "column": (2,), "part": (2,)}  # fmt: skip
     rng = np.random.default_rng(0)
-    net = weft.compile(program, n=2, m=3)
+    net = inweave.compile(program, n=2, m=3)
     for lead in ((), (5,), (2, 4)):
         inputs = {
             "A": rng.normal(size=(*lead, 2, 3)),
@@ -248,7 +248,7 @@ def test_answers_have_the_shape_of_their_kind_with_batch_axes_in_front():
 
 
 def test_a_vector_is_a_column_eagerly_too():
-    @weft.program
+    @inweave.program
     def program(u: Vector["n"], v: Vector["n"]):
         return {"inner": u.T @ v, "outer": u @ v.T}
 
@@ -261,11 +261,11 @@ def test_a_vector_is_a_column_eagerly_too():
 
 
 def test_annotated_kinds_decide_the_shape_of_the_answer():
-    @weft.program
+    @inweave.program
     def number(x: Matrix[1, 1]) -> Scalar:
         return x @ x
 
-    @weft.program
+    @inweave.program
     def column(x: Matrix["n", 1]) -> Vector["n"]:
         return x + x
 
@@ -275,7 +275,7 @@ def test_annotated_kinds_decide_the_shape_of_the_answer():
 
 # -- arguments -------------------------------------------------------------------------------------
 def test_literal_sizes_are_honoured():
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", 3], x: Vector[3]):
         return A @ x
 
@@ -293,11 +293,11 @@ def test_annotations_with_wrong_sizes_are_refused(sizes):
 
 def test_an_argument_without_an_annotation_is_refused():
     with pytest.raises(ProgramError, match=r"argument 'A' needs an annotation .* after a \*"):
-        weft.program(lambda A: A)
+        inweave.program(lambda A: A)
 
 
 def test_sizes_that_disagree_are_refused_by_name():
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "m"], x: Vector["m"]):
         return A @ x
 
@@ -306,7 +306,7 @@ def test_sizes_that_disagree_are_refused_by_name():
 
 
 def test_missing_unknown_and_repeated_arguments_are_named():
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "n"], s: Scalar):
         return s * A
 
@@ -328,11 +328,11 @@ def test_missing_unknown_and_repeated_arguments_are_named():
         (np.array([[1.0, np.nan], [0.0, 1.0]]), InputError),
         (np.array([[1j, 0], [0, 1]]), DTypeError),
         (np.array([["a", "b"], ["c", "d"]]), DTypeError),
-        (None, WeftError),
+        (None, InweaveError),
     ],
 )
 def test_arrays_of_the_wrong_shape_or_kind_are_refused_by_name(value, error):
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "n"]):
         return A @ A
 
@@ -341,16 +341,16 @@ def test_arrays_of_the_wrong_shape_or_kind_are_refused_by_name(value, error):
 
 
 # -- loops -----------------------------------------------------------------------------------------
-@weft.program
+@inweave.program
 def power_of(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return weft.iterate(lambda v: A @ v, x, steps)
+    return inweave.iterate(lambda v: A @ v, x, steps)
 
 
 def test_no_step_leaves_the_start_as_it_is():
     x = np.array([1.0, 2.0])
     assert np.array_equal(power_of(A=np.eye(2) * 3, x=x, steps=0), x)
     with pytest.warns(UserWarning, match="does not use its input"):
-        net = weft.compile(power_of, n=2, steps=0)
+        net = inweave.compile(power_of, n=2, steps=0)
     assert net.depth == 0
     assert np.array_equal(net(A=np.eye(2) * 3, x=x), x)
 
@@ -358,34 +358,34 @@ def test_no_step_leaves_the_start_as_it_is():
 @pytest.mark.parametrize("steps", [-1, -7])
 def test_a_negative_number_of_steps_is_refused(steps):
     with pytest.raises(InputError, match=rf"cannot run {steps} times.*test_language\.py"):
-        weft.compile(power_of, n=2, steps=steps)
+        inweave.compile(power_of, n=2, steps=steps)
 
 
 @pytest.mark.parametrize("times", [2.0, "3", None, True])
 def test_the_number_of_steps_must_be_an_int(times):
     def program(x: Vector["n"]):
-        return weft.iterate(lambda v: v, x, times)
+        return inweave.iterate(lambda v: v, x, times)
 
     with pytest.raises(InputError, match="number of times known at compile time"):
         traced(program, n=2)
 
 
 def test_several_carried_values_move_together():
-    @weft.program
+    @inweave.program
     def fibonacci(a: Scalar, b: Scalar, *, steps: int):
-        a, b = weft.iterate(lambda a, b: (b, a + b), (a, b), steps)
+        a, b = inweave.iterate(lambda a, b: (b, a + b), (a, b), steps)
         return {"a": a, "b": b}
 
     found = fibonacci(a=0.0, b=1.0, steps=10)
     assert (found["a"], found["b"]) == (55.0, 89.0)
-    net = weft.compile(fibonacci, steps=10)
+    net = inweave.compile(fibonacci, steps=10)
     found = net(a=0.0, b=1.0)
     assert (found["a"], found["b"]) == (55.0, 89.0)
 
 
 def loop_program(step, start=lambda x: x):
     def program(x: Vector["n"]):
-        return weft.iterate(step, start(x), 3)
+        return inweave.iterate(step, start(x), 3)
 
     return program
 
@@ -412,11 +412,11 @@ def test_a_step_that_does_not_fit_what_it_carries_is_refused(step, start, error,
 
 
 def test_nested_loops_and_plain_loops_agree():
-    @weft.program
+    @inweave.program
     def nested(A: Matrix["n", "n"], x: Vector["n"]):
-        return weft.iterate(lambda w: weft.iterate(lambda v: A @ v + w, w, 2) - x, x, 3)
+        return inweave.iterate(lambda w: inweave.iterate(lambda v: A @ v + w, w, 2) - x, x, 3)
 
-    @weft.program
+    @inweave.program
     def plain(A: Matrix["n", "n"], x: Vector["n"]):
         w = x
         for _ in range(3):
@@ -432,12 +432,16 @@ def test_nested_loops_and_plain_loops_agree():
 
 
 # -- other array libraries -------------------------------------------------------------------------
-@weft.program
+@inweave.program
 def every_operation(A: Matrix["n", "m"], x: Vector["m"], s: Scalar):
     F = np.array([[1.0, 2.0], [0.5, -1.0]])
-    y = weft.iterate(lambda v: v - s * (A.T @ (A @ v)), x, 3)
-    tall = weft.vstack([A @ y, F @ (A @ x)]) / 3
-    return {"tall": tall, "block": weft.hstack([A[:, :1], A])[:, 1:] - weft.ones(2, 3), "s": -s}
+    y = inweave.iterate(lambda v: v - s * (A.T @ (A @ v)), x, 3)
+    tall = inweave.vstack([A @ y, F @ (A @ x)]) / 3
+    return {
+        "tall": tall,
+        "block": inweave.hstack([A[:, :1], A])[:, 1:] - inweave.ones(2, 3),
+        "s": -s,
+    }
 
 
 def numbers():
@@ -458,7 +462,7 @@ def test_programs_compute_with_arrays_of_any_library(library):
     else:
         given = {name: xp.asarray(x) for name, x in numbers().items()}
         kind, rtol = type(xp.asarray(0.0)), 1e-12 if library == "numpy" else 1e-5
-    for answers in (every_operation(**given), weft.compile(every_operation, n=2, m=3)(**given)):
+    for answers in (every_operation(**given), inweave.compile(every_operation, n=2, m=3)(**given)):
         for name, value in answers.items():
             assert isinstance(value, (kind, np.generic)) or library == "numpy"
             assert tuple(value.shape) == expected[name].shape

@@ -1,7 +1,7 @@
 """What a program cannot mean is refused, where Python by itself would carry on with something else.
 
 Comparisons that would compare objects, traces of a function whose surroundings have changed, numpy
-functions that know nothing of expressions, names that weft needs itself, and commands that would
+functions that know nothing of expressions, names that inweave needs itself, and commands that would
 show something else than what was asked for.
 """
 
@@ -12,16 +12,16 @@ import re
 import numpy as np
 import pytest
 
-import weft
-from weft import Matrix, Scalar, Vector
-from weft.cli import main
-from weft.errors import ProgramError, VerificationError
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.cli import main
+from inweave.errors import ProgramError, VerificationError
 
 
 def refused(function, error=ProgramError, **sizes):
     """The message with which a program is refused, which names the user's own line."""
     with pytest.raises(error) as caught:
-        weft.compile(weft.program(function), **sizes)
+        inweave.compile(inweave.program(function), **sizes)
     message = str(caught.value)
     assert "test_language_refusals.py:" in message, message
     assert "object at 0x" not in message
@@ -30,9 +30,9 @@ def refused(function, error=ProgramError, **sizes):
 
 def named(text):
     """A program from its text: what it says is the point."""
-    scope = {"np": np, "weft": weft, "Matrix": Matrix, "Scalar": Scalar, "Vector": Vector}
+    scope = {"np": np, "inweave": inweave, "Matrix": Matrix, "Scalar": Scalar, "Vector": Vector}
     exec(text, scope)
-    return weft.program(scope["f"])
+    return inweave.program(scope["f"])
 
 
 # -- comparisons of values that are not known ------------------------------------------------------
@@ -107,7 +107,7 @@ def matched(x: Scalar):
     ids=lambda f: f.__name__,
 )
 def test_a_comparison_by_value_is_refused_instead_of_comparing_objects(function):
-    sizes = dict.fromkeys(weft.program(function).size_names, 2)
+    sizes = dict.fromkeys(inweave.program(function).size_names, 2)
     message = refused(function, **sizes)
     assert re.search(r"cannot (compare|look up|ask)", message)
     assert "known while a program is traced" in message
@@ -119,12 +119,12 @@ def test_the_same_object_may_be_asked_for():
         assert x in [x, y]  # the same object has the same value
         return {id(x): x + y}[id(x)]
 
-    assert weft.compile(weft.program(program))(x=1.0, y=2.0) == 3.0
+    assert inweave.compile(inweave.program(program))(x=1.0, y=2.0) == 3.0
 
 
 def test_constants_outside_a_program_are_compared_as_little():
     with pytest.raises(ProgramError, match="cannot compare"):
-        _ = weft.eye(2) == weft.eye(2)
+        _ = inweave.eye(2) == inweave.eye(2)
 
 
 # -- what stands around a program may change -------------------------------------------------------
@@ -141,21 +141,21 @@ def factor(monkeypatch):
 
 
 def test_a_global_that_changes_changes_program_and_network(factor):
-    @weft.program
+    @inweave.program
     def program(x: Vector["n"]):
         return helper(x)
 
     x = np.array([1.0, 2.0])
-    first = weft.compile(program, n=2)
+    first = inweave.compile(program, n=2)
     assert (first(x=x) == x).all()
     assert (program(x=x) == x).all()
     factor(7.0)
     assert (program(x=x) == 7 * x).all()
-    assert (weft.compile(program, n=2)(x=x) == 7 * x).all()
+    assert (inweave.compile(program, n=2)(x=x) == 7 * x).all()
     with pytest.raises(VerificationError, match="differ"):
         first.verify()
     with pytest.raises(VerificationError, match="differ"):
-        weft.verify(program, first)
+        inweave.verify(program, first)
     factor(1.0)
     assert first.verify().program == "program"
 
@@ -163,45 +163,45 @@ def test_a_global_that_changes_changes_program_and_network(factor):
 def test_a_closure_or_an_array_that_changes_is_seen():
     A, k = np.eye(2), 2.0
 
-    @weft.program
+    @inweave.program
     def program(x: Vector["n"]):
         return A @ (k * x)
 
     x = np.array([1.0, 2.0])
-    assert (weft.compile(program, n=2)(x=x) == 2 * x).all()
+    assert (inweave.compile(program, n=2)(x=x) == 2 * x).all()
     A[0, 0], k = 5.0, 3.0
     expected = np.array([15.0, 6.0])
     assert (program(x=x) == expected).all()
-    assert (weft.compile(program, n=2)(x=x) == expected).all()
+    assert (inweave.compile(program, n=2)(x=x) == expected).all()
 
 
 def test_a_program_that_is_another_one_each_time_is_not_certified():
     rng = np.random.default_rng(0)
 
-    @weft.program
+    @inweave.program
     def program(x: Scalar):
         return float(rng.normal()) * x
 
     with pytest.raises(VerificationError, match="differ"):
-        weft.compile(program)
+        inweave.compile(program)
 
 
 # -- what Python and numpy offer and attention has not ---------------------------------------------
 REFUSED = {
     "np.dot(X, w)": ("numpy's dot", "use a @ b"),
-    "np.linalg.inv(X) @ w": ("numpy's inv", "weft.iterate"),
-    "np.maximum(w, 0)": ("numpy's maximum", "weft.relu"),
-    "np.sum(w)": ("numpy's sum", "weft.ones"),
-    "np.exp(w)": ("numpy's exp", "weft.pointwise"),
-    "np.vstack([w, w])": ("numpy's vstack", "weft.vstack"),
+    "np.linalg.inv(X) @ w": ("numpy's inv", "inweave.iterate"),
+    "np.maximum(w, 0)": ("numpy's maximum", "inweave.relu"),
+    "np.sum(w)": ("numpy's sum", "inweave.ones"),
+    "np.exp(w)": ("numpy's exp", "inweave.pointwise"),
+    "np.vstack([w, w])": ("numpy's vstack", "inweave.vstack"),
     "np.add.reduce(w)": ("numpy's add.reduce", "use +"),
     "np.array(w)": ("cannot become an array", "use +"),
     "np.array([w, w])": ("cannot become an array", "use +"),
-    "X @ [s, s]": ("a list of expressions", "weft.vstack"),
+    "X @ [s, s]": ("a list of expressions", "inweave.vstack"),
     "X.dot(w)": ("no attribute 'dot'", "use a @ b"),
-    "w.sum()": ("no attribute 'sum'", "weft.ones"),
-    "w // 2": ("cannot compute // of w [2 x 1]", "weft.pointwise"),
-    "w % 2": ("cannot compute % of w [2 x 1]", "weft.pointwise"),
+    "w.sum()": ("no attribute 'sum'", "inweave.ones"),
+    "w // 2": ("cannot compute // of w [2 x 1]", "inweave.pointwise"),
+    "w % 2": ("cannot compute % of w [2 x 1]", "inweave.pointwise"),
     "np.ones(2) % w": ("cannot compute % of w [2 x 1]", ""),
     "round(s) * w": ("cannot compute a rounding of s", ""),
     "2**s * w": ("cannot compute a power of s", ""),
@@ -209,14 +209,14 @@ REFUSED = {
     "w if np.float64(0) < s else X @ w": ("cannot compare s", ""),
     "w[0:1.5]": ("the slice 0:1.5 of w", "got 1.5"),
     "w[0:s]": ("of w [2 x 1] needs ints", "got s [1 x 1]"),
-    "weft.iterate(lambda a, b: a, w, 3)": ("(a, b)", "carries 1 value"),
-    "weft.iterate(3, w, 3)": ("must be a function", "got 3"),
+    "inweave.iterate(lambda a, b: a, w, 3)": ("(a, b)", "carries 1 value"),
+    "inweave.iterate(3, w, 3)": ("must be a function", "got 3"),
     "10**400 * w": ("about 10^400", "float64"),
     "1e200 * (1e200 * w)": ("multiplies w [2 x 1]", "float64"),
     "w / 5e-324": ("about 10^323", "float64"),
     "w + [10**400, 1]": ("about 10^400", "float64"),
     "w + [[1, 2], [3]]": ("rows of equal length", ""),
-    "weft.eye((3, 4)) @ w": ("one positive size", "(3, 4)"),
+    "inweave.eye((3, 4)) @ w": ("one positive size", "(3, 4)"),
 }
 
 
@@ -224,8 +224,8 @@ REFUSED = {
 def test_what_is_no_operation_of_the_language_is_refused_with_what_to_do(text):
     what, instead = REFUSED[text]
     program = named(f"def f(X: Matrix['n', 'n'], w: Vector['n'], s: Scalar):\n    return {text}")
-    with pytest.raises(weft.WeftError) as caught:
-        weft.compile(program, n=2)
+    with pytest.raises(inweave.InweaveError) as caught:
+        inweave.compile(program, n=2)
     message = str(caught.value)
     assert what in message, message
     assert instead in message, message
@@ -237,20 +237,20 @@ def test_entries_are_not_assigned():
         w[0] = 1
         return w
 
-    assert "weft.vstack" in refused(function, n=2)
+    assert "inweave.vstack" in refused(function, n=2)
 
 
 def test_arrays_and_ufuncs_that_are_operators_stay_operators():
     A, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0])
 
-    @weft.program
+    @inweave.program
     def program(X: Matrix["n", "n"], w: Vector["n"], s: Scalar):
         y = np.matmul(A, w) + np.add(b, w) - np.float64(2) * w + np.int64(3) * (A @ X @ w)
         return {"y": b - np.negative(y) + np.multiply(s, w), "z": abs(w), "power": s ** np.int64(2)}
 
     X, w = np.array([[1.0, 0.0], [2.0, 1.0]]), np.array([1.0, -2.0])
     y = b + (A @ w + b + w - 2 * w + 3 * (A @ X @ w)) + 0.5 * w
-    found = weft.compile(program, n=2)(X=X, w=w, s=0.5)
+    found = inweave.compile(program, n=2)(X=X, w=w, s=0.5)
     np.testing.assert_allclose(found["y"], y, rtol=1e-12)
     np.testing.assert_array_equal(found["z"], abs(w))
     assert found["power"] == 0.25
@@ -263,28 +263,28 @@ def test_hasattr_says_what_an_expression_has():
         seen.append((hasattr(w, "shape"), hasattr(w, "dot"), hasattr(w, "_repr_html_")))
         return 2 * w
 
-    weft.program(function).trace(n=2)
+    inweave.program(function).trace(n=2)
     assert seen == [(True, False, False)]
 
 
 def test_numpy_integers_are_indices():
-    @weft.program
+    @inweave.program
     def program(x: Vector["n"]):
         return x[np.int64(1)] * x[np.int32(0) : np.int64(2)]
 
-    assert (weft.compile(program, n=3)(x=np.array([2.0, 3.0, 4.0])) == [6.0, 9.0]).all()
+    assert (inweave.compile(program, n=3)(x=np.array([2.0, 3.0, 4.0])) == [6.0, 9.0]).all()
 
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_a_column_is_a_vector_whatever_is_done_to_it(d):
-    @weft.program
+    @inweave.program
     def program(X: Matrix["n", "d"], y: Vector["n"]):
         c = X[:, 0]
         return {"c": c, "scaled": 2 * c, "sum": c + y, "minus": -c, "all": X, "entry": X[0, 0]}
 
     X, y = np.arange(3.0 * d).reshape(3, d) + 1, np.ones(3)
     c = X[:, 0]
-    for run in (program, weft.compile(program, n=3, d=d)):
+    for run in (program, inweave.compile(program, n=3, d=d)):
         found = run(X=X, y=y)
         for name, value in {"c": c, "scaled": 2 * c, "sum": c + y, "minus": -c}.items():
             assert found[name].shape == (3,), name
@@ -294,19 +294,19 @@ def test_a_column_is_a_vector_whatever_is_done_to_it(d):
 
 
 def test_the_entry_of_a_vector_of_one_is_a_number():
-    @weft.program
+    @inweave.program
     def program(x: Vector["n"]):
         return x[0]
 
     assert program(x=np.array([2.0])).shape == ()
-    assert weft.compile(program, n=1)(x=np.array([2.0])).shape == ()
+    assert inweave.compile(program, n=1)(x=np.array([2.0])).shape == ()
 
 
 # -- programs --------------------------------------------------------------------------------------
 @pytest.mark.parametrize("given", [3, None, "ridge", np.eye(2)], ids=str)
 def test_only_functions_become_programs(given):
-    with pytest.raises(ProgramError, match=r"weft\.program takes a function"):
-        weft.program(given)
+    with pytest.raises(ProgramError, match=r"inweave\.program takes a function"):
+        inweave.program(given)
 
 
 def test_annotations_that_cannot_be_read_are_refused():
@@ -315,7 +315,7 @@ def test_annotations_that_cannot_be_read_are_refused():
 
 
 def test_a_program_inside_a_program_is_refused_and_its_function_is_not():
-    @weft.program
+    @inweave.program
     def inner(x: Vector["n"]):
         return 2 * x
 
@@ -324,11 +324,11 @@ def test_a_program_inside_a_program_is_refused_and_its_function_is_not():
 
     assert "inner.function(...)" in refused(outer, n=2)
 
-    @weft.program
+    @inweave.program
     def through(x: Vector["n"]):
         return inner.function(x) + inner(np.ones(2))  # the second one is a constant
 
-    assert (weft.compile(through, n=2)(x=np.ones(2)) == 4).all()
+    assert (inweave.compile(through, n=2)(x=np.ones(2)) == 4).all()
 
 
 @pytest.mark.parametrize("times", [0, 3])
@@ -340,10 +340,10 @@ def test_a_carried_value_kept_after_its_loop_is_refused(times):
             kept.append(w)
             return 2 * w
 
-        return weft.iterate(step, x, times) + kept[0]
+        return inweave.iterate(step, x, times) + kept[0]
 
     message = refused(program, n=2)
-    assert "uses w [2 x 1], which weft.iterate carries" in message
+    assert "uses w [2 x 1], which inweave.iterate carries" in message
     assert "use what iterate returns" in message
 
 
@@ -351,10 +351,10 @@ def test_a_value_carried_by_an_inner_loop_is_refused_in_the_outer_one():
     def program(x: Vector["n"]):
         def outer(w):
             kept = []
-            v = weft.iterate(lambda u: kept.append(u) or 2 * u, w, 2)
+            v = inweave.iterate(lambda u: kept.append(u) or 2 * u, w, 2)
             return v + kept[0]
 
-        return weft.iterate(outer, x, 2)
+        return inweave.iterate(outer, x, 2)
 
     assert "uses u [2 x 1]" in refused(program, n=2)
 
@@ -362,21 +362,21 @@ def test_a_value_carried_by_an_inner_loop_is_refused_in_the_outer_one():
 def test_an_input_kept_from_another_program_is_refused():
     kept = []
 
-    @weft.program
+    @inweave.program
     def first(x: Vector["n"]):
         kept.append(x)
         return 2 * x
 
-    @weft.program
+    @inweave.program
     def second(x: Vector["n"]):
         return x + kept[0]
 
     first.trace(n=2)
     with pytest.raises(ProgramError, match="an input of another program"):
-        weft.compile(second, n=2)
+        inweave.compile(second, n=2)
 
 
-# -- names that weft needs itself ------------------------------------------------------------------
+# -- names that inweave needs itself ---------------------------------------------------------------
 @pytest.mark.parametrize("name", ["check", "self", "path", "compare"])
 def test_inputs_cannot_have_the_names_of_arguments_of_a_network(name):
     with pytest.raises(ProgramError, match=rf"the input '{name}' .*net.*rename it"):
@@ -388,7 +388,7 @@ def test_inputs_cannot_have_the_names_of_arguments_of_a_network(name):
     ["program", "target", "optimize", "tokens", "layout", "verify", "network", "trials", "seed"],
 )
 def test_sizes_and_statics_cannot_have_the_names_of_arguments_of_compile(name):
-    with pytest.raises(ProgramError, match=rf"the size '{name}' .*weft\.\w+\(...\).*rename it"):
+    with pytest.raises(ProgramError, match=rf"the size '{name}' .*inweave\.\w+\(...\).*rename it"):
         named(f"def f(x: Vector['{name}']):\n    return 2 * x")
     with pytest.raises(ProgramError, match=rf"the static argument '{name}' .*rename it"):
         named(f"def f(x: Vector['n'], *, {name}: int):\n    return 2 * x")
@@ -396,7 +396,7 @@ def test_sizes_and_statics_cannot_have_the_names_of_arguments_of_compile(name):
 
 def test_inputs_may_have_the_names_of_arguments_of_compile():
     program = named("def f(target: Scalar, tokens: Vector['n']):\n    return target * tokens")
-    assert (weft.compile(program, n=2)(target=2.0, tokens=np.ones(2)) == 2).all()
+    assert (inweave.compile(program, n=2)(target=2.0, tokens=np.ones(2)) == 2).all()
 
 
 def test_a_size_cannot_be_a_word_of_python():
@@ -406,13 +406,14 @@ def test_a_size_cannot_be_a_word_of_python():
 
 # -- the command line ------------------------------------------------------------------------------
 PROGRAM = """
-import weft
-from weft import Matrix, Scalar, Vector
+import inweave
+from inweave import Matrix, Scalar, Vector
 
 
-@weft.program
+@inweave.program
 def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, *, steps: int) -> Vector["d"]:
-    return weft.iterate(lambda w: w - lam * (X.T @ (X @ w - y)), weft.zeros(X.shape[1]), steps)
+    step = lambda w: w - lam * (X.T @ (X @ w - y))
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 """
 
 
@@ -425,7 +426,7 @@ def command(tmp_path, monkeypatch, capsys):
     (tmp_path / "table.csv").write_text("f0,f1,y\n1,2,3\n4,5,7\n0,1,1\n", encoding="utf-8")
     (tmp_path / "fake.parquet").write_bytes(b"no table at all, " * 20)
     (tmp_path / "empty.parquet").write_bytes(b"")
-    assert main(["compile", "ridge.py:ridge", "n=3", "d=2", "steps=2", "-o", "ridge.weft"]) == 0
+    assert main(["compile", "ridge.py:ridge", "n=3", "d=2", "steps=2", "-o", "ridge.inweave"]) == 0
     capsys.readouterr()
 
     def run(*argv):
@@ -441,7 +442,9 @@ def command(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("option", "value"), [("--trials", "0"), ("--trials", "-3"), ("--seed", "-1")]
 )
-@pytest.mark.parametrize("source", [("ridge.weft",), ("ridge.py:ridge", "n=3", "d=2", "steps=2")])
+@pytest.mark.parametrize(
+    "source", [("ridge.inweave",), ("ridge.py:ridge", "n=3", "d=2", "steps=2")]
+)
 def test_a_check_that_cannot_be_made_is_refused(command, source, option, value):
     code, said = command("verify", *source, option, value)
     assert code == 2
@@ -458,7 +461,7 @@ def test_a_parquet_file_that_is_none_is_refused(command, name):
 
 
 @pytest.mark.parametrize("value", ["f0", "gone"])
-@pytest.mark.parametrize("source", [("ridge.weft",), ("ridge.py:ridge", "steps=2")])
+@pytest.mark.parametrize("source", [("ridge.inweave",), ("ridge.py:ridge", "steps=2")])
 def test_a_column_does_not_fill_a_scalar(command, source, value):
     code, said = command(
         "run", *source, f"lam={value}", "--data", "table.csv", "--target", "y", "--columns", "f0,f1"

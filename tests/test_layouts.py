@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import Layout, Matrix, Scalar, Vector, paper
 from tests.cases import ridge_dual, ridge_gd
-from weft import Layout, Matrix, Scalar, Vector, paper
 
 
-@weft.program
+@inweave.program
 def ridge(
     X: Matrix["n", "d"],
     y: Vector["n"],
@@ -21,7 +21,7 @@ def ridge(
     *,
     steps: int,
 ) -> Scalar:
-    return u.T @ weft.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
+    return u.T @ inweave.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
 
 
 def data(n: int, d: int, seed: int = 0) -> dict[str, np.ndarray | float]:
@@ -43,7 +43,7 @@ PLAIN = {"Xᵀ": (3, 5), "yᵀ": (1, 5), "u": (3, 1), "w0": (3, 1), "lam": (1, 1
 
 def test_the_enumerated_form_of_the_paper_is_honoured_block_by_block():
     printed = paper.ridge_elsa(5, 3, 4)
-    net = weft.compile(ridge, layout=printed, n=5, d=3, steps=4)
+    net = inweave.compile(ridge, layout=printed, n=5, d=3, steps=4)
     assert net.layout == printed.layout
     assert net.fills == printed.fills
     inputs = data(5, 3)
@@ -54,14 +54,14 @@ def test_the_enumerated_form_of_the_paper_is_honoured_block_by_block():
 
 def test_the_compiler_needs_no_more_heads_than_the_paper_in_the_paper_own_form():
     printed = paper.ridge_elsa(5, 3, 4)
-    net = weft.compile(ridge, layout=printed, n=5, d=3, steps=4)
+    net = inweave.compile(ridge, layout=printed, n=5, d=3, steps=4)
     assert net.heads <= printed.heads
     assert net.depth <= printed.depth
 
 
 def test_a_layout_named_after_the_inputs_is_filled_by_name():
     layout = Layout.of({**PLAIN, "free": (3, 1), "out": (3, 1)})
-    net = weft.compile(ridge, layout=layout, n=5, d=3, steps=4)
+    net = inweave.compile(ridge, layout=layout, n=5, d=3, steps=4)
     assert net.layout == layout
     inputs = data(5, 3)
     assert net(**inputs) == pytest.approx(descended(**inputs, steps=4), rel=1e-12)
@@ -69,47 +69,47 @@ def test_a_layout_named_after_the_inputs_is_filled_by_name():
 
 def test_a_missing_input_block_is_named():
     without = {name: shape for name, shape in PLAIN.items() if name != "u"}
-    with pytest.raises(weft.CompileError, match=r"input 'u'.*add a block 'u'"):
-        weft.compile(ridge, layout=Layout.of(without), n=5, d=3, steps=4)
+    with pytest.raises(inweave.CompileError, match=r"input 'u'.*add a block 'u'"):
+        inweave.compile(ridge, layout=Layout.of(without), n=5, d=3, steps=4)
 
 
 def test_a_missing_free_block_is_named_with_its_size():
-    with pytest.raises(weft.CompileError, match=r"no free block for .*add a block of 1 column"):
-        weft.compile(ridge, layout=Layout.of(PLAIN), n=5, d=3, steps=4)
+    with pytest.raises(inweave.CompileError, match=r"no free block for .*add a block of 1 column"):
+        inweave.compile(ridge, layout=Layout.of(PLAIN), n=5, d=3, steps=4)
 
 
 def test_a_block_of_the_wrong_shape_is_named():
     wrong = Layout.of({**PLAIN, "Xᵀ": (3, 4), "free": (3, 1)})
-    with pytest.raises(weft.BlockError, match=r"'Xᵀ' is 3 x 4.*'X' stands there as 3 x 5"):
-        weft.compile(ridge, layout=wrong, n=5, d=3, steps=4)
+    with pytest.raises(inweave.BlockError, match=r"'Xᵀ' is 3 x 4.*'X' stands there as 3 x 5"):
+        inweave.compile(ridge, layout=wrong, n=5, d=3, steps=4)
 
 
 def test_a_form_that_holds_inputs_only_in_products_is_refused():
     designed = paper.ridge_lsa(5, 3, 4)
-    with pytest.raises(weft.CompileError, match="only in a product"):
-        weft.compile(ridge, layout=designed, n=5, d=3, steps=4)
+    with pytest.raises(inweave.CompileError, match="only in a product"):
+        inweave.compile(ridge, layout=designed, n=5, d=3, steps=4)
 
 
 def test_lsa_over_a_layout_without_an_identity_is_refused_by_name():
     printed = paper.ridge_elsa(5, 3, 4)
-    with pytest.raises(weft.CompileError, match="the constant I"):
-        weft.compile(ridge, layout=printed, target="lsa", n=5, d=3, steps=4)
+    with pytest.raises(inweave.CompileError, match="the constant I"):
+        inweave.compile(ridge, layout=printed, target="lsa", n=5, d=3, steps=4)
 
 
 def test_something_else_than_a_layout_is_refused():
-    with pytest.raises(weft.InputError, match="layout must be"):
-        weft.compile(ridge, layout="enumerated", n=5, d=3, steps=4)
+    with pytest.raises(inweave.InputError, match="layout must be"):
+        inweave.compile(ridge, layout="enumerated", n=5, d=3, steps=4)
 
 
 def test_tokens_make_the_prompt_taller_and_too_few_are_refused():
-    net = weft.compile(ridge_gd, tokens=9, n=5, d=3, steps=2)
+    net = inweave.compile(ridge_gd, tokens=9, n=5, d=3, steps=2)
     assert net.tokens == 9
-    with pytest.raises(weft.CompileError, match=r"tokens=2.*3 rows"):
-        weft.compile(ridge_gd, tokens=2, n=5, d=3, steps=2)
+    with pytest.raises(inweave.CompileError, match=r"tokens=2.*3 rows"):
+        inweave.compile(ridge_gd, tokens=2, n=5, d=3, steps=2)
 
 
 def test_examples_as_tokens_need_no_new_weights_for_more_examples():
-    net = weft.compile(ridge_dual, n=8, d=3, steps=5)
+    net = inweave.compile(ridge_dual, n=8, d=3, steps=5)
     assert "do not depend on n" in str(net)
     larger = net.resize(n=30)
     assert larger.tokens == 30
@@ -125,15 +125,15 @@ def test_examples_as_tokens_need_no_new_weights_for_more_examples():
 
 
 def test_weights_that_depend_on_a_size_refuse_to_be_resized():
-    net = weft.compile(ridge_dual, n=8, d=3, steps=5)
-    with pytest.raises(weft.CompileError, match="d=4 needs a new compilation"):
+    net = inweave.compile(ridge_dual, n=8, d=3, steps=5)
+    with pytest.raises(inweave.CompileError, match="d=4 needs a new compilation"):
         net.resize(d=4)
-    with pytest.raises(weft.InputError, match="unknown sizes q"):
+    with pytest.raises(inweave.InputError, match="unknown sizes q"):
         net.resize(q=4)
 
 
 def test_printing_shows_layers_in_matrix_terms_and_the_bound():
-    text = str(weft.compile(ridge_gd, optimize="speed", n=40, d=10, steps=100))
+    text = str(inweave.compile(ridge_gd, optimize="speed", n=40, d=10, steps=100))
     assert "M(w) w → w" in text
     assert "repeat 100 times" in text
     assert "102 attention layers (lower bound 6, degree 301)" in text
@@ -141,13 +141,13 @@ def test_printing_shows_layers_in_matrix_terms_and_the_bound():
 
 
 def test_printing_an_lsa_network_says_which_blocks_were_added_and_why():
-    text = str(weft.compile(ridge_gd, target="lsa", n=5, d=3, steps=2))
+    text = str(inweave.compile(ridge_gd, target="lsa", n=5, d=3, steps=2))
     assert "added to the prompt: I" in text
     assert "an identity" in text
 
 
 def test_explain_prints_every_stage():
-    text = weft.compiler.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
+    text = inweave.compiler.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
     for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
         assert stage in text
     assert "A(w) := " in text

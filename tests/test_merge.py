@@ -9,10 +9,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import weft
-from weft import Matrix, Vector
-from weft.compiler.emit import merge
-from weft.compiler.layers import HeadSpec, Item
+import inweave
+from inweave import Matrix, Vector
+from inweave.compiler.emit import merge
+from inweave.compiler.layers import HeadSpec, Item
 
 
 def written_out(heads) -> Counter:
@@ -49,12 +49,12 @@ def test_merged_heads_have_the_same_sum(seed):
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
 def test_a_sum_that_meets_itself_again_is_compiled(target, optimize):
-    @weft.program
+    @inweave.program
     def p(A: Matrix["n", "n"], x: Vector["n"], y: Vector["n"]):
         r = x + y
         return A @ r + A @ (A @ r) + A @ x
 
-    net = weft.compile(p, n=3, target=target, optimize=optimize)
+    net = inweave.compile(p, n=3, target=target, optimize=optimize)
     rng = np.random.default_rng(0)
     A, x, y = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
     expected = A @ (x + y) + A @ (A @ (x + y)) + A @ x

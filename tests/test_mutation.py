@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from inweave.network import Network
 from tests.mutate import CHOSEN, Judge, check, mutants, networks
-from weft.network import Network
 
 NETWORKS: dict[str, Network] = {}
 

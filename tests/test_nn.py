@@ -1,4 +1,4 @@
-"""`weft.nn`: every fast path equals the definition; weights go to and from networks unharmed."""
+"""`inweave.nn`: every fast path equals the definition; weights go to and from networks unharmed."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from weft import Fill, Input, Layout, Network, Output, Place
-from weft.errors import InputError, ProgramError, ShapeError
-from weft.nn import (
+from inweave import Fill, Input, Layout, Network, Output, Place
+from inweave.errors import InputError, ProgramError, ShapeError
+from inweave.nn import (
     ALL,
     AttentionNetwork,
     ExtendedLinearAttention,
@@ -16,8 +16,8 @@ from weft.nn import (
     cheapest_order,
     from_network,
 )
-from weft.paper.ridge import ridge_elsa, ridge_lsa
-from weft.run import dense
+from inweave.paper.ridge import ridge_elsa, ridge_lsa
+from inweave.run import dense
 
 
 def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tensor:

@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
-from tests.rational_systems import draw, exact
-from weft.paper import components as c
-from weft.paper.division import (
+import inweave
+from inweave.paper import components as c
+from inweave.paper.division import (
     chord_error,
     geometric_knots,
     inverse_square,
@@ -21,7 +20,8 @@ from weft.paper.division import (
     invsqr_error,
     sigma,
 )
-from weft.paper.properties import mask, mask_and_move
+from inweave.paper.properties import mask, mask_and_move
+from tests.rational_systems import draw, exact
 
 KNOTS = geometric_knots(0.1, 10.0, 1.1)
 unhurried = settings(deadline=None, max_examples=60)
@@ -86,7 +86,7 @@ def test_weighted_sums_mask_and_move_like_property_1(row, col, down, right):
         W = c.move(5, 5, rows, cols, down, right)
         assert (c.weighted_sum(A, exact(W)) == mask_and_move(A, rows, cols, down, right)).all()
     else:
-        with pytest.raises(weft.ShapeError, match="leave a 5 x 5"):
+        with pytest.raises(inweave.ShapeError, match="leave a 5 x 5"):
             c.move(5, 5, rows, cols, down, right)
 
 
@@ -100,7 +100,7 @@ def test_weighted_sums_insert_constants_and_change_the_size():
 
 @pytest.mark.parametrize("activation", ["relu", "identity"])
 def test_every_network_component_is_a_weighted_sum_component(activation):
-    layer = weft.PointwiseLayer(*draw(11, 4, 3, 2, 4), activation)
+    layer = inweave.PointwiseLayer(*draw(11, 4, 3, 2, 4), activation)
     X = draw(12, 2, 4)
     assert c.WeightedSum.of(layer)(X) == pytest.approx(c.apply(layer, X))
     exactly = c.WeightedSum.of(layer)(exact(X))
@@ -215,7 +215,7 @@ def test_sigma_as_a_network_component_acts_at_one_entry_only():
     ],
 )
 def test_functions_that_are_not_even_positive_and_decreasing_are_refused(f, message):
-    with pytest.raises(weft.InputError, match=message):
+    with pytest.raises(inweave.InputError, match=message):
         sigma(f, [1.0, 2.0, 3.0])
 
 
@@ -231,7 +231,7 @@ def test_components_say_what_does_not_fit():
         (lambda: c.affine(A, np.ones((3, 2))), "must be matrices of one shape"),
         (lambda: invsqr(KNOTS).layer(2, 2, 2, 0), r"entry \(2, 0\) does not lie in a 2 x 2"),
     ]:
-        with pytest.raises(weft.ShapeError, match=message):
+        with pytest.raises(inweave.ShapeError, match=message):
             wrong()
     for wrong, message in [
         (lambda: c.add_skip(lambda A: A, A, gamma=2), r"\+1 or -1, got 2"),
@@ -242,15 +242,15 @@ def test_components_say_what_does_not_fit():
         (lambda: geometric_knots(1.0, 2.0, 1.0 + 1e-9), "choose a larger"),
         (lambda: chord_error(0.5), "got 0.5"),
     ]:
-        with pytest.raises(weft.InputError, match=message):
+        with pytest.raises(inweave.InputError, match=message):
             wrong()
 
 
 # -- the figure -----------------------------------------------------------------------------------
 def test_the_figure_shows_the_knots_where_the_code_puts_them(tmp_path):
     pytest.importorskip("matplotlib")
-    from weft.paper.figures import KNOTS as drawn
-    from weft.paper.figures import figure1
+    from inweave.paper.figures import KNOTS as drawn
+    from inweave.paper.figures import figure1
 
     figure = figure1(tmp_path / "new" / "figure1.png")
     assert (tmp_path / "new" / "figure1.png").stat().st_size > 10_000
@@ -264,5 +264,5 @@ def test_the_figure_shows_the_knots_where_the_code_puts_them(tmp_path):
 
 
 def test_the_appendix_loads_without_matplotlib():
-    code = "import sys, weft.paper.figures; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, inweave.paper.figures; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave.paper import components as c
+from inweave.paper.division import invsqr, sigma
+from inweave.paper.elimination import gaussian_elimination
+from inweave.paper.properties import mask
 from tests.rational_systems import draw, exact, solvable, solve_exactly
-from weft.paper import components as c
-from weft.paper.division import invsqr, sigma
-from weft.paper.elimination import gaussian_elimination
-from weft.paper.properties import mask
 
 KNOTS = [Fraction(k) for k in (1, 2, 3, 5, 8)]  # x_1, ..., x_{n+1} with n = 4
 
@@ -43,7 +43,7 @@ def test_masks_in_a_weighted_sum_have_the_size_of_the_input_not_of_the_output():
     pick = np.zeros((4, 5, 2, 3))
     pick[3, 4] = mask(2, 3, (1, 2), (2, 3))
     assert c.weighted_sum(A, pick)[3, 4] == A[1, 2]
-    with pytest.raises(weft.ShapeError, match="do not fit a 2 x 3 input"):
+    with pytest.raises(inweave.ShapeError, match="do not fit a 2 x 3 input"):
         c.weighted_sum(A, np.zeros((4, 5, 4, 5)))
 
 
@@ -60,7 +60,7 @@ def test_weights_of_the_weighted_sum_network_are_m_by_n_like_the_input():
     assert c.WeightedSum(zeros + 1, np.ones((1, 1, 1, 2, 3)), zeros, zeros, "identity")(X) == (
         pytest.approx(X.sum())
     )
-    with pytest.raises(weft.ShapeError, match="own m x n"):
+    with pytest.raises(inweave.ShapeError, match="own m x n"):
         c.WeightedSum(zeros, np.ones((1, 1, 1, 3, 2)), zeros, zeros)(X)
 
 
@@ -78,12 +78,12 @@ def test_a_negative_f_with_decreasing_modulus_comes_out_with_the_wrong_sign():
         return total
 
     assert [printed(x) for x in KNOTS[:-1]] == [1 / x**2 for x in KNOTS[:-1]]  # f is minus that
-    with pytest.raises(weft.InputError, match="f must decrease"):
+    with pytest.raises(inweave.InputError, match="f must decrease"):
         sigma(lambda x: -1 / x**2, KNOTS)
 
 
 def test_knots_are_positive_without_the_x_0_that_the_paper_counts_among_them():
-    with pytest.raises(weft.InputError, match="knots must be positive"):
+    with pytest.raises(inweave.InputError, match="knots must be positive"):
         invsqr([Fraction(0), *KNOTS])
 
 
@@ -133,7 +133,7 @@ def test_a_pivot_beyond_the_last_knot_is_not_eliminated_at_all():
     solve = gaussian_elimination(2, knots=[1.0, 2.0, 4.0, 8.0])
     trace = solve.trace(F, a, check=False)
     assert (trace["FE[0]"].after == trace["FE[0]"].before).all()
-    with pytest.raises(weft.DomainError, match=r"pivot 0 of 2 is 9\.0"):
+    with pytest.raises(inweave.DomainError, match=r"pivot 0 of 2 is 9\.0"):
         solve(F, a)
 
 
@@ -141,7 +141,7 @@ def test_a_pivot_beyond_the_last_knot_is_not_eliminated_at_all():
 def test_an_invertible_matrix_is_not_enough_for_elimination_without_exchanges():
     F = exact([[0, 1], [1, 0]])
     assert solve_exactly(F[::-1], exact([3, 2])) == [3, 2]
-    with pytest.raises(weft.DomainError, match=r"pivot 0 of 2 is 0: .* never exchanged"):
+    with pytest.raises(inweave.DomainError, match=r"pivot 0 of 2 is 0: .* never exchanged"):
         gaussian_elimination(2, knots=None)(F, exact([2, 3]))
 
 

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
-from tests.rational_systems import draw, exact, solvable, solve_exactly
-from weft.paper.division import chord_error, geometric_knots, invsqr
-from weft.paper.elimination import (
+import inweave
+from inweave.paper.division import chord_error, geometric_knots, invsqr
+from inweave.paper.elimination import (
     approximate_division,
     back_substitution,
     exact_division,
     forward_elimination,
     gaussian_elimination,
 )
+from tests.rational_systems import draw, exact, solvable, solve_exactly
 
 
 # -- elimination ----------------------------------------------------------------------------------
@@ -146,20 +146,20 @@ KNOTS = geometric_knots(0.1, 10.0, 1.1)
 
 @pytest.mark.parametrize("m", [1, 0, -2, 2.0, True, "3"])
 def test_fewer_than_two_unknowns_are_refused(m):
-    with pytest.raises(weft.InputError, match="m must be an int of at least 2"):
+    with pytest.raises(inweave.InputError, match="m must be an int of at least 2"):
         gaussian_elimination(m, knots=KNOTS)
 
 
 @pytest.mark.parametrize(
     ("knots", "error", "message"),
     [
-        ([1.0, 3.0, 2.0], weft.InputError, r"knots must increase, but knot 2 is 2.0 after 3.0"),
-        ([1.0, 1.0], weft.InputError, "knots must increase"),
-        ([0.0, 1.0], weft.InputError, "knots must be positive, the first is 0.0"),
-        ([1.0, np.nan, 2.0], weft.InputError, "knots must be finite"),
-        ([1.0], weft.ShapeError, "at least 2 numbers"),
-        (["a", "b"], weft.DTypeError, "knots must hold real numbers"),
-        ([1e-200, 1.0], weft.InputError, "cannot be computed|finite number"),
+        ([1.0, 3.0, 2.0], inweave.InputError, r"knots must increase, but knot 2 is 2.0 after 3.0"),
+        ([1.0, 1.0], inweave.InputError, "knots must increase"),
+        ([0.0, 1.0], inweave.InputError, "knots must be positive, the first is 0.0"),
+        ([1.0, np.nan, 2.0], inweave.InputError, "knots must be finite"),
+        ([1.0], inweave.ShapeError, "at least 2 numbers"),
+        (["a", "b"], inweave.DTypeError, "knots must hold real numbers"),
+        ([1e-200, 1.0], inweave.InputError, "cannot be computed|finite number"),
     ],
 )
 def test_bad_knots_are_refused(knots, error, message):
@@ -179,21 +179,21 @@ def test_bad_knots_are_refused(knots, error, message):
     ],
 )
 def test_a_pivot_outside_the_knots_is_named(F, message):
-    with pytest.raises(weft.DomainError, match=message):
+    with pytest.raises(inweave.DomainError, match=message):
         gaussian_elimination(2, knots=KNOTS)(F, [1.0, 1.0])
 
 
 def test_a_zero_pivot_is_named_with_exact_division_too():
     singular = exact([[1, 2], [2, 4]])
     for F in (singular, singular.astype(float)):
-        with pytest.raises(weft.DomainError, match=r"pivot 1 of 2 is 0.*cannot divide by it"):
+        with pytest.raises(inweave.DomainError, match=r"pivot 1 of 2 is 0.*cannot divide by it"):
             gaussian_elimination(2, knots=None)(F, F[0])
 
 
 def test_a_negative_pivot_whose_digits_are_lost_is_an_error_not_an_answer():
     F, a = np.diag([2.0, -899.3]), np.ones(2)
     solve = gaussian_elimination(2, knots=geometric_knots(1e-3, 1e3, 1.1))
-    with pytest.raises(weft.DomainError, match=r"pivot 1 of 2 is -899.3: .* cancels"):
+    with pytest.raises(inweave.DomainError, match=r"pivot 1 of 2 is -899.3: .* cancels"):
         solve(F, a)
     unchecked, right = solve(F, a, check=False)[1], solve.sigma.piecewise(-899.3) * -899.3
     assert abs(unchecked / right - 1) > 1e-6
@@ -202,26 +202,26 @@ def test_a_negative_pivot_whose_digits_are_lost_is_an_error_not_an_answer():
 
 def test_overflow_is_an_error():
     F = np.array([[1e-200, 1e200], [1e200, 1.0]])
-    with pytest.raises(weft.DomainError, match="elimination left the range of float64"):
+    with pytest.raises(inweave.DomainError, match="elimination left the range of float64"):
         gaussian_elimination(2, knots=None)(F, np.ones(2))
 
 
 @pytest.mark.parametrize(
     ("F", "a", "error", "message"),
     [
-        (np.eye(3), np.ones(2), weft.ShapeError, "F must be 2 x 2, got 3 x 3"),
+        (np.eye(3), np.ones(2), inweave.ShapeError, "F must be 2 x 2, got 3 x 3"),
         (
             np.eye(2),
             np.ones(3),
-            weft.ShapeError,
+            inweave.ShapeError,
             r"a must have shape \(2,\) or \(2, 1\), got \(3,\)",
         ),
-        (np.ones(2), np.ones(2), weft.ShapeError, "F must be a matrix"),
-        (np.full((2, 2), np.inf), np.ones(2), weft.InputError, "F must be finite"),
-        (np.eye(2), [np.nan, 1.0], weft.InputError, "a must be finite"),
-        (np.eye(2) * 1j, np.ones(2), weft.DTypeError, "F must hold real numbers"),
-        (exact(np.eye(2)), np.ones(2), weft.InputError, "both be floats or both be Fractions"),
-        (np.ones((3, 2, 2)), np.ones((4, 2)), weft.ShapeError, "batch axes"),
+        (np.ones(2), np.ones(2), inweave.ShapeError, "F must be a matrix"),
+        (np.full((2, 2), np.inf), np.ones(2), inweave.InputError, "F must be finite"),
+        (np.eye(2), [np.nan, 1.0], inweave.InputError, "a must be finite"),
+        (np.eye(2) * 1j, np.ones(2), inweave.DTypeError, "F must hold real numbers"),
+        (exact(np.eye(2)), np.ones(2), inweave.InputError, "both be floats or both be Fractions"),
+        (np.ones((3, 2, 2)), np.ones((4, 2)), inweave.ShapeError, "batch axes"),
     ],
 )
 def test_systems_that_cannot_be_read_are_refused(F, a, error, message):
@@ -233,5 +233,5 @@ def test_a_trace_lists_its_steps_and_says_which_it_does_not_have():
     trace = gaussian_elimination(2, knots=None).trace(np.eye(2), np.ones(2))
     assert [step.name for step in trace] == ["FE[0]", "BS1[1]", "BS1[0]"]
     assert len(trace) == 3
-    with pytest.raises(weft.BlockError, match=r"no step 'FE\[9\]'; steps are FE\[0\], BS1\[1\]"):
+    with pytest.raises(inweave.BlockError, match=r"no step 'FE\[9\]'; steps are FE\[0\], BS1\[1\]"):
         trace["FE[9]"]

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
-from weft import paper
-from weft.arithmetic import Rationals
-from weft.run import dense
+import inweave
+from inweave import paper
+from inweave.arithmetic import Rationals
+from inweave.run import dense
 
 SIZE = st.integers(1, 5)
 SEED = st.integers(0, 2**32 - 1)
@@ -290,7 +290,7 @@ def test_property_3_at_any_size_keeps_floats_bit_for_bit(m, n, seed):
 @SHAPES
 def test_property_3_as_a_head_of_a_network_has_the_same_weights(m, n):
     blocks = {"a": (1, 1)} | ({"b": (m, n - 1)} if n > 1 else {})
-    layout = weft.Layout.of(blocks, tokens=m)
+    layout = inweave.Layout.of(blocks, tokens=m)
     head, theta = paper.skip_head(layout), paper.skip(m, n)
     for projection, W, B in (
         (head.query, theta.W3, theta.B3),
@@ -353,9 +353,9 @@ def test_products_in_floats_are_those_of_numpy(form, r, s, t, seed):
 def test_a_theta_is_a_head_of_a_network(form):
     A, B = rationals(5, 2, 3), rationals(6, 3, 4)
     product = form(A, B)
-    layout = weft.Layout.of({"H": product.H.shape})
-    layer = weft.AttentionLayer((product.theta.head(),), skip=False)
-    net = weft.Network(layout, (weft.Module((layer,)),))
+    layout = inweave.Layout.of({"H": product.H.shape})
+    layer = inweave.AttentionLayer((product.theta.head(),), skip=False)
+    net = inweave.Network(layout, (inweave.Module((layer,)),))
     same(dense.forward(net, product.H, Rationals()), product.output())
 
 
@@ -363,24 +363,32 @@ def test_a_theta_is_a_head_of_a_network(form):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda A: paper.mask_and_move(A, (0, 4), (0, 1)), weft.ShapeError, "rows 0:4"),
-        (lambda A: paper.mask_and_move(A, (1, 1), (0, 1)), weft.ShapeError, "rows 1:1"),
-        (lambda A: paper.mask_and_move(A, (0, 1), (0, 3)), weft.ShapeError, "columns 0:3"),
-        (lambda A: paper.mask_and_move(A, (0, 2), (0, 1), down=2), weft.ShapeError, "moved by 2"),
-        (lambda A: paper.mask_and_move(A, (0, 2), (0, 1), right=-1), weft.ShapeError, "by -1"),
-        (lambda _: paper.W_K(3, [(0, 3)]), weft.ShapeError, r"\(0, 3\)"),
-        (lambda _: paper.W_K(3, [(-1, 0)]), weft.ShapeError, r"\(-1, 0\)"),
-        (lambda _: paper.V_J(3, [(0, 1), (2, 1)]), weft.InputError, "columns 1 would be written"),
-        (lambda A: paper.masked(A[0], (0, 1), (0, 1)), weft.ShapeError, "must be a matrix"),
-        (lambda A: paper.masked(A * np.nan, (0, 1), (0, 1)), weft.InputError, "NaN"),
-        (lambda A: paper.masked(A * 1j, (0, 1), (0, 1)), weft.DTypeError, "complex128"),
-        (lambda A: paper.masked(A.astype(object), (0, 1), (0, 1)), weft.DTypeError, "float"),
-        (lambda A: paper.lsa_product(A, A), weft.ShapeError, r"\(3, 2\) by B of shape \(3, 2\)"),
-        (lambda A: paper.product_beside(A, A), weft.ShapeError, "cannot multiply"),
-        (lambda A: paper.product_diagonal(A, A.T * np.inf), weft.InputError, "B holds"),
-        (lambda A: paper.constant_output(A[None]), weft.ShapeError, "one matrix"),
-        (lambda A: paper.lsa(A, A, A, A), weft.ShapeError, "W1 has shape"),
-        (lambda A: paper.elsa(A, *[np.eye(2)] * 3, A, A, A.T), weft.ShapeError, "B3 has shape"),
+        (lambda A: paper.mask_and_move(A, (0, 4), (0, 1)), inweave.ShapeError, "rows 0:4"),
+        (lambda A: paper.mask_and_move(A, (1, 1), (0, 1)), inweave.ShapeError, "rows 1:1"),
+        (lambda A: paper.mask_and_move(A, (0, 1), (0, 3)), inweave.ShapeError, "columns 0:3"),
+        (
+            lambda A: paper.mask_and_move(A, (0, 2), (0, 1), down=2),
+            inweave.ShapeError,
+            "moved by 2",
+        ),
+        (lambda A: paper.mask_and_move(A, (0, 2), (0, 1), right=-1), inweave.ShapeError, "by -1"),
+        (lambda _: paper.W_K(3, [(0, 3)]), inweave.ShapeError, r"\(0, 3\)"),
+        (lambda _: paper.W_K(3, [(-1, 0)]), inweave.ShapeError, r"\(-1, 0\)"),
+        (
+            lambda _: paper.V_J(3, [(0, 1), (2, 1)]),
+            inweave.InputError,
+            "columns 1 would be written",
+        ),
+        (lambda A: paper.masked(A[0], (0, 1), (0, 1)), inweave.ShapeError, "must be a matrix"),
+        (lambda A: paper.masked(A * np.nan, (0, 1), (0, 1)), inweave.InputError, "NaN"),
+        (lambda A: paper.masked(A * 1j, (0, 1), (0, 1)), inweave.DTypeError, "complex128"),
+        (lambda A: paper.masked(A.astype(object), (0, 1), (0, 1)), inweave.DTypeError, "float"),
+        (lambda A: paper.lsa_product(A, A), inweave.ShapeError, r"\(3, 2\) by B of shape \(3, 2\)"),
+        (lambda A: paper.product_beside(A, A), inweave.ShapeError, "cannot multiply"),
+        (lambda A: paper.product_diagonal(A, A.T * np.inf), inweave.InputError, "B holds"),
+        (lambda A: paper.constant_output(A[None]), inweave.ShapeError, "one matrix"),
+        (lambda A: paper.lsa(A, A, A, A), inweave.ShapeError, "W1 has shape"),
+        (lambda A: paper.elsa(A, *[np.eye(2)] * 3, A, A, A.T), inweave.ShapeError, "B3 has shape"),
     ],
 )
 def test_bad_input_is_refused_by_name(call, error, message):
@@ -402,7 +410,7 @@ def test_erratum_columns_are_moved_by_V_J_not_by_W_or_V_K():
     A = floats(0, 2, 3)
     with pytest.raises(ValueError, match="matmul"):
         A @ paper.W_K(2, [(0, 1)])  # W is m x m and does not even fit on the right
-    with pytest.raises(weft.ShapeError):
+    with pytest.raises(inweave.ShapeError):
         paper.V_J(2, [(2, 0)])  # nor are indices of rows those of columns
     assert (A @ paper.V_J(3, [(2, 0)]))[:, 0].tolist() == A[:, 2].tolist()
 
@@ -414,7 +422,7 @@ def test_erratum_the_rows_of_K_must_be_pairwise_distinct():
     for i, j in K:
         W[i, j] = 1
     same((W @ A)[0], A[0] + A[2])  # a sum, not a copy
-    with pytest.raises(weft.InputError, match="rows 0 would be written twice"):
+    with pytest.raises(inweave.InputError, match="rows 0 would be written twice"):
         paper.W_K(3, K)
 
 
@@ -423,7 +431,7 @@ def test_erratum_property_2_needs_zero_W_of_n_by_n(m, n):
     C = floats(1, m, n)
     theta = paper.constant_output(C)
     wrong = theta._replace(W1=np.zeros((m, m)))
-    with pytest.raises(weft.ShapeError, match="W1"):
+    with pytest.raises(inweave.ShapeError, match="W1"):
         paper.elsa(floats(2, m, n), *wrong)
     assert np.array_equal(paper.elsa(floats(2, m, n), *theta), C)
 
@@ -432,6 +440,6 @@ def test_erratum_property_4_needs_a_zero_W3_of_n_by_n():
     product = paper.product_beside(floats(1, 2, 3), floats(2, 3, 4))
     m, n = product.H.shape
     assert m != n
-    with pytest.raises(weft.ShapeError, match="W3"):
+    with pytest.raises(inweave.ShapeError, match="W3"):
         paper.elsa(product.H, *product.theta._replace(W3=np.zeros((m, m))))
     assert product.theta.W3.shape == (n, n)

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import weft
-from weft import paper
-from weft.arithmetic import Rationals
-from weft.prompt import fill_prompt
-from weft.run import dense
+import inweave
+from inweave import paper
+from inweave.arithmetic import Rationals
+from inweave.prompt import fill_prompt
+from inweave.run import dense
 
 
 # -- references -----------------------------------------------------------------------------------
@@ -557,7 +557,7 @@ def test_the_repeated_module_says_that_it_carries_w(build):
     net = build(Case(4, 3, 5))
     step, read_out = net.modules
     assert (step.repeat, read_out.repeat) == (5, 1)
-    assert step.carries == ((weft.Place("w", 3, 1),),)
+    assert step.carries == ((inweave.Place("w", 3, 1),),)
     assert read_out.carries == ()
 
 
@@ -611,7 +611,7 @@ def test_a_gram_table_reads_like_the_printed_one():
     assert table["√ηyᵀ", "1"] == "√η y"
     assert repr(table).splitlines()[2].split() == ["O", "√η", "yᵀ", "1", "O", "O", "O"]
     assert paper.enumerated_gram(5, 2)["u", "w"] == "uᵀ w"
-    with pytest.raises(weft.BlockError, match="no block 'v'"):
+    with pytest.raises(inweave.BlockError, match="no block 'v'"):
         table["v", "w"]
 
 
@@ -623,7 +623,7 @@ def test_a_gram_table_takes_batches_and_a_negative_lam_where_no_root_is_taken():
     both = table(**inputs | {"lam": lam})
     assert both.shape == (2, 17, 17)
     np.testing.assert_allclose(both[1], table(**inputs), rtol=1e-15)
-    with pytest.raises(weft.InputError, match="'lam'"):
+    with pytest.raises(inweave.InputError, match="'lam'"):
         paper.designed_gram(5, 2)(**inputs | {"lam": -1.0})
 
 
@@ -633,7 +633,7 @@ def test_an_entry_of_the_wrong_shape_in_a_gram_table_is_refused():
     lines = [list(line) for line in table.entries]
     lines[0][0] = "Xᵀ X"
     wrong = paper.GramTable(table.layout, tuple(map(tuple, lines)))
-    with pytest.raises(weft.ShapeError, match=r"'Xᵀ X' in the rows of Xᵀ .* \(2, 2\)"):
+    with pytest.raises(inweave.ShapeError, match=r"'Xᵀ X' in the rows of Xᵀ .* \(2, 2\)"):
         gram(case, wrong)
 
 
@@ -641,23 +641,23 @@ def test_an_entry_of_the_wrong_shape_in_a_gram_table_is_refused():
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
-        ({"X": np.ones((4, 3))}, weft.ShapeError, r"'X': got shape \(4, 3\), expected .*5, 3"),
-        ({"X": np.ones((3, 5))}, weft.ShapeError, "'X'"),
-        ({"y": np.ones(4)}, weft.ShapeError, r"'y': got shape \(4,\)"),
-        ({"u": 1.0}, weft.ShapeError, "'u'"),
-        ({"lam": np.ones(3), "u": np.ones((2, 3))}, weft.ShapeError, "batch axes"),
-        ({"w0": None}, weft.DTypeError, "'w0': got NoneType"),
-        ({"beta": 1.0}, weft.BlockError, "unknown: beta"),
-        ({"X": np.full((5, 3), np.nan)}, weft.InputError, "'X' holds NaN"),
-        ({"eta": np.inf}, weft.InputError, "'eta' holds NaN or infinity"),
-        ({"eta": 0.0}, weft.InputError, "'eta': got 0, expected a positive"),
-        ({"eta": -0.1}, weft.InputError, "'eta': got -0.1, expected a positive"),
-        ({"eta": np.array([0.1, -2.0])}, weft.InputError, "'eta': got -2"),
-        ({"X": np.ones((5, 3), complex)}, weft.DTypeError, "'X': got dtype complex128"),
-        ({"X": np.ones((5, 3), object)}, weft.DTypeError, "'X': got dtype object"),
-        ({"X": np.full((5, 3), "1")}, weft.DTypeError, "'X'"),
-        ({"lam": 1j}, weft.DTypeError, "'lam': got complex"),
-        ({"lam": "0.1"}, weft.DTypeError, "'lam': got str"),
+        ({"X": np.ones((4, 3))}, inweave.ShapeError, r"'X': got shape \(4, 3\), expected .*5, 3"),
+        ({"X": np.ones((3, 5))}, inweave.ShapeError, "'X'"),
+        ({"y": np.ones(4)}, inweave.ShapeError, r"'y': got shape \(4,\)"),
+        ({"u": 1.0}, inweave.ShapeError, "'u'"),
+        ({"lam": np.ones(3), "u": np.ones((2, 3))}, inweave.ShapeError, "batch axes"),
+        ({"w0": None}, inweave.DTypeError, "'w0': got NoneType"),
+        ({"beta": 1.0}, inweave.BlockError, "unknown: beta"),
+        ({"X": np.full((5, 3), np.nan)}, inweave.InputError, "'X' holds NaN"),
+        ({"eta": np.inf}, inweave.InputError, "'eta' holds NaN or infinity"),
+        ({"eta": 0.0}, inweave.InputError, "'eta': got 0, expected a positive"),
+        ({"eta": -0.1}, inweave.InputError, "'eta': got -0.1, expected a positive"),
+        ({"eta": np.array([0.1, -2.0])}, inweave.InputError, "'eta': got -2"),
+        ({"X": np.ones((5, 3), complex)}, inweave.DTypeError, "'X': got dtype complex128"),
+        ({"X": np.ones((5, 3), object)}, inweave.DTypeError, "'X': got dtype object"),
+        ({"X": np.full((5, 3), "1")}, inweave.DTypeError, "'X'"),
+        ({"lam": 1j}, inweave.DTypeError, "'lam': got complex"),
+        ({"lam": "0.1"}, inweave.DTypeError, "'lam': got str"),
     ],
 )
 @every_network
@@ -667,7 +667,7 @@ def test_bad_inputs_are_refused_by_name(build, change, error, message):
     for call in (net, net.prompt, net.trace):
         with pytest.raises(error, match=message) as caught:
             call(**case.inputs | change)
-        assert isinstance(caught.value, weft.WeftError)
+        assert isinstance(caught.value, inweave.InweaveError)
 
 
 @every_network
@@ -675,14 +675,14 @@ def test_missing_inputs_are_refused_by_name(build):
     case = Case(5, 3, 2)
     inputs = case.inputs
     del inputs["y"], inputs["lam"]
-    with pytest.raises(weft.BlockError, match="missing: y, lam"):
+    with pytest.raises(inweave.BlockError, match="missing: y, lam"):
         build(case)(**inputs)
 
 
 @pytest.mark.parametrize("build", [lsa, lsa_in_elsa_modules], ids=lambda f: f.__name__)
 def test_a_negative_lam_is_refused_where_its_root_is_taken(build):
     case = Case(5, 3, 2)
-    with pytest.raises(weft.InputError, match=r"'lam': got -0\.5, expected a nonnegative"):
+    with pytest.raises(inweave.InputError, match=r"'lam': got -0\.5, expected a nonnegative"):
         build(case)(**case.inputs | {"lam": -0.5})
 
 
@@ -699,12 +699,12 @@ def test_a_negative_lam_is_computed_where_no_root_is_taken():
 @pytest.mark.parametrize(
     ("sizes", "error", "message"),
     [
-        ((5, 3, -1), weft.InputError, "steps must be a non-negative int, got -1"),
-        ((5, 3, 2.0), weft.InputError, "steps"),
-        ((5, 3, True), weft.InputError, "steps"),
-        ((0, 3, 1), weft.ShapeError, "n must be a positive int, got 0"),
-        ((5, 0, 1), weft.ShapeError, "d must be a positive int, got 0"),
-        ((5, 2.5, 1), weft.ShapeError, "d must"),
+        ((5, 3, -1), inweave.InputError, "steps must be a non-negative int, got -1"),
+        ((5, 3, 2.0), inweave.InputError, "steps"),
+        ((5, 3, True), inweave.InputError, "steps"),
+        ((0, 3, 1), inweave.ShapeError, "n must be a positive int, got 0"),
+        ((5, 0, 1), inweave.ShapeError, "d must be a positive int, got 0"),
+        ((5, 2.5, 1), inweave.ShapeError, "d must"),
     ],
 )
 def test_bad_sizes_are_refused(build, sizes, error, message):
@@ -713,7 +713,7 @@ def test_bad_sizes_are_refused(build, sizes, error, message):
 
 
 def test_an_unknown_module_is_refused():
-    with pytest.raises(weft.InputError, match="'lsa' or 'elsa', got 'mlp'"):
+    with pytest.raises(inweave.InputError, match="'lsa' or 'elsa', got 'mlp'"):
         paper.ridge_lsa(5, 3, 1, module="mlp")
 
 
@@ -731,7 +731,7 @@ def printed_entry(table, row, col, entry):
 def test_erratum_eq_40_row_1_column_4_is_X_not_X_transposed():
     table = paper.designed_gram(3, 2)
     assert table["√ηXᵀ", "√η√λI"] == "η √λ X"
-    with pytest.raises(weft.ShapeError, match=r"\(2, 3\), expected \(3, 2\)"):
+    with pytest.raises(inweave.ShapeError, match=r"\(2, 3\), expected \(3, 2\)"):
         gram(EXAMPLE, printed_entry(table, 0, 3, "η √λ Xᵀ"))
 
 

@@ -14,10 +14,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import weft
-from tests.cases import CASES
-from tests.random_networks import absolute, networks
-from weft import (
+import inweave
+from inweave import (
     AttentionLayer,
     BlockPointwiseLayer,
     Fill,
@@ -31,15 +29,17 @@ from weft import (
     Place,
     Projection,
 )
-from weft.arithmetic import Arithmetic, Floats, Rationals
-from weft.constants import identity
-from weft.projection import read
-from weft.prompt import fill_prompt
-from weft.relunet import Function, ReluNet
-from weft.run import dense, plan
-from weft.run.lower import Line, Loop
-from weft.verify.arithmetic import FieldArithmetic
-from weft.verify.field import FieldArray
+from inweave.arithmetic import Arithmetic, Floats, Rationals
+from inweave.constants import identity
+from inweave.projection import read
+from inweave.prompt import fill_prompt
+from inweave.relunet import Function, ReluNet
+from inweave.run import dense, plan
+from inweave.run.lower import Line, Loop
+from inweave.verify.arithmetic import FieldArithmetic
+from inweave.verify.field import FieldArray
+from tests.cases import CASES
+from tests.random_networks import absolute, networks
 
 FIELD = FieldArithmetic(key=3)
 LEADS = [(), (), (2,), (3, 1)]
@@ -129,7 +129,7 @@ def test_it_equals_the_dense_executor_in_floats_up_to_rounding(net, seed, data):
 def test_on_compiled_programs_it_equals_the_dense_executor(case, target):
     for mode in ("faithful", "depth"):
         options = {"target": target, "optimize": mode, "verify": False}
-        net = weft.compile(case.program, **options, **case.sizes)
+        net = inweave.compile(case.program, **options, **case.sizes)
         inputs = case.inputs()
         if any(spec.sign != "any" for spec in net.inputs):
             inputs = {name: np.abs(x) + 0.1 for name, x in inputs.items()}
@@ -283,14 +283,14 @@ def test_identities_in_the_prompt_cost_nothing():
 
 
 def test_what_a_loop_does_not_change_is_computed_once_and_products_in_the_cheaper_order():
-    @weft.program
-    def descent(X: weft.Matrix["n", "d"], y: weft.Vector["n"], *, steps: int):
+    @inweave.program
+    def descent(X: inweave.Matrix["n", "d"], y: inweave.Vector["n"], *, steps: int):
         step = lambda w: w - X.T @ (X @ w - y)  # noqa: E731
-        return weft.iterate(step, weft.zeros(X.shape[1]), steps)
+        return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
     n, d = 400, 50
-    few = plan(weft.compile(descent, n=n, d=d, steps=2, verify=False))
-    many = plan(weft.compile(descent, n=n, d=d, steps=500, verify=False))
+    few = plan(inweave.compile(descent, n=n, d=d, steps=2, verify=False))
+    many = plan(inweave.compile(descent, n=n, d=d, steps=500, verify=False))
     right_side_once = 2 * n * d
     assert few.flops <= right_side_once + 2 * (4 * n * d + 2 * n + 2 * d)
     gram_once = 2 * n * d * d + right_side_once
@@ -328,9 +328,9 @@ def test_blocks_that_are_not_given_are_zero_and_unknown_ones_are_refused():
     net = tied(2, 3)
     b = np.array([[1.0], [2.0]])
     np.testing.assert_array_equal(plan(net).run({"b": b})["w"], 3 * b)
-    with pytest.raises(weft.BlockError, match="unknown blocks: z"):
+    with pytest.raises(inweave.BlockError, match="unknown blocks: z"):
         plan(net).run({"z": b})
-    with pytest.raises(weft.ShapeError, match="block 'b'"):
+    with pytest.raises(inweave.ShapeError, match="block 'b'"):
         plan(net).run({"b": b.T})
 
 
@@ -394,15 +394,17 @@ def test_single_precision_stays_single_precision(xp):
 def test_a_matrix_of_numbers_counts_the_same_on_every_library(xp):
     """A program with slices, scalars, constants and a loop."""
 
-    @weft.program
-    def mixed(A: weft.Matrix["n", "n"], x: weft.Vector["n"], s: weft.Scalar, *, steps: int):
+    @inweave.program
+    def mixed(
+        A: inweave.Matrix["n", "n"], x: inweave.Vector["n"], s: inweave.Scalar, *, steps: int
+    ):
         def step(v, M):
-            return s * (A @ v) + x / 3, M @ A[:, ::1] + weft.eye(4)
+            return s * (A @ v) + x / 3, M @ A[:, ::1] + inweave.eye(4)
 
-        v, M = weft.iterate(step, (x, weft.zeros(4, 4)), steps)
+        v, M = inweave.iterate(step, (x, inweave.zeros(4, 4)), steps)
         return {"v": v, "M": M, "part": M[1:3, :2], "s": s * s}
 
-    net = weft.compile(mixed, n=4, steps=5, verify=False)
+    net = inweave.compile(mixed, n=4, steps=5, verify=False)
     rng = np.random.default_rng(0)
     given = {"A": rng.normal(size=(2, 4, 4)) / 2, "x": rng.normal(size=4), "s": np.array(0.5)}
     expected = mixed(**given, steps=5)
@@ -491,15 +493,15 @@ def test_answers_are_never_views_of_the_inputs():
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize(
     ("value", "error"),
-    [(np.full((3, 3), np.nan), weft.InputError), (np.ones((3, 2)), weft.ShapeError),
-     (np.ones((2, 3, 3)), weft.ShapeError)],
+    [(np.full((3, 3), np.nan), inweave.InputError), (np.ones((3, 2)), inweave.ShapeError),
+     (np.ones((2, 3, 3)), inweave.ShapeError)],
 )  # fmt: skip
 def test_inputs_that_are_wrong_are_still_refused(library, value, error):
     xp = pytest.importorskip(library)
     net = tied(3, 6)
     with pytest.raises(error):
         net(G=xp.asarray(value), b=xp.asarray(np.ones((4, 3))))
-    with pytest.raises(weft.BlockError, match="unknown: c"):
+    with pytest.raises(inweave.BlockError, match="unknown: c"):
         net(G=xp.asarray(np.eye(3)), b=xp.asarray(np.ones(3)), c=1.0)
 
 
@@ -511,7 +513,7 @@ def test_one_entry_that_is_not_finite_is_refused_by_name(library, bad, name, che
     xp = pytest.importorskip(library)
     given = {"G": np.zeros((5, 3, 3)), "b": np.zeros((5, 3))}
     given[name][(3, 1, 1)[: given[name].ndim]] = bad
-    with pytest.raises(weft.InputError, match=f"'{name}' holds NaN or infinity"):
+    with pytest.raises(inweave.InputError, match=f"'{name}' holds NaN or infinity"):
         tied(3, 6)(check=check, **{k: xp.asarray(v) for k, v in given.items()})
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from weft.cli import main
+from inweave.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
@@ -64,15 +64,15 @@ def test_every_file_the_readme_links_to_exists() -> None:
     assert not missing
 
 
-def test_every_make_target_and_weft_command_the_readme_names_exists() -> None:
-    from weft.cli.app import COMMANDS
+def test_every_make_target_and_inweave_command_the_readme_names_exists() -> None:
+    from inweave.cli.app import COMMANDS
 
     shell = "\n".join(blocks("sh"))
     makefile = (ROOT / "Makefile").read_text("utf-8")
     targets = set(re.findall(r"^make ([\w-]+)", shell, re.MULTILINE))
     assert targets >= {"demo", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
-    assert set(re.findall(r"^weft ([\w-]+)", shell, re.MULTILINE)) <= {*COMMANDS, "lab"}
+    assert set(re.findall(r"^inweave ([\w-]+)", shell, re.MULTILINE)) <= {*COMMANDS, "lab"}
 
 
 def test_make_fuzz_runs_every_fuzzer_of_the_tests_with_the_same_options() -> None:
@@ -92,10 +92,10 @@ def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.Monk
     for name, rows in (("table.csv", table[:8]), ("new.csv", table[8:])):
         np.savetxt(tmp_path / name, rows, delimiter=",", header="a,b,c,y", comments="")
     monkeypatch.chdir(tmp_path)
-    (block,) = (b for b in blocks("sh") if "weft compile" in b)
+    (block,) = (b for b in blocks("sh") if "inweave compile" in b)
     for line in block.replace("\\\n", " ").splitlines():
         program, *words = shlex.split(line)
-        assert program == "weft"
+        assert program == "inweave"
         assert main(words) == 0, line
     assert len((tmp_path / "predictions.csv").read_text("utf-8").splitlines()) == 5
 

@@ -10,14 +10,14 @@ from collections import Counter
 
 import pytest
 
-import weft
-import weft.compiler
+import inweave
+import inweave.compiler
+from inweave import Matrix, Scalar, Vector, VerificationError
+from inweave.compiler import Stages, stages
+from inweave.compiler.costs import Costs
+from inweave.compiler.forms import Forms, Product
+from inweave.compiler.storing import FACTORS, LONGEST, PRODUCTS, read_often
 from tests.fuzz import equal_in_rationals
-from weft import Matrix, Scalar, Vector, VerificationError
-from weft.compiler import Stages, stages
-from weft.compiler.costs import Costs
-from weft.compiler.forms import Forms, Product
-from weft.compiler.storing import FACTORS, LONGEST, PRODUCTS, read_often
 
 MODES = ("faithful", "speed", "depth")
 
@@ -52,7 +52,7 @@ def work(monkeypatch):
 
 
 def run(make, steps, mode="faithful") -> Stages:
-    program = weft.program(make(steps))
+    program = inweave.program(make(steps))
     sizes = dict.fromkeys(program.size_names, 2)
     return stages(program, "elsa", mode, None, None, sizes)
 
@@ -162,7 +162,7 @@ def crossed(steps):
 def held_sums(steps):
     def program(A: Matrix["n", "n"], x: Vector["n"], y: Vector["n"]):
         for _ in range(steps):
-            x, y = y, weft.hold(x + y)
+            x, y = y, inweave.hold(x + y)
         return A @ y
 
     return program
@@ -171,7 +171,7 @@ def held_sums(steps):
 def rectified(steps):
     def program(s: Scalar):
         for _ in range(steps):
-            s = weft.relu(s) * weft.relu(s)
+            s = inweave.relu(s) * inweave.relu(s)
         return s
 
     return program
@@ -185,7 +185,7 @@ def squares_in_a_step(steps):
                 t = t * t
             return w + t * (A @ w)
 
-        return weft.iterate(step, w, 3)
+        return inweave.iterate(step, w, 3)
 
     return program
 
@@ -197,7 +197,7 @@ def crossed_in_a_step(steps):
                 x, y = A @ (x + y), B @ (x - y)
             return x, y
 
-        return weft.iterate(step, (x, y), 2)[0]
+        return inweave.iterate(step, (x, y), 2)[0]
 
     return program
 
@@ -215,7 +215,7 @@ def word(steps):
 
 def descent(steps):
     def program(X: Matrix["m", "n"], y: Vector["m"], eta: Scalar):
-        w = weft.zeros(X.shape[1])
+        w = inweave.zeros(X.shape[1])
         for _ in range(steps):
             w = w - eta * (X.T @ (X @ w - y))
         return w
@@ -244,8 +244,8 @@ def named(pairs):
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("make", "steps"), named(PROVED))
 def test_loops_that_reuse_values_compile_and_are_proved(make, steps, mode):
-    program = weft.program(make(steps))
-    net = weft.compile(program, optimize=mode, **dict.fromkeys(program.size_names, 2))
+    program = inweave.program(make(steps))
+    net = inweave.compile(program, optimize=mode, **dict.fromkeys(program.size_names, 2))
     assert net.certificate is not None
 
 
@@ -266,9 +266,9 @@ def test_long_loops_take_work_in_proportion_to_their_length(work, make, steps, m
     named([(squares, 40), (squares, 1100), (matrix_squares, 40), (newton_schulz, 40)]),
 )
 def test_a_degree_beyond_the_prime_is_refused_with_advice(make, steps):
-    program = weft.program(make(steps))
-    with pytest.raises(VerificationError, match=r"weft\.iterate"):
-        weft.compile(program, **dict.fromkeys(program.size_names, 2))
+    program = inweave.program(make(steps))
+    with pytest.raises(VerificationError, match=r"inweave\.iterate"):
+        inweave.compile(program, **dict.fromkeys(program.size_names, 2))
 
 
 @pytest.mark.parametrize(
@@ -278,9 +278,9 @@ def test_a_degree_beyond_the_prime_is_refused_with_advice(make, steps):
     ),
 )
 def test_what_is_stored_unasked_changes_no_answer(make, steps):
-    program = weft.program(make(steps))
+    program = inweave.program(make(steps))
     sizes = dict.fromkeys(program.size_names, 2)
-    assert equal_in_rationals(weft.compile(program, **sizes))
+    assert equal_in_rationals(inweave.compile(program, **sizes))
 
 
 @pytest.mark.parametrize("make", [squares, matrix_squares, grams])
@@ -345,9 +345,9 @@ def test_values_that_are_read_often_are_found_inside_loops_too():
             v = A @ w
             return v + (v.T @ v) * w
 
-        return weft.iterate(step, w, 2)
+        return inweave.iterate(step, w, 2)
 
-    traced = weft.program(program).trace(n=2)
+    traced = inweave.program(program).trace(n=2)
     texts = {x.text() for x in read_often(traced.outputs.values()).values()}
     assert {"A @ w", "w"} <= texts
 
@@ -358,11 +358,11 @@ def test_messages_about_large_values_are_short_and_quick():
             s = s * s
         return s / s
 
-    with pytest.raises(weft.ProgramError) as found:
-        weft.program(divided).trace()
+    with pytest.raises(inweave.ProgramError) as found:
+        inweave.program(divided).trace()
     assert len(str(found.value)) < 500
 
 
 def test_an_explanation_of_a_large_program_is_short():
-    text = str(weft.compiler.explain(weft.program(squares(40))))
+    text = str(inweave.compiler.explain(inweave.program(squares(40))))
     assert len(text) < 200_000

@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-import weft
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.compiler.reroll import reroll
 from tests.fuzz import equal_in_rationals, work
-from weft import Matrix, Scalar, Vector
-from weft.compiler.reroll import reroll
 
 
 def both(make, steps):
-    """A step as a Python loop and as weft's own."""
+    """A step as a Python loop and as inweave's own."""
 
     def python(step, *state):
         for _ in range(steps):
@@ -21,10 +21,10 @@ def both(make, steps):
         return state
 
     def own(step, *state):
-        out = weft.iterate(lambda *s: step(*s), state, steps)
+        out = inweave.iterate(lambda *s: step(*s), state, steps)
         return out if isinstance(out, tuple) else (out,)
 
-    return weft.program(make(python)), weft.program(make(own))
+    return inweave.program(make(python)), inweave.program(make(own))
 
 
 def growth(loop):
@@ -36,7 +36,7 @@ def growth(loop):
 
 def descent(loop):
     def program(X: Matrix["m", "n"], y: Vector["m"], u: Vector["n"], eta: Scalar):
-        start = weft.zeros(X.shape[1])
+        start = inweave.zeros(X.shape[1])
         return u.T @ loop(lambda w: (w - eta * (X.T @ (X @ w - y)),), start)[0]
 
     return program
@@ -69,11 +69,11 @@ def exchanged(loop):
 
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize("make", [growth, descent, momentum, rows, exchanged])
-def test_a_python_loop_is_as_shallow_as_wefts_own(make, target):
+def test_a_python_loop_is_as_shallow_as_inweaves_own(make, target):
     python, own = both(make, 12)
     sizes = dict.fromkeys(python.size_names, 2)
     (found,) = reroll(python.trace(**sizes).outputs.values())
-    nets = [weft.compile(p, target=target, optimize="depth", **sizes) for p in (python, own)]
+    nets = [inweave.compile(p, target=target, optimize="depth", **sizes) for p in (python, own)]
     assert found[0].times >= 11
     assert nets[0].depth == nets[1].depth < 8
     assert all(equal_in_rationals(net) for net in nets)
@@ -82,13 +82,13 @@ def test_a_python_loop_is_as_shallow_as_wefts_own(make, target):
 @pytest.mark.parametrize("T", [9, 10, 26, 27, 40, 80])
 def test_python_loops_meet_the_lower_bound(T):
     for make, sizes in ((growth, {"n": 2}), (descent, {"n": 2, "m": 3})):
-        net = weft.compile(both(make, T)[0], optimize="depth", **sizes)
+        net = inweave.compile(both(make, T)[0], optimize="depth", **sizes)
         assert net.depth == net.depth_lower_bound
         assert net.certificate is not None
 
 
 def test_what_is_read_halfway_and_what_follows_are_right_too():
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "n"], x: Vector["n"]):
         seen = []
         for _ in range(11):
@@ -98,7 +98,7 @@ def test_what_is_read_halfway_and_what_follows_are_right_too():
             x = A.T @ x - seen[4]
         return {"halfway": seen[6], "end": A @ x}
 
-    net = weft.compile(program, optimize="depth", n=2)
+    net = inweave.compile(program, optimize="depth", n=2)
     assert len(list(reroll(program.trace(n=2).outputs.values()))) == 2
     assert equal_in_rationals(net)
     assert net.depth <= 8
@@ -111,10 +111,10 @@ def test_other_modes_and_other_loops_stay_as_they_are():
 
         return program
 
-    net = weft.compile(both(squared, 6)[0], optimize="depth", n=2)
+    net = inweave.compile(both(squared, 6)[0], optimize="depth", n=2)
     assert net.depth == 6
     python = both(growth, 12)[0]
-    assert weft.compile(python, optimize="faithful", n=2).depth >= 6
+    assert inweave.compile(python, optimize="faithful", n=2).depth >= 6
 
 
 def random_loop(key):
@@ -128,7 +128,7 @@ def random_loop(key):
     ]  # fmt: skip
     shift, flat = rng.choice([None, 0, -1]), rng.random() < 0.5
 
-    @weft.program
+    @inweave.program
     def program(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"], u: Vector["n"]):
         state = [x, u, A @ x][:count]
         before = list(state)
@@ -150,7 +150,7 @@ def random_loop(key):
 
 @pytest.mark.parametrize("key", range(60))
 def test_random_python_loops_are_proved_equal(key):
-    net = weft.compile(random_loop(key), optimize="depth", n=2)
+    net = inweave.compile(random_loop(key), optimize="depth", n=2)
     assert net.certificate is not None
     if work(net) <= 400_000:
         assert equal_in_rationals(net, key)
@@ -163,14 +163,14 @@ def test_most_random_python_loops_are_found():
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
 def test_a_product_that_another_one_expands_into_is_expanded_with_it(mode):
-    assert weft.compile(random_loop(13), optimize=mode, n=2).certificate is not None
+    assert inweave.compile(random_loop(13), optimize=mode, n=2).certificate is not None
 
 
 def test_what_is_known_of_one_loop_is_not_taken_for_another():
     """Several loops are found in these sums; what one of them left by id must not meet the next."""
 
     def powers(terms):
-        @weft.program
+        @inweave.program
         def summed(s: Scalar) -> Scalar:
             total = s
             for c, k in terms:
@@ -184,4 +184,4 @@ def test_what_is_known_of_one_loop_is_not_taken_for_another():
     for first in range(18, 30):
         for second in range(21, 37, 3):
             terms = [(-2, first), (-1, second), (-2, second)]
-            assert weft.compile(powers(terms), optimize="depth").certificate is not None
+            assert inweave.compile(powers(terms), optimize="depth").certificate is not None

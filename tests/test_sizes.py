@@ -8,12 +8,12 @@ import re
 
 import pytest
 
-import weft
-import weft.paper
+import inweave
+import inweave.paper
+from inweave import Matrix, Vector, gallery
+from inweave.network import AttentionLayer
 from tests.cases import heavy_ball, ridge_from_w0, ridge_gd
 from tests.fuzz import equal_in_rationals
-from weft import Matrix, Vector, gallery
-from weft.network import AttentionLayer
 
 # Where the number of layers changes, its neighbours, and some steps in between.
 STEPS = sorted({a * 3**k + b for k in range(7) for a in (1, 2, 3) for b in (-1, 0, 1)}
@@ -22,7 +22,7 @@ STEPS = [T for T in STEPS if 1 <= T <= 2187]
 
 
 def compiled(T, mode, target="elsa", n=4, d=2, program=ridge_gd):
-    return weft.compile(program, target=target, optimize=mode, verify=False, n=n, d=d, steps=T)
+    return inweave.compile(program, target=target, optimize=mode, verify=False, n=n, d=d, steps=T)
 
 
 def least(degree):
@@ -55,16 +55,16 @@ def test_networks_by_depth_are_equal_to_their_programs_in_rationals(program, T):
 
 @pytest.mark.parametrize("T", [3, 7, 8, 20])
 def test_a_row_recurrence_is_read_out_from_the_right_at_no_further_layer(T):
-    @weft.program
+    @inweave.program
     def column(A: Matrix["d", "d"], x: Vector["d"], u: Vector["d"]):
-        return u.T @ weft.iterate(lambda x: A @ x, x, T)
+        return u.T @ inweave.iterate(lambda x: A @ x, x, T)
 
-    @weft.program
+    @inweave.program
     def row(A: Matrix["d", "d"], x: Vector["d"], u: Vector["d"]):
-        return weft.iterate(lambda x: x @ A, x.T, T) @ u
+        return inweave.iterate(lambda x: x @ A, x.T, T) @ u
 
     for program in (column, row):
-        net = weft.compile(program, optimize="depth", d=2)
+        net = inweave.compile(program, optimize="depth", d=2)
         assert net.depth == net.depth_lower_bound == least(T + 2)
         assert equal_in_rationals(net)
 
@@ -81,7 +81,7 @@ def test_the_lower_bound_is_the_one_of_the_degree(T, program, beyond):
 
 
 def test_729_steps_take_8_layers_and_are_proved_equal():
-    net = weft.compile(ridge_gd, optimize="depth", n=5, d=3, steps=729)
+    net = inweave.compile(ridge_gd, optimize="depth", n=5, d=3, steps=729)
     assert net.depth == 8
     assert net.certificate is not None
     assert net.certificate.method == "direct"
@@ -106,7 +106,7 @@ def test_faithful_ridge_takes_two_layers_a_step_and_at_most_four_heads_a_layer(T
 
 @pytest.mark.parametrize("T", [1, 5, 50])
 def test_compiled_lsa_is_no_larger_than_the_papers_own_construction(T):
-    paper = weft.paper.ridge_lsa(4, 2, T)
+    paper = inweave.paper.ridge_lsa(4, 2, T)
     net = compiled(T, "speed", "lsa")
     assert net.target == "lsa"
     (loop,) = (i for i, module in enumerate(net.modules) if module.carries)

@@ -7,18 +7,18 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.compiler import rebuild
 from tests.cases import CASES
-from weft import Matrix, Scalar, Vector
-from weft.compiler import rebuild
 
 
-@weft.program
+@inweave.program
 def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps):
     def step(w: Any) -> Any:
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
-    return u.T @ weft.iterate(step, weft.zeros(X.shape[1]), steps)
+    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 def given(n: int = 6, d: int = 3, seed: int = 0) -> dict[str, Any]:
@@ -28,8 +28,8 @@ def given(n: int = 6, d: int = 3, seed: int = 0) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def net() -> weft.Network:
-    return weft.compile(ridge, n=6, d=3, steps=5)
+def net() -> inweave.Network:
+    return inweave.compile(ridge, n=6, d=3, steps=5)
 
 
 # -- jax: arrays that a traced function closes over ------------------------------------------------
@@ -64,7 +64,7 @@ def test_constants_inside_jit_are_still_checked(net, jnp):
     for name in ("X", "y"):
         broken = inputs | {name: inputs[name].at[0].set(jnp.nan)}
         rest = {key: value for key, value in broken.items() if key != "u"}
-        with pytest.raises(weft.InputError, match=f"'{name}' holds NaN"):
+        with pytest.raises(inweave.InputError, match=f"'{name}' holds NaN"):
             jax.jit(lambda u, rest=rest: net(**rest, u=u))(inputs["u"])
 
 
@@ -90,7 +90,7 @@ def test_gradients_and_maps_over_closed_over_arrays(net, jnp):
 # -- numpy: masked arrays and other subclasses -----------------------------------------------------
 @pytest.mark.parametrize("steps", [2, 5])
 def test_a_masked_array_without_masked_entries_is_an_array(steps):
-    net, inputs = weft.compile(ridge, n=6, d=3, steps=steps), given()
+    net, inputs = inweave.compile(ridge, n=6, d=3, steps=steps), given()
     masked = {name: np.ma.masked_array(value) for name, value in inputs.items()}
     for found in (net(**inputs | {"X": masked["X"]}), net(**masked)):
         assert not isinstance(found, np.ma.MaskedArray)
@@ -106,13 +106,13 @@ def test_masked_entries_are_refused_by_name(net):
     inputs = given()
     X = np.ma.masked_array(inputs["X"], mask=np.zeros((6, 3), dtype=bool))
     X[0, 0] = np.ma.masked
-    with pytest.raises(weft.InputError, match="'X' has masked entries"):
+    with pytest.raises(inweave.InputError, match="'X' has masked entries"):
         net(**inputs | {"X": X})
-    with pytest.raises(weft.InputError, match="'lam' has masked entries"):
+    with pytest.raises(inweave.InputError, match="'lam' has masked entries"):
         net(**inputs | {"lam": np.ma.masked})
     H = np.ma.masked_array(net.prompt(**inputs), mask=False)
     H[0, 0] = np.ma.masked
-    with pytest.raises(weft.InputError, match="prompt has masked entries"):
+    with pytest.raises(inweave.InputError, match="prompt has masked entries"):
         net.forward(H)
 
 
@@ -125,9 +125,9 @@ def torch() -> Any:
 def test_sparse_tensors_are_refused_by_name(net, torch):
     inputs = {name: torch.as_tensor(value) for name, value in given().items()}
     for sparse in (inputs["X"].to_sparse(), inputs["y"][:, None].to_sparse()):
-        with pytest.raises(weft.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
+        with pytest.raises(inweave.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
             net(**inputs | {"X": sparse})
-        with pytest.raises(weft.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
+        with pytest.raises(inweave.InputError, match=r"'X' is a tensor.*sparse.*to_dense"):
             net.to_torch()(**inputs | {"X": sparse})
 
 
@@ -147,13 +147,13 @@ def test_torch_vmap_runs_over_a_network(net, torch):
         assert torch.allclose(turned, slopes, rtol=1e-12)
 
 
-@weft.program
+@inweave.program
 def wave(x: Vector["d"]) -> Vector["d"]:
-    return weft.sigmoid(x, domain=(-2.0, 2.0), error=1e-3)
+    return inweave.sigmoid(x, domain=(-2.0, 2.0), error=1e-3)
 
 
 def test_under_torch_vmap_an_answer_is_nan_where_a_domain_was_left(torch):
-    net = weft.compile(wave, d=2)
+    net = inweave.compile(wave, d=2)
     xs = torch.tensor([[0.5, 1.0], [0.5, 3.0]], dtype=torch.float64)
     found = torch.func.vmap(lambda x: net(x=x))(xs)
     assert torch.equal(found[0], net(x=xs[0]))
@@ -163,14 +163,14 @@ def test_under_torch_vmap_an_answer_is_nan_where_a_domain_was_left(torch):
 def test_a_prompt_of_another_float_type_is_refused(net, torch):
     module = net.to_torch()
     H = torch.as_tensor(net.prompt(**given()))
-    with pytest.raises(weft.DTypeError, match=r"prompt of torch.float32.*torch.float64"):
+    with pytest.raises(inweave.DTypeError, match=r"prompt of torch.float32.*torch.float64"):
         module(H.to(torch.float32))
     assert module.to(torch.float32)(H.to(torch.float32)).dtype == torch.float32
 
 
 @pytest.mark.parametrize("name", ["int64", "bool", "complex128"])
 def test_weights_are_exported_in_floating_point_only(net, torch, name):
-    with pytest.raises(weft.DTypeError, match=f"cannot be stored as torch.{name}"):
+    with pytest.raises(inweave.DTypeError, match=f"cannot be stored as torch.{name}"):
         net.to_torch(dtype=getattr(torch, name))
 
 
@@ -178,7 +178,7 @@ def test_weights_are_exported_in_floating_point_only(net, torch, name):
 SIZES = (1, 2, 3, 5, 9, 11, 17, 30, 39, 40, 41, 42, 50, 100)
 
 
-def weights(network: weft.Network) -> list[Any]:
+def weights(network: inweave.Network) -> list[Any]:
     heads = [head for layer in network.layers for head in layer.heads]
     return [projection.describe() for head in heads for projection in head.projections]
 
@@ -186,7 +186,7 @@ def weights(network: weft.Network) -> list[Any]:
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize(("name", "tokens"), [("d", None), ("n", "n")])
 def test_a_size_that_is_called_free_is_free(name, tokens, target):
-    net = weft.compile(ridge, n=40, d=10, steps=3, tokens=tokens, target=target)
+    net = inweave.compile(ridge, n=40, d=10, steps=3, tokens=tokens, target=target)
     assert net.origin.free_sizes(net) == (name,)
     for size in SIZES:
         other = net.resize(**{name: size})
@@ -203,46 +203,46 @@ def test_a_size_that_is_called_free_is_free(name, tokens, target):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_size_that_is_called_free_is_free(case):
-    net = weft.compile(case.program, verify=False, **case.sizes)
+    net = inweave.compile(case.program, verify=False, **case.sizes)
     for name in net.origin.free_sizes(net):
         for size in (1, 2, case.sizes[name] + 1, 37):
             assert net.resize(**{name: size}).certificate is not None
 
 
 def test_a_free_size_does_not_take_a_fixed_one_along():
-    @weft.program
+    @inweave.program
     def both(X: Matrix["n", "d"], Y: Matrix["n", "d"]):
         return X + 2 * Y
 
-    net = weft.compile(both, n=4, d=2)
+    net = inweave.compile(both, n=4, d=2)
     (name,) = net.origin.free_sizes(net)
     other = net.resize(**{name: 9})
     assert other.resize(**{name: 3}) == net.resize(**{name: 3})
-    with pytest.raises(weft.CompileError, match="n=5, d=7 needs a new compilation"):
+    with pytest.raises(inweave.CompileError, match="n=5, d=7 needs a new compilation"):
         net.resize(n=5, d=7)
 
 
 def test_weights_that_serve_near_by_and_not_far_away_are_not_called_free():
-    @weft.program
+    @inweave.program
     def kinked(X: Matrix["n", "d"], w: Vector["d"]):
         return X @ w if X.shape[0] < 100 else 2 * (X @ w)
 
-    net = weft.compile(kinked, n=60, d=50)
+    net = inweave.compile(kinked, n=60, d=50)
     assert "n" not in net.origin.free_sizes(net)
-    with pytest.raises(weft.CompileError, match="n=120 needs a new compilation"):
+    with pytest.raises(inweave.CompileError, match="n=120 needs a new compilation"):
         net.resize(n=120)
 
 
 @pytest.mark.parametrize("size", [0, -3, 5.0, "5", True])
 def test_what_is_no_size_is_called_so(net, size):
-    with pytest.raises(weft.ShapeError, match="size d must be a positive int, got"):
+    with pytest.raises(inweave.ShapeError, match="size d must be a positive int, got"):
         net.resize(d=size)
 
 
 def test_a_resize_that_needs_more_tokens_says_so():
-    net = weft.compile(ridge, n=6, d=3, steps=2, tokens=4)
+    net = inweave.compile(ridge, n=6, d=3, steps=2, tokens=4)
     assert net.resize(d=4).tokens == 4
-    with pytest.raises(weft.CompileError, match="tokens=4 is too few"):
+    with pytest.raises(inweave.CompileError, match="tokens=4 is too few"):
         net.resize(d=5)
 
 
@@ -250,7 +250,7 @@ def test_a_resize_that_needs_more_tokens_says_so():
 @pytest.mark.parametrize(("n", "d"), [(40, 10), (10, 40), (10, 10), (81, 40)])
 @pytest.mark.parametrize("name", ["n", "d"])
 def test_the_size_that_tokens_stand_for_runs_along_the_tokens(name, n, d):
-    net = weft.compile(ridge, n=n, d=d, steps=3, tokens=name)
+    net = inweave.compile(ridge, n=n, d=d, steps=3, tokens=name)
     block = next(b for b in net.layout if b.name.startswith("X"))
     assert block.name == {"n": "X", "d": "Xᵀ"}[name]
     assert name in net.origin.free_sizes(net)
@@ -259,13 +259,13 @@ def test_the_size_that_tokens_stand_for_runs_along_the_tokens(name, n, d):
 
 
 def test_no_token_stands_for_a_longer_size_where_that_can_be():
-    assert weft.compile(ridge, n=40, d=10, steps=3, tokens="d").tokens == 10
-    assert weft.compile(ridge, n=10, d=40, steps=3, tokens="n").tokens == 10
+    assert inweave.compile(ridge, n=40, d=10, steps=3, tokens="d").tokens == 10
+    assert inweave.compile(ridge, n=10, d=40, steps=3, tokens="n").tokens == 10
 
 
 @pytest.mark.parametrize("optimize", ["speed", "depth"])
 def test_tokens_can_be_named_in_every_mode_and_by_programs_that_grow(optimize):
-    @weft.program
+    @inweave.program
     def summed(X: Matrix["n", "d"]):
         total = X[0, :].T
         for i in range(1, X.shape[0]):
@@ -273,19 +273,19 @@ def test_tokens_can_be_named_in_every_mode_and_by_programs_that_grow(optimize):
         return X @ total
 
     for name in ("n", "d"):
-        net = weft.compile(summed, n=4, d=6, tokens=name, optimize=optimize)
+        net = inweave.compile(summed, n=4, d=6, tokens=name, optimize=optimize)
         X = np.arange(24.0).reshape(4, 6)
         assert np.array_equal(net(X=X).ravel(), X @ X.sum(axis=0))
 
 
 @pytest.mark.parametrize("tokens", ["steps", "q", 2.5, True])
 def test_what_tokens_cannot_stand_for_is_refused(tokens):
-    with pytest.raises(weft.InputError, match="tokens"):
-        weft.compile(ridge, n=4, d=2, steps=3, tokens=tokens)
+    with pytest.raises(inweave.InputError, match="tokens"):
+        inweave.compile(ridge, n=4, d=2, steps=3, tokens=tokens)
 
 
 # -- a user's layout -------------------------------------------------------------------------------
-@weft.program
+@inweave.program
 def chain(X: Matrix["n", "d"], Y: Matrix["n", "d"]):
     return X @ X.T @ Y
 
@@ -294,7 +294,7 @@ def chain(X: Matrix["n", "d"], Y: Matrix["n", "d"]):
 def test_a_layout_may_hold_a_matrix_both_ways_round(first):
     both = {"X": (4, 3), "Xᵀ": (3, 4)}
     shapes = {first: both.pop(first), **both, "Y": (4, 3), "answer": (4, 3)}
-    net = weft.compile(chain, n=4, d=3, layout=weft.Layout.of(shapes), target="lsa")
+    net = inweave.compile(chain, n=4, d=3, layout=inweave.Layout.of(shapes), target="lsa")
     assert net.certificate is not None
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((2, 4, 3))
@@ -302,24 +302,24 @@ def test_a_layout_may_hold_a_matrix_both_ways_round(first):
 
 
 def test_a_layout_may_hold_a_scalar_once_and_on_a_diagonal():
-    @weft.program
+    @inweave.program
     def scaled(A: Matrix["n", "n"], B: Matrix["n", "n"], s: Scalar):
         return s * A @ B
 
     shapes = {"s": (1, 1), "s·I": (3, 3), "A": (3, 3), "B": (3, 3), "answer": (3, 3)}
-    net = weft.compile(scaled, n=3, layout=weft.Layout.of(shapes))
+    net = inweave.compile(scaled, n=3, layout=inweave.Layout.of(shapes))
     assert net.certificate is not None
 
 
 # -- explain ---------------------------------------------------------------------------------------
 @pytest.mark.parametrize("wrong", [{"target": "zzz"}, {"optimize": "zzz"}, {"tokens": "zzz"}])
 def test_explain_checks_its_arguments_as_compile_does(wrong):
-    with pytest.raises(weft.InputError, match="zzz"):
-        weft.compiler.explain(ridge, n=4, d=2, steps=3, **wrong)
+    with pytest.raises(inweave.InputError, match="zzz"):
+        inweave.compiler.explain(ridge, n=4, d=2, steps=3, **wrong)
 
 
 def test_explain_takes_programs_only():
-    with pytest.raises(weft.InputError, match=r"a program made by .*got 3"):
-        weft.compiler.explain(3)
-    with pytest.raises(weft.InputError, match=r"a program made by .*got 3"):
-        weft.compile(3)
+    with pytest.raises(inweave.InputError, match=r"a program made by .*got 3"):
+        inweave.compiler.explain(3)
+    with pytest.raises(inweave.InputError, match=r"a program made by .*got 3"):
+        inweave.compile(3)

@@ -11,20 +11,20 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-import weft
-import weft.paper
+import inweave
+import inweave.paper
+from inweave import Matrix, Scalar, Vector
+from inweave.arithmetic import Rationals
+from inweave.constants import fractions
+from inweave.errors import CompileError, InputError, ProgramError, VerificationError
+from inweave.network import AttentionLayer, Module
+from inweave.projection import Projection
+from inweave.verify import Certificate
+from inweave.verify.degree import degree, lower_bound
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
-from weft import Matrix, Scalar, Vector
-from weft.arithmetic import Rationals
-from weft.constants import fractions
-from weft.errors import CompileError, InputError, ProgramError, VerificationError
-from weft.network import AttentionLayer, Module
-from weft.projection import Projection
-from weft.verify import Certificate
-from weft.verify.degree import degree, lower_bound
 
 
-@weft.program
+@inweave.program
 def ridge(
     X: Matrix["n", "d"],
     y: Vector["n"],
@@ -36,12 +36,12 @@ def ridge(
     steps: int,
 ) -> Scalar:
     """The algorithm of the paper's Section 3, from any start."""
-    return u.T @ weft.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
+    return u.T @ inweave.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
 
 
 # -- certificates ----------------------------------------------------------------------------------
 def test_a_certificate_says_how_equality_was_established():
-    net = weft.compile(ridge_gd, n=5, d=3, steps=7)
+    net = inweave.compile(ridge_gd, n=5, d=3, steps=7)
     found = net.verify(trials=3, seed=11)
     assert (found.program, found.network) == ("ridge_gd", net.fingerprint)
     assert (found.method, found.seed, found.trials) == ("induction", 11, 3)
@@ -59,7 +59,7 @@ def test_a_certificate_says_how_equality_was_established():
 
 @pytest.mark.parametrize("case", CASES[::6], ids=lambda case: case.name)
 def test_a_certificate_survives_json(case):
-    certificate = weft.compile(case.program, **case.sizes).certificate
+    certificate = inweave.compile(case.program, **case.sizes).certificate
     assert certificate is not None
     assert Certificate.from_json(certificate.to_json()) == certificate
     assert json.loads(certificate.to_json())["prime"] == certificate.prime
@@ -69,11 +69,11 @@ def test_a_certificate_survives_json(case):
 def test_no_prime_is_known_beforehand(factor):
     """2**31 = 1 modulo 2**31 - 1: with that prime alone, these networks were as good as proved."""
 
-    @weft.program
+    @inweave.program
     def product(A: Matrix["n", "n"], x: Vector["n"]):
         return A @ x
 
-    net = weft.compile(product, n=2)
+    net = inweave.compile(product, n=2)
     (module,) = net.modules
     (layer,) = module.body
     (head,) = layer.heads
@@ -82,54 +82,54 @@ def test_no_prime_is_known_beforehand(factor):
     layer = replace(layer, heads=(replace(head, value=value),))
     wrong = replace(net, certificate=None, modules=(replace(module, body=(layer,)),))
     with pytest.raises(VerificationError, match="differ: the answer"):
-        weft.verify(product, wrong)
+        inweave.verify(product, wrong)
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
     """The network is small; the program that it is held against has every step."""
     with pytest.warns(UserWarning, match="would take about"):
-        net = weft.compile(ridge_gd, n=4, d=3, steps=100_000, optimize="depth")
+        net = inweave.compile(ridge_gd, n=4, d=3, steps=100_000, optimize="depth")
     assert net.certificate is None
-    assert weft.compile(ridge_gd, n=4, d=3, steps=100_000).certificate is not None
+    assert inweave.compile(ridge_gd, n=4, d=3, steps=100_000).certificate is not None
 
 
 def test_trials_and_seeds_are_whole_numbers():
-    net = weft.compile(ridge_gd, n=4, d=3, steps=2)
+    net = inweave.compile(ridge_gd, n=4, d=3, steps=2)
     for wrong in ({"trials": 0}, {"trials": 1.5}, {"seed": -1}, {"seed": 0.5}):
         with pytest.raises(ProgramError, match=re.escape(repr(next(iter(wrong.values()))))):
             net.verify(**wrong)
 
 
 def test_a_coefficient_beyond_floats_is_refused():
-    @weft.program
+    @inweave.program
     def huge(x: Vector["n"], y: Vector["n"]):
         return (1e200 * x).T @ (1e200 * y)
 
     with pytest.raises(CompileError, match="a coefficient of 400 digits is beyond floating point"):
-        weft.compile(huge, n=2)
+        inweave.compile(huge, n=2)
 
 
 def test_a_denominator_may_be_any_number():
-    @weft.program
+    @inweave.program
     def scaled(x: Vector["n"]):
         return x / (2**31 - 1)
 
-    assert weft.compile(scaled, n=2).certificate is not None
+    assert inweave.compile(scaled, n=2).certificate is not None
 
 
 def test_verification_repeats_with_its_seed():
-    net = weft.compile(product, verify=False, n=2, m=2, k=2)
+    net = inweave.compile(product, verify=False, n=2, m=2, k=2)
     assert net.certificate is None
     assert net.verify(seed=5) == net.verify(seed=5)
     assert net.certificate == net.verify(seed=5)
 
 
 def test_verification_needs_a_trial_and_a_program():
-    net = weft.compile(product, n=2, m=2, k=2)
+    net = inweave.compile(product, n=2, m=2, k=2)
     with pytest.raises(ProgramError, match="at least one trial"):
         net.verify(trials=0)
-    with pytest.raises(InputError, match=r"use weft\.verify\(program, network\)"):
-        weft.paper.ridge_lsa(2, 2, 1).verify()
+    with pytest.raises(InputError, match=r"use inweave\.verify\(program, network\)"):
+        inweave.paper.ridge_lsa(2, 2, 1).verify()
 
 
 # -- wrong networks --------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def tampered(net, module=0, layer=0, head=0, part="value", piece=0, by=Fraction(
 
 
 def test_a_wrong_product_names_the_first_entry_and_the_first_layer():
-    net = weft.compile(product, n=3, m=2, k=4)
+    net = inweave.compile(product, n=3, m=2, k=4)
     with pytest.raises(VerificationError) as caught:
         tampered(net).verify()
     message = str(caught.value)
@@ -160,7 +160,7 @@ def test_a_wrong_product_names_the_first_entry_and_the_first_layer():
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
 def test_a_wrong_step_names_its_layer(mode):
-    net = weft.compile(ridge_gd, optimize=mode, n=5, d=3, steps=7)
+    net = inweave.compile(ridge_gd, optimize=mode, n=5, d=3, steps=7)
     index = len(net.modules) - 1 if mode == "depth" else 0
     last = len(net.modules[index].body) - 1
     with pytest.raises(VerificationError, match=rf"first at module {index}.*layer {last}"):
@@ -168,24 +168,24 @@ def test_a_wrong_step_names_its_layer(mode):
 
 
 def test_the_named_output_is_the_first_that_is_wrong():
-    @weft.program
+    @inweave.program
     def two(A: Matrix["n", "n"], x: Vector["n"]):
         return {"right": x + x, "wrong": A @ x}
 
-    @weft.program
+    @inweave.program
     def other(A: Matrix["n", "n"], x: Vector["n"]):
         return {
             "right": x + x,
-            "wrong": A @ x + weft.vstack([weft.zeros(2), A[0, 1] * weft.ones(1)]),
+            "wrong": A @ x + inweave.vstack([inweave.zeros(2), A[0, 1] * inweave.ones(1)]),
         }
 
-    net = weft.compile(two, n=3)
+    net = inweave.compile(two, n=3)
     with pytest.raises(VerificationError, match=r"output 'wrong', entry \(2, 0\)"):
-        weft.verify(other, net)
+        inweave.verify(other, net)
 
 
 def test_a_network_with_another_number_of_steps_is_refused():
-    net = weft.compile(ridge_gd, n=4, d=2, steps=5)
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
     (i,) = (i for i, module in enumerate(net.modules) if module.carries)
     for times in (0, 4, 6):
         modules = list(net.modules)
@@ -195,24 +195,24 @@ def test_a_network_with_another_number_of_steps_is_refused():
 
 
 def test_inputs_and_outputs_must_be_the_programs():
-    net = weft.compile(product, n=2, m=2, k=2)
+    net = inweave.compile(product, n=2, m=2, k=2)
 
-    @weft.program
+    @inweave.program
     def other(A: Matrix["n", "n"], C: Matrix["n", "n"]):
         return A @ C
 
-    @weft.program
+    @inweave.program
     def named(A: Matrix["n", "m"], B: Matrix["m", "k"]):
         return {"AB": A @ B}
 
     with pytest.raises(VerificationError, match="the network takes"):
-        weft.verify(other, net, n=2)
+        inweave.verify(other, net, n=2)
     with pytest.raises(VerificationError, match="answers"):
-        weft.verify(named, net)
+        inweave.verify(named, net)
 
 
 def test_scratch_left_behind_by_a_step_is_noticed():
-    net = weft.compile(ridge_gd, n=4, d=2, steps=5)
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
     layer = net.modules[0].body[-1]
     assert isinstance(layer, AttentionLayer)
     # Without the head that clears scratch, one step is right and the second is not.
@@ -227,24 +227,24 @@ def test_scratch_left_behind_by_a_step_is_noticed():
 # -- loops -----------------------------------------------------------------------------------------
 def test_a_tied_loop_is_proved_by_induction_and_the_cost_does_not_grow():
     for steps in (5, 10**6):
-        net = weft.compile(ridge_gd, n=4, d=2, steps=steps, verify=False)
+        net = inweave.compile(ridge_gd, n=4, d=2, steps=steps, verify=False)
         assert net.verify().method == "induction"
 
 
 def test_a_collapsed_loop_is_run_whole():
-    net = weft.compile(ridge_gd, optimize="depth", n=4, d=2, steps=81)
+    net = inweave.compile(ridge_gd, optimize="depth", n=4, d=2, steps=81)
     assert net.certificate.method == "direct"
 
 
 def test_a_symmetric_state_is_proved_by_induction_over_symmetric_states():
-    net = weft.compile(two_sided, n=2, steps=1000, verify=False)
+    net = inweave.compile(two_sided, n=2, steps=1000, verify=False)
     assert net.verify().method == "induction"
-    assert weft.compile(newton_schulz, n=3, steps=4).certificate.method == "induction"
+    assert inweave.compile(newton_schulz, n=3, steps=4).certificate.method == "induction"
 
 
 def test_induction_and_direct_checking_agree_on_every_case():
     for case in CASES:
-        net = weft.compile(case.program, **case.sizes)
+        net = inweave.compile(case.program, **case.sizes)
         plain = tuple(without_carries(module) for module in net.modules)
         assert replace(net, modules=plain).verify().method == "direct"
 
@@ -260,24 +260,24 @@ def without_carries(part):
 @pytest.mark.parametrize(
     "network",
     [
-        lambda steps: weft.paper.ridge_lsa(4, 3, steps),
-        lambda steps: weft.paper.ridge_lsa(4, 3, steps, module="elsa"),
-        lambda steps: weft.paper.ridge_elsa(4, 3, steps),
+        lambda steps: inweave.paper.ridge_lsa(4, 3, steps),
+        lambda steps: inweave.paper.ridge_lsa(4, 3, steps, module="elsa"),
+        lambda steps: inweave.paper.ridge_elsa(4, 3, steps),
     ],
     ids=["designed form, LSA", "designed form, ELSA", "enumerated form, ELSA"],
 )
 @pytest.mark.filterwarnings("ignore:.*does not use its input")
 def test_the_papers_networks_compute_ridge_regression(network, steps):
     net = network(steps)
-    found = weft.verify(ridge, net, steps=steps)
+    found = inweave.verify(ridge, net, steps=steps)
     assert found.network == net.fingerprint
     assert found.probability < 1e-9
 
 
-@pytest.mark.parametrize("make", [weft.paper.ridge_lsa, weft.paper.ridge_elsa])
+@pytest.mark.parametrize("make", [inweave.paper.ridge_lsa, inweave.paper.ridge_elsa])
 def test_the_papers_networks_do_not_compute_one_step_more(make):
     with pytest.raises(VerificationError, match="entry"):
-        weft.verify(ridge, make(4, 3, 5), steps=6)
+        inweave.verify(ridge, make(4, 3, 5), steps=6)
 
 
 # -- degrees ---------------------------------------------------------------------------------------
@@ -303,17 +303,17 @@ def degree_by_interpolation(traced, limit, seed=0):
     return best
 
 
-@weft.program
+@inweave.program
 def cancelling(A: Matrix["n", "n"], B: Matrix["n", "n"]):
-    return (A + B) @ (A - B) - A @ A + B @ A + weft.eye(2)
+    return (A + B) @ (A - B) - A @ A + B @ A + inweave.eye(2)
 
 
-@weft.program
+@inweave.program
 def vanishing(A: Matrix["n", "n"], x: Vector["n"]):
     return x.T @ (A - A.T) @ x
 
 
-@weft.program
+@inweave.program
 def commuting(A: Matrix["n", "n"], x: Vector["n"]):
     return A @ (A @ A) @ x - (A @ A) @ (A @ x) + 2 * x
 
@@ -354,48 +354,48 @@ def test_the_lower_bound_is_the_logarithm_of_the_degree():
 
 
 def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
-    @weft.program
+    @inweave.program
     def squared_again_and_again(s: Scalar) -> Scalar:
         for _ in range(40):
-            s = weft.hold(s * s)
+            s = inweave.hold(s * s)
         return s
 
-    with pytest.raises(weft.VerificationError, match=r"proves nothing.*weft\.iterate"):
-        weft.compile(squared_again_and_again)
-    assert weft.compile(squared_again_and_again, verify=False).certificate is None
+    with pytest.raises(inweave.VerificationError, match=r"proves nothing.*inweave\.iterate"):
+        inweave.compile(squared_again_and_again)
+    assert inweave.compile(squared_again_and_again, verify=False).certificate is None
 
-    @weft.program
+    @inweave.program
     def as_advised(s: Scalar) -> Scalar:
-        return weft.iterate(lambda x: x * x, s, 40)
+        return inweave.iterate(lambda x: x * x, s, 40)
 
-    certificate = weft.compile(as_advised).certificate
+    certificate = inweave.compile(as_advised).certificate
     assert certificate.method == "induction"
     assert certificate.probability < 1e-15
 
 
 @pytest.mark.parametrize("squarings", [27, 29, 30])
 def test_a_degree_near_the_prime_is_proved_with_the_number_of_trials_that_is_advised(squarings):
-    @weft.program
+    @inweave.program
     def near(s: Scalar) -> Scalar:
         for _ in range(squarings):
-            s = weft.hold(s * s)
+            s = inweave.hold(s * s)
         return s
 
-    with pytest.raises(weft.VerificationError, match="proves nothing") as caught:
-        weft.compile(near)
+    with pytest.raises(inweave.VerificationError, match="proves nothing") as caught:
+        inweave.compile(near)
     trials = int(re.search(r"net\.verify\(trials=(\d+)\)", str(caught.value))[1])
-    net = weft.compile(near, verify=False)
+    net = inweave.compile(near, verify=False)
     assert net.verify(trials=trials).probability <= 1e-3
-    with pytest.raises(weft.VerificationError, match=rf"trials={trials}\)"):
+    with pytest.raises(inweave.VerificationError, match=rf"trials={trials}\)"):
         net.verify(trials=trials - 1)
 
 
 def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():
-    @weft.program
+    @inweave.program
     def beside(s: Scalar, *, steps: int) -> Scalar:
         for _ in range(40):
-            s = weft.hold(s * s)
-        return weft.iterate(lambda x: x + s, s, steps)
+            s = inweave.hold(s * s)
+        return inweave.iterate(lambda x: x + s, s, steps)
 
-    with pytest.raises(weft.VerificationError, match=r'optimize="faithful".*weft\.iterate'):
-        weft.compile(beside, optimize="depth", steps=3)
+    with pytest.raises(inweave.VerificationError, match=r'optimize="faithful".*inweave\.iterate'):
+        inweave.compile(beside, optimize="depth", steps=3)

@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import weft
-import weft.explore
-from tests.browser.conftest import Watched
-from weft import (
+import inweave
+import inweave.explore
+from inweave import (
     AttentionLayer,
     BlockPointwiseLayer,
     DenseProjection,
@@ -27,20 +26,21 @@ from weft import (
     Scalar,
     Vector,
 )
-from weft.explore.document import asset, inert
-from weft.explore.payload import payload as contents
-from weft.paper.ridge import ridge_elsa
-from weft.relunet import Function, ReluNet
-from weft.run.dense import trace
+from inweave.explore.document import asset, inert
+from inweave.explore.payload import payload as contents
+from inweave.paper.ridge import ridge_elsa
+from inweave.relunet import Function, ReluNet
+from inweave.run.dense import trace
+from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser
 Visit = Callable[..., Watched]
 
 
-@weft.program
+@inweave.program
 def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int):
-    return weft.iterate(
-        lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), weft.zeros(X.shape[1]), steps
+    return inweave.iterate(
+        lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), inweave.zeros(X.shape[1]), steps
     )
 
 
@@ -51,21 +51,21 @@ def data(n: int, d: int, eta: float = 0.04) -> dict[str, Any]:
 
 
 INPUTS = data(6, 3)
-LOOP = weft.compile(ridge, n=6, d=3, steps=9)
-SHALLOW = weft.compile(ridge, n=6, d=3, steps=9, optimize="depth")
+LOOP = inweave.compile(ridge, n=6, d=3, steps=9)
+SHALLOW = inweave.compile(ridge, n=6, d=3, steps=9, optimize="depth")
 
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pages")
     LOOP.explore(folder / "loop.html", **INPUTS)
-    weft.explore.compare(folder / "two.html", {"loop": LOOP, "shallow": SHALLOW}, INPUTS)
+    inweave.explore.compare(folder / "two.html", {"loop": LOOP, "shallow": SHALLOW}, INPUTS)
     return folder
 
 
 def test_a_page_loads_from_disk_without_errors_or_requests(visit: Visit, pages: Path) -> None:
     seen = visit(pages / "loop.html")
-    assert seen.page.title() == "ridge, ELSA, faithful · weft explorer"
+    assert seen.page.title() == "ridge, ELSA, faithful · inweave explorer"
     assert len(seen.requests) == 1
     policy = seen.page.get_attribute('meta[http-equiv="Content-Security-Policy"]', "content")
     assert "default-src 'none'" in policy
@@ -112,7 +112,8 @@ def test_a_skip_around_a_module_is_a_position_of_its_own(visit: Visit, tmp_path:
 
 
 PAPER = ridge_elsa(4, 2, 2)
-CHARTS = """() => document.getElementById('weft').explorer.charts.filter(c => c.chart).map(c => ({
+CHARTS = """() => document.getElementById('inweave')
+  .explorer.charts.filter(c => c.chart).map(c => ({
   owners: c.owners,
   ends: c.values.map(s => s.xs[s.values.length - 1]),
   labels: [...c.body.querySelectorAll('text')].map(t => t.textContent),
@@ -123,7 +124,7 @@ CHARTS = """() => document.getElementById('weft').explorer.charts.filter(c => c.
 
 
 def trained(like: Network, depth: int) -> Network:
-    """Random weights, as `weft.nn` writes them: one skip around each layer."""
+    """Random weights, as `inweave.nn` writes them: one skip around each layer."""
     rng = np.random.default_rng(2)
     width = like.width
 
@@ -167,7 +168,7 @@ def test_curves_count_layers_and_skips_can_be_stepped_through(visit: Visit, tmp_
 
 
 PLACES = """() => {
-  const e = document.getElementById('weft').explorer;
+  const e = document.getElementById('inweave').explorer;
   return Array.from({length: e.span}, (_, k) => {
     e.k = k;
     const layer = new URLSearchParams(e.link().slice(1)).get('layer');
@@ -184,7 +185,7 @@ PLACES = """() => {
 def test_networks_with_skips_are_compared_at_equal_depths(visit: Visit, tmp_path: Path) -> None:
     small = trained(PAPER, 2)
     page = tmp_path / "two.html"
-    weft.explore.compare(page, {"compiled": PAPER, "trained": small})
+    inweave.explore.compare(page, {"compiled": PAPER, "trained": small})
     seen = visit(page)
     for chart in seen.page.evaluate(CHARTS):
         for owner, end in zip(chart["owners"], chart["ends"], strict=True):
@@ -242,7 +243,7 @@ def test_the_parts_of_a_head_are_those_of_the_trace(
         for h, head in enumerate(step.heads):
             parts = seen.page.evaluate(
                 """([k, h]) => {
-                  const e = document.getElementById('weft').explorer;
+                  const e = document.getElementById('inweave').explorer;
                   e.head = h; e.k = k; e.draw();
                   const get = (m) => ({rows: m.rows, cols: m.cols, values: [...m.values],
                                        names: m.names});
@@ -289,7 +290,7 @@ def test_keys_move_through_layers_steps_and_heads(visit: Visit, pages: Path) -> 
     press("Home")
     seen.settled(0)
     press("t")
-    assert seen.page.get_attribute(".weft", "data-theme") == "dark"
+    assert seen.page.get_attribute(".inweave", "data-theme") == "dark"
     press("?")
     assert seen.page.is_visible("dialog.help")
 
@@ -376,7 +377,7 @@ def test_hovering_tells_block_row_column_and_value(visit: Visit, pages: Path) ->
     seen = visit(pages / "loop.html", "#layer=2")
     spot = seen.page.evaluate(
         """() => {
-          const e = document.getElementById('weft').explorer, p = e.prompts[0];
+          const e = document.getElementById('inweave').explorer, p = e.prompts[0];
           const b = p.plan.boxes.find(b => e.track.blocks[b.block].name === 'w');
           const r = p.canvas.getBoundingClientRect();
           return [r.left + b.x + b.cell / 2, r.top + b.y + 1.5 * b.cell];
@@ -403,24 +404,24 @@ def test_hostile_names_are_shown_and_not_run(visit: Visit, tmp_path: Path) -> No
     )
     page = tmp_path / "bad.html"
     title = "</title><script>alert(3)</script>"
-    weft.explore.write(page, {title: net}, {"H": np.ones((2, 6))})
+    inweave.explore.write(page, {title: net}, {"H": np.ones((2, 6))})
     seen = visit(page, "#layer=1")
     text = seen.page.inner_text("body")
     for name in [*bad, title]:
         assert name in text
-    assert seen.page.title() == f"{title} · weft explorer"
+    assert seen.page.title() == f"{title} · inweave explorer"
     assert seen.page.locator("body img").count() == 0
     assert seen.page.locator("script").count() == 2  # the data and the module
     seen.page.hover("canvas.map")
 
 
 def test_a_wide_prompt_is_drawn_in_bins_and_opens_on_a_click(visit: Visit, tmp_path: Path) -> None:
-    net = weft.compile(ridge, n=150, d=12, steps=3)
+    net = inweave.compile(ridge, n=150, d=12, steps=3)
     net.explore(tmp_path / "wide.html", **data(150, 12, 0.005))
     seen = visit(tmp_path / "wide.html", "#layer=1")
     assert seen.page.is_visible("text=shows the one of largest magnitude")
     spot = """() => {
-      const e = document.getElementById('weft').explorer, p = e.prompts[0];
+      const e = document.getElementById('inweave').explorer, p = e.prompts[0];
       const b = p.plan.boxes.find(b => e.track.blocks[b.block].cols > 100);
       const r = p.canvas.getBoundingClientRect();
       return {bins: b.binR * b.binC, at: [r.left + b.x + 4, r.top + b.y + 4]};
@@ -451,7 +452,9 @@ def test_the_page_prints_on_white(visit: Visit, pages: Path) -> None:
     assert not seen.page.is_visible("button.play")
     assert seen.page.is_visible("canvas.map")
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    colour = seen.page.evaluate("getComputedStyle(document.querySelector('.weft')).backgroundColor")
+    colour = seen.page.evaluate(
+        "getComputedStyle(document.querySelector('.inweave')).backgroundColor"
+    )
     assert colour == "rgb(255, 255, 255)"
 
 
@@ -498,7 +501,7 @@ def test_the_module_renders_with_a_notebooks_model(browser: Any, tmp_path: Path)
 
 
 FRAMES = """async (last) => {
-  const e = document.getElementById('weft').explorer;
+  const e = document.getElementById('inweave').explorer;
   const slider = document.querySelector('input.scrubber');
   const work = [], gaps = [];
   let before = await new Promise(requestAnimationFrame);
@@ -522,7 +525,7 @@ def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_report_their_frame_t
 ) -> None:
     page = tmp_path / "large.html"
     if kind == "compiled":
-        net = weft.compile(ridge, n=97, d=20, steps=100)
+        net = inweave.compile(ridge, n=97, d=20, steps=100)
         net.explore(page, **data(97, 20, 0.004))
     else:
         rng = np.random.default_rng(0)

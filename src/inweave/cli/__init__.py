@@ -1,0 +1,17 @@
+"""The `inweave` command. One file per command; `main` turns errors into messages and exit codes.
+
+Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 130 interrupted. A user's mistake is
+answered with one message; `--debug` shows the traceback behind it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code."""
+    from inweave.cli.app import run
+
+    return run(list(sys.argv[1:] if argv is None else argv))

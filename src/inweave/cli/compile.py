@@ -1,0 +1,47 @@
+"""`inweave compile`: a program in, a `.inweave` file out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from inweave.cli import output
+from inweave.cli.options import OUTPUT, Json, Mode, Sizes, Target
+from inweave.cli.show import report
+from inweave.cli.sources import compiled, find_program, settings
+from inweave.errors import InputError
+
+
+def compile_command(
+    program: Annotated[str, Parameter(help="FILE.py:NAME, or a name from `inweave gallery`.")],
+    /,
+    *sizes: Sizes,
+    target: Target = "elsa",
+    optimize: Mode = "faithful",
+    save_as: Annotated[
+        Path | None, OUTPUT, Parameter(help="Write the network to this .inweave file.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Compile a program into a network and verify it.
+
+    For example:
+
+        inweave compile ridge.py:ridge_gd n=40 d=10 steps=100 -o ridge.inweave
+
+        inweave compile ridge.py:ridge_gd n=40 d=10 steps=729 --optimize depth
+    """
+    if save_as is not None and save_as.suffix != ".inweave":
+        raise InputError(f"networks are stored in .inweave files; got {save_as}")
+    found = find_program(program)
+    network = compiled(found, target=target, optimize=optimize, sizes=settings(sizes))
+    if save_as is not None:
+        network.save(save_as)
+    if json:
+        output.say_json(report(network) | ({"file": str(save_as)} if save_as else {}))
+        return
+    output.say(network)
+    if save_as is not None:
+        output.note(f"wrote {save_as}")

@@ -1,0 +1,246 @@
+"""`inweave demo`: the main job, from data to proof to predictions, in a few seconds.
+
+Ridge regression by gradient descent on the data set that ships with inweave, as seven networks: the
+paper's two as printed, and one program compiled for both targets: step by
+step, for speed, and at least depth.
+Beside them the same descent in numpy and the closed form, which share no code with inweave.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from numpy.typing import NDArray
+
+import inweave
+from inweave.cli import output
+from inweave.cli.demo_programs import ridge
+from inweave.cli.options import Json
+from inweave.cli.show import report
+from inweave.cli.sources import optional
+from inweave.data import diabetes
+from inweave.errors import InputError
+from inweave.gallery.least_squares import ridge_gd as ridge_from
+from inweave.network import Network
+from inweave.paper import ridge_elsa, ridge_lsa
+
+Numbers = NDArray[np.float64]
+LEARN_FROM = 400  # rows in the prompt; the other 42 are predicted
+LAM = 40.0  # with this, 729 steps reach the closed form to the last digits
+PAGE = (12, 9)  # rows and steps on the explorer's page
+SHOWN = 3  # predicted rows in the table
+GRADIENT, CLOSED = "descent in numpy", "closed form"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Standardised rows to learn from and to predict, and the way back to the data's own units."""
+
+    X: Numbers
+    y: Numbers
+    queries: Numbers
+    measured: Numbers
+    mean: float
+    deviation: float
+    eta: float
+
+    @classmethod
+    def shipped(cls) -> Problem:
+        data, known = diabetes(), slice(LEARN_FROM)
+        X = (data.X - data.X[known].mean(axis=0)) / data.X[known].std(axis=0)
+        mean, deviation = float(data.y[known].mean()), float(data.y[known].std())
+        y = (data.y[known] - mean) / deviation
+        curvature = np.linalg.eigvalsh(X[known].T @ X[known]) + LAM
+        eta = float(2 / (curvature[0] + curvature[-1]))  # the best constant step
+        return cls(X[known], y, X[LEARN_FROM:], data.y[LEARN_FROM:], mean, deviation, eta)
+
+    def by_network(self, network: Network) -> Numbers:
+        """Predictions of one batched forward pass."""
+        inputs: dict[str, Any] = {"X": self.X, "y": self.y, "u": self.queries}
+        inputs |= {"lam": LAM, "eta": self.eta}
+        if any(spec.name == "w0" for spec in network.inputs):
+            inputs["w0"] = np.zeros(self.X.shape[1])
+        return self._back(np.asarray(network(**inputs)))
+
+    def by_descent(self, steps: int) -> Numbers:
+        w = np.zeros(self.X.shape[1])
+        for _ in range(steps):
+            w = w - self.eta * (self.X.T @ (self.X @ w - self.y) + LAM * w)
+        return self._back(self.queries @ w)
+
+    def by_closed_form(self) -> Numbers:
+        curvature = self.X.T @ self.X + LAM * np.eye(self.X.shape[1])
+        return self._back(self.queries @ np.linalg.solve(curvature, self.X.T @ self.y))
+
+    def _back(self, predicted: Numbers) -> Numbers:
+        return predicted * self.deviation + self.mean
+
+
+def networks(n: int, d: int, steps: int) -> dict[str, Callable[[], Network]]:
+    """Every network of the demo, by the name it has in the tables."""
+
+    def paper(build: Callable[[int, int, int], Network]) -> Callable[[], Network]:
+        def made() -> Network:
+            network = build(n, d, steps)
+            certificate = inweave.verify(ridge_from, network, steps=steps)
+            return replace(network, certificate=certificate)
+
+        return made
+
+    def compiled(target: str, optimize: str) -> Callable[[], Network]:
+        return lambda: inweave.compile(
+            ridge, target=target, optimize=optimize, n=n, d=d, steps=steps
+        )
+
+    return {
+        "LSA, paper": paper(ridge_lsa),
+        "ELSA, paper": paper(ridge_elsa),
+        "LSA, compiled": compiled("lsa", "faithful"),
+        "ELSA, compiled": compiled("elsa", "faithful"),
+        "ELSA, speed": compiled("elsa", "speed"),
+        "LSA, depth": compiled("lsa", "depth"),
+        "ELSA, depth": compiled("elsa", "depth"),
+    }
+
+
+def demo(
+    *,
+    steps: Annotated[int, Parameter(help="Steps of gradient descent.")] = 729,
+    page_to: Annotated[
+        Path, Parameter(name="--page", help="Where the explorer's page goes, if there is one.")
+    ] = Path("inweave-demo.html"),
+    json: Json = False,
+) -> None:
+    """Run the main example: one regression as seven attention networks, proved and compared.
+
+    For example:
+
+        inweave demo
+
+        inweave demo --steps 100 --json
+    """
+    if steps < 1:
+        raise InputError(f"steps must be at least 1, got {steps}")
+    start = time.perf_counter()
+    problem = Problem.shipped()
+    makers = networks(problem.X.shape[0], problem.X.shape[1], steps)
+    made: dict[str, Network] = {}
+    predicted: dict[str, Numbers] = {}
+    with output.stages(len(makers) + 1) as begin:
+        for name, make in makers.items():
+            begin(f"building and verifying {name}")
+            made[name] = make()
+            predicted[name] = problem.by_network(made[name])
+        begin("comparing with numpy")
+        predicted[GRADIENT] = problem.by_descent(steps)
+        predicted[CLOSED] = problem.by_closed_form()
+    page_written = _explorer(problem, page_to)
+    seconds = time.perf_counter() - start
+    if json:
+        output.say_json(_as_json(steps, made, predicted, problem, page_written))
+        return
+    _print_networks(steps, made)
+    _print_predictions(predicted, problem)
+    _print_end(made["ELSA, depth"], page_written, seconds)
+
+
+def _explorer(problem: Problem, path: Path) -> Path | None:
+    """A page on two networks side by side, at sizes that a person can take in; None without it."""
+    explorer = optional("inweave.explore")
+    if explorer is None:
+        return None
+    n, steps = PAGE
+    inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}
+    inputs["eta"] = float(1 / (np.linalg.norm(problem.X[:n], 2) ** 2 + LAM))
+    sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
+    modes = {"step by step": "faithful", "least depth": "depth"}
+    shown = {said: inweave.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
+    explorer.write(path, shown, inputs)
+    return path
+
+
+def _bound(made: dict[str, Network]) -> tuple[int, int]:
+    """Degree of the program and the least depth of any network for it."""
+    compiled = made["ELSA, depth"]
+    return compiled.degree, compiled.depth_lower_bound
+
+
+def _print_networks(steps: int, made: dict[str, Network]) -> None:
+    degree, bound = _bound(made)
+    n, d = LEARN_FROM, made["ELSA, depth"].inputs[0].cols
+    title = f"{steps} steps of ridge regression on {n} patients, {d} variables, as attention"
+    shown = output.table(title, "network", "layers", "heads", "prompt H", "proof", "wrong with p ≤")
+    for name, net in made.items():
+        certificate = net.certificate
+        proof = ("-", "-") if certificate is None else (
+            certificate.method, f"{certificate.probability:.0e}")  # fmt: skip
+        shown.add_row(name, str(net.depth), str(net.heads), f"{net.tokens} x {net.width}", *proof)
+    output.console().print(shown)
+    output.say(
+        f"The answer is a polynomial of degree {degree} in the data, so no exact network of\n"
+        f"linear attention has fewer than {bound} layers.\n"
+    )
+
+
+def _print_predictions(predicted: dict[str, Numbers], problem: Problem) -> None:
+    title = f"Predictions for {len(problem.measured)} patients not in the prompt"
+    columns = [f"no. {LEARN_FROM + i + 1}" for i in range(SHOWN)]
+    shown = output.table(title, "by", *columns, "vs descent", "vs closed")
+    for name, values in predicted.items():
+        gaps = [_gap(values, predicted[other]) for other in (GRADIENT, CLOSED)]
+        said = [f"{gap:.0e}" if gap else "0" for gap in gaps]
+        shown.add_row(name, *(f"{v:.3f}" for v in values[:SHOWN]), *said)
+    shown.add_section()
+    shown.add_row("measured", *(f"{v:.0f}" for v in problem.measured[:SHOWN]), "", "")
+    output.console().print(shown)
+    output.say(f"vs: largest difference over all {len(problem.measured)} patients\n")
+
+
+def _gap(a: Numbers, b: Numbers) -> float:
+    return float(np.max(np.abs(a - b)))
+
+
+def _print_end(network: Network, page_written: Path | None, seconds: float) -> None:
+    output.say(network.certificate)
+    output.say()
+    output.say(
+        "Data: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression (2004), as\n"
+        "distributed with scikit-learn (BSD 3-Clause)."
+    )
+    if page_written is not None:
+        output.say(f"Look inside: open {page_written} in a browser.")
+    output.note(f"{seconds:.1f} s")
+
+
+def _as_json(
+    steps: int,
+    made: dict[str, Network],
+    predicted: dict[str, Numbers],
+    problem: Problem,
+    page_written: Path | None,
+) -> dict[str, Any]:
+    degree, bound = _bound(made)
+    return {
+        "steps": steps,
+        "lam": LAM,
+        "eta": problem.eta,
+        "degree": degree,
+        "depth_lower_bound": bound,
+        "networks": {name: report(network) for name, network in made.items()},
+        "predictions": predicted,
+        "measured": problem.measured,
+        "largest_difference": {
+            name: {
+                "gradient_descent": _gap(values, predicted[GRADIENT]),
+                "closed_form": _gap(values, predicted[CLOSED]),
+            }
+            for name, values in predicted.items()
+        },
+        "page": None if page_written is None else str(page_written),
+    }

@@ -1,0 +1,142 @@
+"""`inweave gallery`: the algorithms that come with inweave."""
+
+from __future__ import annotations
+
+from inspect import cleandoc
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+from rich.markup import escape
+
+from inweave.cli import output
+from inweave.cli.options import Json
+from inweave.cli.show import report
+from inweave.cli.sources import gallery_names, optional
+from inweave.errors import InputError
+
+SHOWN = 4  # entries of an answer that are printed
+
+
+def gallery(
+    name: Annotated[
+        str | None, Parameter(help="One entry: its network, certificate and a run on its data.")
+    ] = None,
+    /,
+    *,
+    json: Json = False,
+) -> int:
+    """List the in-context algorithms that come with inweave, or show one of them.
+
+    Every entry is compiled and verified as it is listed. Exit code 1 if one fails its check, or if
+    an entry's network and its reference, which is written without inweave, disagree.
+
+    For example:
+
+        inweave gallery
+
+        inweave gallery ridge_gd
+    """
+    names = gallery_names()
+    if not names:
+        raise InputError("this version of inweave has no gallery")
+    if name is None:
+        return _list(names, json)
+    if name not in names:
+        raise InputError(f"no {name!r} in the gallery; it has {', '.join(names)}")
+    return _one(name, json)
+
+
+def _entry(name: str) -> Any:
+    module = optional("inweave.gallery")
+    assert module is not None
+    return module.get(name)
+
+
+def _list(names: list[str], json: bool) -> int:
+    found: dict[str, dict[str, Any]] = {}
+    with output.stages(len(names)) as begin:
+        for name in names:
+            begin(f"compiling and verifying {name}")
+            entry = _entry(name)
+            found[name] = {
+                "source": entry.source,
+                "summary": entry.summary,
+                "sizes": dict(entry.sizes),
+                **report(entry.compile(target=_target(entry))),
+            }
+    if json:
+        output.say_json(found)
+    else:
+        out = output.console()
+        out.print(_table(found, narrow=out.width < 100))
+    return int(any(row["certificate"] is None for row in found.values()))
+
+
+def _table(found: dict[str, dict[str, Any]], narrow: bool) -> Any:
+    """One row per entry; on a narrow screen the source stands below the name."""
+    columns = ("layers", "bound", "heads", "width", "degree", "verified")
+    text = ("name",) if narrow else ("name", "source")
+    shown = output.table("", *text, *columns, left=len(text))
+    shown.collapse_padding = narrow
+    for name, row in found.items():
+        numbers = (row["depth"], row["depth_lower_bound"], row["heads"], row["width"])
+        said = ["-" if n is None else str(n) for n in (*numbers, row["degree"])]
+        source = escape(row["source"])
+        named = [f"{name}\n[dim]{source}[/]"] if narrow else [name, source]
+        shown.add_row(*named, *said, "no" if row["certificate"] is None else "yes")
+    return shown
+
+
+def _target(entry: Any) -> str:
+    return "elsa" if "elsa" in entry.targets else str(entry.targets[0])
+
+
+def _one(name: str, json: bool) -> int:
+    from inweave.gallery.entry import difference
+
+    entry = _entry(name)
+    with output.stages(2) as begin:
+        begin(f"compiling and verifying {name}")
+        network = entry.compile(target=_target(entry))
+        begin("running its example")
+        inputs = entry.example()
+        answer, reference = network(**inputs), entry.reference(**inputs)
+    gap = difference(answer, reference)
+    agrees = gap <= entry.tolerance
+    if json:
+        said = {"source": entry.source, "sizes": dict(entry.sizes), **report(network)}
+        output.say_json(said | {"answer": answer, "reference": reference, "difference": gap})
+        return int(not agrees)
+    output.say(cleandoc(entry.program.__doc__ or name))
+    output.say(f"\nSource: {entry.source}\n")
+    output.say(network)
+    output.say()
+    output.say(network.certificate or "not verified")
+    shown = output.table("\nOn its example data", "answer", "network", "reference")
+    for title, ours, theirs in _rows(answer, reference):
+        shown.add_row(title, ours, theirs)
+    output.console().print(shown)
+    bound = f"(allowed: {entry.tolerance:.0e})"
+    output.say(f"largest relative difference from the reference: {gap:.1e} {bound}")
+    if not agrees:
+        output.complain("the network and its reference disagree")
+    return int(not agrees)
+
+
+def _rows(answer: Any, reference: Any) -> list[tuple[str, str, str]]:
+    """The first entries of each answer, side by side."""
+    pairs = (
+        {"": (answer, reference)}
+        if not isinstance(reference, dict)
+        else {name: (answer[name], value) for name, value in reference.items()}
+    )
+    rows = []
+    for name, pair in pairs.items():
+        ours, theirs = (np.asarray(x) for x in pair)
+        for at in list(np.ndindex(theirs.shape))[:SHOWN]:
+            place = f"[{', '.join(map(str, at))}]" if at else ""
+            rows.append((f"{name}{place}" or "value", f"{ours[at]:.10g}", f"{theirs[at]:.10g}"))
+        if theirs.size > SHOWN:
+            rows.append(("...", "", ""))
+    return rows

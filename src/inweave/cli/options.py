@@ -1,0 +1,30 @@
+"""Arguments that several commands share, so that one word means one thing in all of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+Source = Annotated[
+    str,
+    Parameter(
+        help="A .inweave file; or FILE.py:NAME or a name from `inweave gallery`, compiled first."
+    ),
+]
+Sizes = Annotated[str, Parameter(help="Sizes and static arguments of the program, as name=value.")]
+Target = Annotated[
+    Literal["elsa", "lsa"],
+    Parameter(help="elsa: heads may have biases. lsa: no biases, constants stand in the prompt."),
+]
+Mode = Annotated[
+    Literal["faithful", "speed", "depth"],
+    Parameter(help="faithful: as written. speed: least work. depth: fewest layers."),
+]
+Json = Annotated[
+    bool,
+    Parameter(negative="", show_default=False, help="Print one JSON document instead of text."),
+]
+OUTPUT = Parameter(name=["--output", "-o"])
+Output = Annotated[Path | None, OUTPUT]

@@ -1,0 +1,105 @@
+"""`inweave verify`: is this network equal to its program?"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+import inweave
+from inweave.cli import output
+from inweave.cli.options import Json, Mode, Sizes, Source, Target
+from inweave.cli.sources import find, find_program, settings, users_code
+from inweave.errors import FileFormatError, InputError, VerificationError
+from inweave.network import Network
+from inweave.verify import Certificate
+
+
+def verify(
+    source: Source,
+    /,
+    *sizes: Sizes,
+    program: Annotated[
+        str | None,
+        Parameter(help="FILE.py:NAME or a gallery name, to check a .inweave file against."),
+    ] = None,
+    target: Target = "elsa",
+    optimize: Mode = "faithful",
+    trials: Annotated[
+        int, Parameter(help="Random points; each makes a mistake less likely by a factor.")
+    ] = 2,
+    seed: Annotated[
+        int | None, Parameter(help="Of the random points; a new one each time if not given.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Check a network against its program, exactly, at random points of a finite field.
+
+    A .inweave file holds its certificate and its program's text, which is never run. Alone, the
+    file is checked to be the network that its certificate is about; to repeat the proof, name the
+    program. Exit code 1 if the check fails.
+
+    For example:
+
+        inweave verify ridge.inweave
+
+        inweave verify ridge.inweave --program ridge.py:ridge_gd
+
+        inweave verify ridge.py:ridge_gd n=40 d=10 steps=100 --trials 5
+    """
+    if trials < 1:
+        raise InputError(f"--trials must be at least 1, got {trials}")
+    if seed is not None and seed < 0:
+        raise InputError(f"--seed must be 0 or more, got {seed}")
+    given = settings(sizes)
+    try:
+        certificate = _check(source, given, program, target, optimize, trials, seed)
+    except (VerificationError, FileFormatError) as error:
+        if json:
+            output.say_json({"verified": False, "reason": str(error)})
+        else:
+            output.complain(str(error))
+        return 1
+    if json:
+        output.say_json({"verified": True, "certificate": vars(certificate)})
+    else:
+        output.say(certificate)
+    return 0
+
+
+def _check(
+    source: str,
+    given: dict[str, Any],
+    program: str | None,
+    target: str,
+    optimize: str,
+    trials: int,
+    seed: int | None,
+) -> Certificate:
+    found = find(source)
+    if not isinstance(found, Network):
+        if program is not None:
+            raise InputError("--program goes with a .inweave file; here the source is a program")
+        with users_code(found):
+            network = inweave.compile(
+                found, target=target, optimize=optimize, verify=False, **given
+            )
+            return network.verify(trials=trials, seed=seed)
+    if program is not None:
+        reference = find_program(program)
+        sizes = (found.record.sizes if found.record else {}) | given
+        with users_code(reference):
+            return inweave.verify(reference, found, trials=trials, seed=seed, **sizes)
+    if found.origin is not None:
+        return found.verify(trials=trials, seed=seed)
+    if given:
+        raise InputError("sizes go with --program FILE.py:NAME; the file alone needs none")
+    if found.certificate is None:
+        raise VerificationError(f"{source} carries no certificate; check it with --program")
+    if found.certificate.network != found.fingerprint:
+        raise VerificationError(f"{source}: its certificate is about another network")
+    output.note(
+        "the file's own certificate, which is about exactly this network; "
+        "to repeat the proof, add --program FILE.py:NAME"
+    )
+    return found.certificate

@@ -1,0 +1,68 @@
+"""The explorer: a page, or a notebook widget, that shows a network while it runs.
+
+`page` makes one HTML file with everything inside: it asks the network for nothing and opens from
+disk. `Widget` shows the same module, `static/explorer.js`, in a notebook.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inweave.explore.document import html
+from inweave.explore.payload import named
+from inweave.explore.payload import payload as contents
+from inweave.network import Network
+
+__all__ = ["Widget", "compare", "page", "write"]
+
+
+def page(
+    networks: Mapping[Any, Network] | Sequence[Network] | Network,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    reference: Any = None,
+) -> str:
+    """The page of one network, or of several on the same data, as text.
+
+    Without inputs, random ones are drawn, or a random prompt where no inputs are named. `H` instead
+    of named inputs is the prompt itself. `reference` is the answer that the networks' answers are
+    compared with, or a mapping from outputs to answers; if it is not given, the program that a
+    network was compiled from says.
+    """
+    return html(contents(named(networks), {} if inputs is None else inputs, reference))
+
+
+def write(
+    path: str | os.PathLike[str],
+    networks: Mapping[Any, Network] | Sequence[Network] | Network,
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    reference: Any = None,
+) -> None:
+    """Write the page to a file, whole or not at all."""
+    from inweave.atomic import whole
+
+    text = page(networks, inputs, reference=reference)
+    with whole(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def compare(
+    path: str | os.PathLike[str],
+    networks: Mapping[Any, Network] | Sequence[Network],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    reference: Any = None,
+) -> None:
+    """Write a page with two or more networks side by side, scrubbed together by depth."""
+    write(path, networks, inputs, reference=reference)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Widget":
+        from inweave.explore.widget import Widget
+
+        return Widget
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

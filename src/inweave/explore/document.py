@@ -1,0 +1,74 @@
+"""One HTML file: template, style, module and data put together.
+
+The content security policy allows exactly the style and the script that are inside, by their
+hashes, and images made by the page itself. Data stands in a script element of a type that no
+browser runs, with every `<` escaped, so no name in it can end that element.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from importlib.resources import files
+from typing import Any
+
+START = """
+render({
+  model: staticModel({ payload: JSON.parse(document.getElementById("inweave-data").textContent) }),
+  el: document.getElementById("inweave"),
+  page: true,
+});
+"""
+
+
+def asset(name: str) -> str:
+    """The text of a file that ships with the explorer."""
+    return files("inweave.explore").joinpath("static", name).read_text(encoding="utf-8")
+
+
+def inert(value: Any) -> str:
+    """JSON that can stand inside a script element: no `<`, `>`, `&`, and no line separators."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def escaped(text: str) -> str:
+    """Text that can stand between tags."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def digest(text: str) -> str:
+    """How a content security policy names an inline script or style."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def html(data: dict[str, Any]) -> str:
+    """The page."""
+    style, script = "\n" + asset("explorer.css"), "\n" + asset("explorer.js") + START
+    names = " and ".join(network["name"] for network in data["networks"])
+    parts = {
+        "title": escaped(f"{names} · inweave explorer"),
+        "policy": "; ".join(
+            [
+                "default-src 'none'",
+                f"script-src {digest(script)}",
+                f"style-src {digest(style)}",
+                "img-src data: blob:",
+                "base-uri 'none'",
+                "form-action 'none'",
+            ]
+        ),
+        "style": style,
+        "data": inert(data),
+        "script": script,
+    }
+    text = asset("page.html")
+    head, *rest = text.split("{{")
+    out = [head]
+    for piece in rest:
+        name, tail = piece.split("}}", 1)
+        out += [parts[name.strip()], tail]
+    return "".join(out)

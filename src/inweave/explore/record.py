@@ -1,0 +1,160 @@
+"""What happened in one forward pass, stored once per change instead of once per layer.
+
+A layer of a compiled network writes a few blocks and leaves the rest of the prompt as it was. So a
+recording is the input prompt and, for each position after it, the rectangles that changed. A
+position is one executed layer, or the skip around a module where there is one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inweave.arithmetic import Floats
+from inweave.constants import Array, Ones, Shift
+from inweave.layout import Layout
+from inweave.network import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    Network,
+)
+from inweave.projection import DenseProjection
+from inweave.run.dense import DenseExecutor, HeadTrace, Step
+
+DENSE_BYTES = 2e8  # full W and B of every projection may take this much
+DENSE_FLOPS = 2e10  # and running them this many operations; beyond either, pieces are used
+
+
+@dataclass
+class Recording:
+    """The input prompt, and every change to it in order."""
+
+    layout: Layout
+    first: np.ndarray[Any, Any]
+    positions: int = 1  # the input counts
+    rectangles: list[tuple[int, int, int, int, int]] = field(default_factory=list)
+    values: list[np.ndarray[Any, Any]] = field(default_factory=list)
+    ranges: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> int:
+        """How many numbers the changes hold."""
+        return sum(part.size for part in self.values)
+
+    def state(self, position: int) -> np.ndarray[Any, Any]:
+        """The prompt at a position, put together again."""
+        H = self.first.copy()
+        for (at, row, col, rows, cols), part in zip(self.rectangles, self.values, strict=True):
+            if at <= position:
+                H[row : row + rows, col : col + cols] = part
+        return H
+
+    def add(self, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
+        """One position more. Bits are compared, so that NaN and -0 are what they are."""
+        bits = np.dtype(f"u{before.dtype.itemsize}")
+        changed = np.ascontiguousarray(before).view(bits) != np.ascontiguousarray(after).view(bits)
+        columns = changed.any(axis=0)
+        for block in self.layout:
+            touched = np.flatnonzero(columns[block.columns])
+            if not len(touched):
+                continue
+            left, right = block.start + int(touched[0]), block.start + int(touched[-1]) + 1
+            rows = np.flatnonzero(changed[:, left:right].any(axis=1))
+            top, bottom = int(rows[0]), int(rows[-1]) + 1
+            self.rectangles.append((self.positions, top, left, bottom - top, right - left))
+            self.values.append(np.array(after[top:bottom, left:right]))
+        self.positions += 1
+
+    def seen(self, layer: Layer, before: Array) -> None:
+        """Widen the range of entries that a pointwise layer has met."""
+        low, high = self.ranges.get(id(layer), (before, before))
+        self.ranges[id(layer)] = np.fmin(low, before), np.fmax(high, before)
+
+
+def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
+    """Run a network on one prompt and keep what changed."""
+    network.layout.check(H)
+    arithmetic = Floats.like(H)
+    kind = DenseExecutor if _dense_is_cheap(network) else PieceExecutor
+    executor = kind(network.layout, arithmetic)
+    kept = Recording(network.layout, np.array(H))
+    last = [H]
+
+    def note(_name: str, state: Array, step: Step | None) -> None:
+        if step is None and state is last[0]:
+            return  # the end of a module without a skip: nothing new
+        if step is not None and not isinstance(step.layer, AttentionLayer):
+            kept.seen(step.layer, step.before)
+        kept.add(last[0], state)
+        last[0] = state
+
+    with np.errstate(all="ignore"):  # what overflows is shown as it is
+        for i, module in enumerate(network.modules):
+            H = executor.run(module, H, f"module {i}", note)
+    return kept
+
+
+def _dense_is_cheap(network: Network) -> bool:
+    """Whether the definition itself, with full matrices, is quick enough to run."""
+    attention = [layer for layer in network.layers if isinstance(layer, AttentionLayer)]
+    heads = max((len(layer.heads) for layer in attention), default=0)
+    units = max((layer.units for layer in network.layers if isinstance(layer, BlockPointwiseLayer)),
+                default=0)  # fmt: skip
+    area, width = network.tokens * network.width, network.width
+    memory = 8 * (3 * network.heads * (width * width + area) + 4 * units * area)
+    flops = 2 * network.depth * heads * (3 * width + 2 * network.tokens) * area
+    return memory < DENSE_BYTES and flops < DENSE_FLOPS
+
+
+class PieceExecutor(DenseExecutor):
+    """The same sums without the zeros: each piece of a projection is applied as what it is.
+
+    Rounding may differ from the definition in the last digits, so only large prompts use it.
+    """
+
+    def project(self, projection: Any, H: Array) -> Array:
+        if isinstance(projection, DenseProjection):
+            return super().project(projection, H)
+        out = np.zeros_like(H)
+        for p in projection.pieces:
+            c, m = float(p.coefficient), p.matrix
+            if p.block is None:
+                out[: m.rows, p.at : p.stop] += (c * m.entries().astype(float)).astype(H.dtype)
+                continue
+            source = H[:, self.layout[p.block].columns]
+            if isinstance(m, Shift):
+                left = p.at + m.col
+                out[:, left : left + m.size] += c * source[:, m.row : m.row + m.size]
+            elif isinstance(m, Ones):
+                out[:, p.at : p.stop] += c * source.sum(axis=1, keepdims=True)
+            else:
+                out[:, p.at : p.stop] += c * (source @ m.entries().astype(H.dtype))
+        return out
+
+    def head(self, head: Head, H: Array) -> HeadTrace:
+        q, k, v = (self.project(p, H) for p in head.projections)
+        inner = np.flatnonzero(q.any(axis=0) & k.any(axis=0))
+        dest = np.flatnonzero(v.any(axis=0))
+        output = np.zeros_like(H)
+        left, middle, right = q[:, inner], k[:, inner], v[:, dest]
+        tokens = H.shape[0]
+        if tokens * (len(inner) + len(dest)) < 2 * len(inner) * len(dest):
+            output[:, dest] = (left @ middle.mT) @ right
+        else:
+            output[:, dest] = left @ (middle.mT @ right)
+        return HeadTrace(q, k, v, output)
+
+    def layer(self, layer: Layer, H: Array, name: str = "") -> Step:
+        if not isinstance(layer, BlockPointwiseLayer):
+            return super().layer(layer, H, name)
+        output = H.copy()
+        for place, function in layer.applied:
+            rows, cols = place.extent
+            left = self.layout[place.block].start + place.col
+            at = (slice(place.row, place.row + rows), slice(left, left + cols))
+            output[at] = function.net(H[at])
+        return Step(name, layer, H, output, output)

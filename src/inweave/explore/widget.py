@@ -1,0 +1,38 @@
+"""The explorer in a notebook: the page's own module behind anywidget's model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inweave.errors import needs_extra
+from inweave.explore.document import asset
+from inweave.explore.payload import named, payload
+from inweave.network import Network
+
+with needs_extra("inweave.explore.Widget", "widget"):
+    import anywidget
+    import traitlets
+
+
+class Widget(anywidget.AnyWidget):
+    """Shows a network, or several on the same data, in a notebook cell.
+
+    `layer` and `head` follow what the reader selects, and can be set from Python.
+    """
+
+    _esm = asset("explorer.js")
+    _css = asset("explorer.css")
+    payload = traitlets.Dict().tag(sync=True)
+    layer = traitlets.Int(0).tag(sync=True)
+    head = traitlets.Int(0).tag(sync=True)
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        compare: Network | None = None,
+        reference: Any = None,
+        **inputs: Any,
+    ) -> None:
+        networks = named(network if compare is None else [network, compare])
+        super().__init__(payload=payload(networks, inputs, reference))

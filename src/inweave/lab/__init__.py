@@ -1,0 +1,18 @@
+"""The lab: train networks of the compiled shape, and compare the learned with the constructed.
+
+One convention holds everywhere: a loss is the mean squared error (MSE) of the prediction for the
+query, against the clean target `f(u)` or the noisy one, chosen by name. Half-MSE, which part of
+the literature prints, is a display option and nothing else.
+
+    tasks      what is drawn: seeded, batched, on the device
+    forms      how a drawn task becomes a prompt
+    baselines  what a prediction is compared with
+    measures   how it is compared, with bootstrap intervals
+    config     typed settings of a run, read from TOML
+    train      one run: checkpoints, resuming, several processes
+    ensemble   many seeds at once, for experiments
+    sweep      many runs over any executor
+    experiments, report   the questions, and the pages that answer them
+
+torch is imported here and in `inweave.nn` only, so `import inweave` stays light.
+"""

@@ -1,0 +1,277 @@
+"""Settings of a training run: typed, read from TOML, refused when misspelt.
+
+    [task]                      any field of `Task`, or preset = "linear-uniform" and changes to it
+    preset = "linear-uniform"
+
+    [form]                      name, eta, lam
+    name = "examples"
+
+    [model]                     depth, blocks, heads, bias, activation, merged, tied, ...
+    depth = 2
+    tied = true
+
+    [train]                     steps, batch, lr, ..., or preset = "plateau" and changes to it
+    preset = "plateau"
+    steps = 5000
+
+These losses sit on a plateau before they fall: the gradient at small weights is of third order. So
+the presets warm up, clip, and cut the step size only after the loss has left the plateau.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import hashlib
+import json
+import tomllib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import torch
+
+from inweave.errors import InputError
+from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
+from inweave.lab.forms import Form, FormName, form
+from inweave.lab.tasks import TASKS, Target, Task, stream
+from inweave.nn import INITS, Activation, AttentionNetwork, build
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class FormConfig:
+    """Which prompt form, with the constants that the paper's forms hold."""
+
+    name: FormName = "examples"
+    eta: float = 0.0
+    lam: float = 0.0
+
+    def __post_init__(self) -> None:
+        all_finite(self)
+        at_least(0, eta=self.eta, lam=self.lam)
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The arguments of `inweave.nn.build`."""
+
+    depth: int = 1
+    blocks: int = 1
+    heads: int = 1
+    bias: bool = False
+    activation: Activation | None = None
+    merged: bool = False
+    tied: bool = False
+    mlp_units: int = 0
+    readout: bool = False
+    queries: int = 0
+    init: str = "scaled"
+    scale: float = 0.1
+
+    def __post_init__(self) -> None:
+        all_finite(self)
+        at_least(1, depth=self.depth, blocks=self.blocks, heads=self.heads)
+        at_least(0, mlp_units=self.mlp_units, queries=self.queries)
+        refuse_unless(self.init in INITS, "init", f"one of {', '.join(INITS)}", self.init)
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """How long, how fast and from which seed.
+
+    `schedule`: `constant`, `cosine` down to 1 % of lr, or `plateau`: lr is multiplied by `factor`
+    after `patience` logged losses without a new best, counted only once the loss has fallen below
+    `fallen` times that of the zero predictor. `clip` bounds the gradient's norm (0: no bound).
+    """
+
+    steps: int = 2000
+    batch: int = 2048
+    lr: float = 3e-3
+    beta1: float = 0.9
+    beta2: float = 0.999
+    weight_decay: float = 0.0
+    warmup: int = 0
+    clip: float = 0.0
+    schedule: Literal["constant", "cosine", "plateau"] = "constant"
+    patience: int = 10
+    factor: float = 0.5
+    fallen: float = 0.9
+    target: Target = "clean"
+    seed: int = 0
+    log_every: int = 50
+    checkpoint_every: int = 500
+    eval_size: int = 20_000
+    dtype: Literal["float32", "float64"] = "float32"
+
+    def __post_init__(self) -> None:
+        all_finite(self)
+        at_least(1, steps=self.steps, batch=self.batch, log_every=self.log_every)
+        at_least(1, checkpoint_every=self.checkpoint_every, eval_size=self.eval_size)
+        at_least(1, patience=self.patience)
+        at_least(0, weight_decay=self.weight_decay, warmup=self.warmup, clip=self.clip)
+        positive(lr=self.lr, fallen=self.fallen)
+        refuse_unless(0 < self.factor < 1, "factor", "above 0 and below 1", self.factor)
+        for name, beta in (("beta1", self.beta1), ("beta2", self.beta2)):
+            refuse_unless(0 <= beta < 1, name, "at least 0 and below 1", beta)
+        if self.checkpoint_every % self.log_every:
+            raise InputError(
+                f"checkpoint_every = {self.checkpoint_every} must be a multiple of log_every = "
+                f"{self.log_every}, so that a resumed run logs the same losses"
+            )
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return torch.float64 if self.dtype == "float64" else torch.float32
+
+
+@dataclass(frozen=True)
+class Config:
+    """A whole run."""
+
+    task: Task = field(default_factory=Task)
+    form: FormConfig = field(default_factory=FormConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
+    train: TrainConfig = field(default_factory=TrainConfig)
+    name: str = "run"
+
+    def __post_init__(self) -> None:
+        said = "the name of a folder, without slashes or a leading dot"
+        refuse_unless(is_file_name(self.name), "name", said, self.name)
+
+    def make_form(self) -> Form:
+        return form(self.form.name, self.task.n, self.task.d, self.form.eta, self.form.lam)
+
+    def make_model(self, device: torch.device | str = "cpu") -> AttentionNetwork:
+        """The model at its start; the seed alone decides, on every device."""
+        made = self.make_form()
+        arguments = {f.name: getattr(self.model, f.name) for f in dataclasses.fields(self.model)}
+        return build(
+            made.layout,
+            generator=stream(self.train.seed, "init"),
+            dtype=self.train.torch_dtype,
+            device=device,
+            inputs=made.inputs,
+            fills=made.fills,
+            outputs=made.outputs,
+            **arguments,
+        )
+
+    def asdict(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @property
+    def digest(self) -> str:
+        """The same for equal settings, in every process."""
+        text = json.dumps(self.asdict(), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+TRAIN_PRESETS: dict[str, dict[str, Any]] = {
+    "one-layer": {"lr": 3e-3, "warmup": 50, "schedule": "cosine"},
+    "plateau": {"lr": 2e-3, "warmup": 200, "clip": 1.0, "schedule": "plateau", "patience": 20},
+    "deep": {"lr": 1e-3, "warmup": 500, "clip": 0.1, "schedule": "plateau", "patience": 40},
+}
+
+
+def from_dict(table: Mapping[str, Any]) -> Config:
+    """A config from nested tables; every unknown or ill-typed entry is refused by name."""
+    refuse_unless(isinstance(table, Mapping), "a config", "a table", table)
+    known = ("task", "form", "model", "train", "name")
+    for key in table:
+        if key not in known:
+            raise InputError(f"unknown entry {key!r}{_perhaps(key, known)}")
+    tasks = {name: dataclasses.asdict(task) for name, task in TASKS.items()}
+    return Config(
+        task=_read(Task, _section(table, "task", tasks), "task"),
+        form=_read(FormConfig, _section(table, "form"), "form"),
+        model=_read(ModelConfig, _section(table, "model"), "model"),
+        train=_read(TrainConfig, _section(table, "train", TRAIN_PRESETS), "train"),
+        name=table.get("name", "run"),
+    )
+
+
+def from_toml(path: str | Path) -> Config:
+    """The config in a TOML file; its name defaults to the file's."""
+    path = Path(path)
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"no config file {path}") from None
+    except OSError as error:
+        raise InputError(f"cannot read the config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not a TOML file, which is UTF-8 text: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise InputError(f"{path}: {error}") from None
+    try:
+        return from_dict({"name": path.stem} | table)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def _section(
+    table: Mapping[str, Any], section: str, presets: Mapping[str, dict[str, Any]] | None = None
+) -> dict[str, Any]:
+    """One table of a config, with the preset that it names filled in."""
+    found = table.get(section, {})
+    if not isinstance(found, Mapping):
+        raise InputError(f"{section} must be one table, written [{section}], got {found!r}")
+    settings = dict(found)
+    if presets is None or "preset" not in settings:
+        return settings
+    name = settings.pop("preset")
+    if not isinstance(name, str) or name not in presets:
+        raise InputError(f"[{section}] preset {name!r} is not one of {', '.join(presets)}")
+    return presets[name] | settings
+
+
+def _read(kind: type[T], table: Mapping[str, Any], section: str) -> T:
+    """A dataclass from a table, with the types that its annotations promise."""
+    hints = typing.get_type_hints(kind)
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        if key not in hints:
+            raise InputError(f"[{section}] unknown setting {key!r}{_perhaps(key, tuple(hints))}")
+        values[key] = _as(hints[key], value, f"[{section}] {key}")
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise InputError(f"[{section}] {error}") from None
+
+
+def _as(hint: Any, value: Any, what: str) -> Any:
+    origin = typing.get_origin(hint)
+    if origin in (typing.Union, types.UnionType):
+        options = typing.get_args(hint)
+        if value is None or (value == "" and type(None) in options):
+            return None
+        return _as(next(o for o in options if o is not type(None)), value, what)
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            allowed = ", ".join(map(repr, typing.get_args(hint)))
+            raise InputError(f"{what} = {value!r} is not one of {allowed}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, (list, tuple)):
+            raise InputError(f"{what} must be a list of numbers, got {value!r}")
+        return tuple(_as(float, entry, what) for entry in value)
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        try:
+            return float(value)
+        except OverflowError:
+            raise InputError(
+                f"{what} must be finite, got a number of {value.bit_length()} bits"
+            ) from None
+    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
+        raise InputError(f"{what} must be {hint.__name__}, got {value!r}")
+    return value
+
+
+def _perhaps(key: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"

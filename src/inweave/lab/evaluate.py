@@ -1,0 +1,122 @@
+"""A trained run beside its baselines, on problems that neither was tuned on.
+
+Step sizes and ridge parameters are tuned on the stream "tune"; the figures are from the stream
+"eval", with bootstrap intervals over problems.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from inweave.errors import InputError
+from inweave.lab import baselines, checkpoint, measures
+from inweave.lab.baselines import Predictor
+from inweave.lab.config import Config
+from inweave.lab.tasks import Batch, draw, stream
+from inweave.lab.train import load_run
+
+EVALUATION = "evaluation.json"
+
+
+def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor]:
+    """The baselines that make sense for a task, tuned where they need it."""
+    task, target = config.task, config.train.target
+    covariance = task.covariance()
+    top = 4.0 / float(torch.linalg.eigvalsh(covariance).max())
+    variance = float(covariance.diagonal().mean())
+    found: dict[str, Predictor] = {
+        "zero": baselines.zero,
+        "averaging": baselines.averaging,
+        "least squares": baselines.least_squares,
+        "3 nearest": baselines.nearest(3),
+    }
+    (lam,) = baselines.tune(
+        baselines.ridge, [(1e-4 * variance, 10.0 * task.n * variance)], tuning, target
+    )
+    found["tuned ridge"] = baselines.ridge(lam)
+    for k in range(1, steps + 1):
+        eta = _step_size(config, k, top, tuning)
+        found[f"{k} GD step{'s' * (k > 1)}"] = baselines.gradient_descent(k, eta)
+    if steps > 1:
+        pair = baselines.tune(
+            lambda eta, gamma: baselines.gd_plus_plus(steps, eta, gamma),
+            [(0.0, 2 * top), (0.0, top)],
+            tuning,
+            target,
+        )
+        found[f"{steps} GD++ steps"] = baselines.gd_plus_plus(steps, *pair)
+    if task.eigenvalues:
+        inverse = torch.linalg.inv(covariance)
+        (eta,) = baselines.tune(
+            lambda eta: baselines.gradient_descent(steps, eta, preconditioner=inverse),
+            [(0.0, 4.0)],
+            tuning,
+            target,
+        )
+        name = f"{steps} preconditioned GD step{'s' * (steps > 1)}"
+        found[name] = baselines.gradient_descent(steps, eta, preconditioner=inverse)
+    if task.nonzero:
+        few = tuning.rows(slice(0, 1000))
+        losses = {
+            lam: float(measures.squared_errors(baselines.lasso(lam), few, target).mean())
+            for lam in (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
+        }
+        found["tuned Lasso"] = baselines.lasso(min(losses, key=lambda lam: losses[lam]))
+    found[f"{steps} Newton step{'s' * (steps > 1)}"] = baselines.newton(steps)
+    with contextlib.suppress(InputError):  # no closed form for this task
+        found["Bayes"] = baselines.bayes(task)
+    return found
+
+
+def _step_size(config: Config, steps: int, top: float, tuning: Batch) -> float:
+    """η of the closed form where there is one, else tuned."""
+    if steps == 1:
+        with contextlib.suppress(InputError):
+            return baselines.one_step_eta(config.task)
+    (eta,) = baselines.tune(
+        lambda eta: baselines.gradient_descent(steps, eta),
+        [(0.0, top)],
+        tuning,
+        config.train.target,
+    )
+    return eta
+
+
+def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dict[str, Any]:
+    """Write and return `evaluation.json`: the loss of the model and of every baseline."""
+    config, model = load_run(folder, device)
+    dtype, seed, target = config.train.torch_dtype, config.train.seed, config.train.target
+    tuning = draw(config.task, 8000, stream(seed, "tune", device=device), dtype)
+    batch = draw(config.task, size, stream(seed, "eval", device=device), dtype)
+    own = measures.predictor(model, config.make_form())
+    rows = {"trained": own} | contenders(config, tuning, max(1, min(4, config.model.depth)))
+    table: dict[str, Any] = {}
+    for name, predict in rows.items():
+        errors = measures.squared_errors(predict, batch, target)
+        gap = measures.prediction_difference(own, predict, batch)
+        cosine = measures.sensitivity_cosine(own, predict, batch)
+        table[name] = {
+            "loss": measures.bootstrap(errors.cpu()).asdict(),
+            "difference": float(gap.mean()),
+            "cosine": float(cosine.mean()),
+        }
+    result: dict[str, Any] = {
+        "config": config.asdict(),
+        "target": target,
+        "size": size,
+        "table": table,
+    }
+    result["by_layer"] = [
+        float((read - batch.target(target)).square().mean())
+        for read in measures.by_layer(model, config.make_form(), batch)
+    ]
+    if config.form.name == "examples" and not config.model.bias and not config.model.mlp_units:
+        lengths = sorted({max(1, config.task.n * k // 8) for k in range(1, 9)})
+        losses = [float(e.mean()) for e in measures.by_context(own, batch, lengths, target)]
+        result["by_context"] = dict(zip(map(str, lengths), losses, strict=True))
+    checkpoint.write_json(Path(folder) / EVALUATION, result)
+    return result

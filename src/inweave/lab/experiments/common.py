@@ -1,0 +1,134 @@
+"""What the experiments share: held-out problems, intervals over seeds, rows and claims."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from inweave.lab import baselines
+from inweave.lab.baselines import Predictor
+from inweave.lab.ensemble import Ensemble, Settings, assemble, train_ensemble
+from inweave.lab.forms import Form
+from inweave.lab.measures import Interval, bootstrap
+from inweave.lab.report import number
+from inweave.lab.tasks import Batch, Target, Task, draw, stream
+from inweave.nn import AttentionNetwork, build
+
+Row = dict[str, Any]
+Keep = Callable[[dict[str, Any]], None]
+
+
+def held_out(task: Task, size: int, seed: int, name: str, device: str) -> Batch:
+    """Problems of a named stream: "tune" to choose by, "eval" to report."""
+    return draw(task, size, stream(seed, name, device=device))
+
+
+def random_start(form: Form, **arguments: Any) -> Callable[[int], AttentionNetwork]:
+    """`make(seed)` for an ensemble of randomly started networks on a form."""
+
+    def make(seed: int) -> AttentionNetwork:
+        return build(
+            form.layout,
+            generator=stream(seed, "init"),
+            inputs=form.inputs,
+            fills=form.fills,
+            outputs=form.outputs,
+            **arguments,
+        )
+
+    return make
+
+
+def fit(
+    make: Callable[[int], torch.nn.Module],
+    task: Task,
+    form: Form,
+    settings: Settings,
+    seeds: Sequence[int],
+    device: str,
+    watch: Callable[[Ensemble], Any] | None = None,
+) -> Ensemble:
+    """Train an ensemble of all seeds, step sizes and starting scales of the settings."""
+    ensemble = assemble(make, seeds, settings.lrs, settings.scales)
+    return train_ensemble(ensemble, task, form, settings, device, watch)
+
+
+def chosen_errors(
+    ensemble: Ensemble, form: Form, tuning: Batch, batch: Batch, target: Target = "clean"
+) -> tuple[list[int], Tensor]:
+    """Each seed's best member by the tuning set, and its squared errors on the evaluation set."""
+    members = ensemble.best(form, tuning, target)
+    return members, ensemble.errors(form, batch, target)[members]
+
+
+def tuned_descent(steps: int, tuning: Batch, top: float) -> tuple[float, Predictor]:
+    """k steps of gradient descent with η tuned on the tuning set."""
+    (eta,) = baselines.tune(
+        lambda eta: baselines.gradient_descent(steps, eta), [(0.0, top)], tuning
+    )
+    return eta, baselines.gradient_descent(steps, eta)
+
+
+def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) -> Row:
+    """A line of the table: a loss with its interval, and whatever else is known."""
+    interval = errors if isinstance(errors, Interval) else bootstrap(errors.detach().cpu())
+    loss = {k: scale * v for k, v in interval.asdict().items()}
+    if isinstance(errors, Tensor):
+        more["median"] = scale * median(errors)
+    return {"label": label, "loss": loss, **more}
+
+
+def median(errors: Tensor) -> float:
+    """The median, with a problem on which a network overflows counted as infinitely wrong."""
+    return float(torch.nan_to_num(errors, nan=torch.inf).median())
+
+
+def wild(errors: Tensor, batch: Batch) -> float:
+    """The share of problems missed by 100 times the zero predictor's mean squared error or more.
+
+    A network of high degree can be excellent on nearly all problems and overflow on a few, which
+    then decide its mean; this says how few.
+    """
+    missed = torch.nan_to_num(errors, nan=torch.inf) >= 100 * batch.clean.square().mean()
+    return float(missed.float().mean())
+
+
+def best_seed(errors: Tensor) -> float:
+    """The least loss of a seed; one that is not a number is never the least."""
+    return float(torch.nan_to_num(errors.mean(1), nan=torch.inf).min())
+
+
+def claim(text: str, value: float, holds: bool) -> dict[str, Any]:
+    return {"claim": text, "value": value, "holds": bool(holds)}
+
+
+def table(rows: Sequence[Row], loss_name: str, extra: Sequence[str] = ()) -> str:
+    """The rows as aligned text."""
+    width = max(len(r["label"]) for r in rows)
+    lines = [f"{'':{width}}  {loss_name:>10}  {'95 % interval':>20}" + "".join(
+        f"  {name:>10}" for name in extra)]  # fmt: skip
+    for r in rows:
+        loss = r["loss"]
+        interval = f"[{number(loss['low'])}, {number(loss['high'])}]"
+        line = f"{r['label']:{width}}  {number(loss['mean']):>10}  {interval:>20}"
+        for name in extra:
+            value = r.get(name)
+            said = "" if value is None else value if isinstance(value, str) else number(value)
+            line += f"  {said:>10}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def curves(
+    ensemble: Ensemble, label: str, members: Sequence[int], scale: float = 1.0
+) -> list[dict[str, Any]]:
+    """Training curves of the chosen members, one per seed."""
+    steps = [step for step, _ in ensemble.curve]
+    return [
+        {"label": f"{label}, seed {ensemble.seeds[m // len(ensemble.lrs)]}", "group": label,
+         "x": steps, "y": [scale * losses[m] for _, losses in ensemble.curve]}
+        for m in members
+    ]  # fmt: skip

@@ -1,0 +1,130 @@
+"""Prompt forms: how the examples and the query of a problem are laid out.
+
+`examples` has one token per example, (x, -y), and the query last, (u, 0); `features` is its
+transpose. The last entry of a token is x·w - y for w = 0, the query's with y = 0, so that one rule
+for all tokens, gradient descent on w, leaves residuals in the examples and the prediction u·w in
+the query. With +y a stack of tied layers cannot descend: what would lessen the residuals lessens
+the prediction too. `designed` and `enumerated` are the paper's two forms for ridge regression,
+with w = 0.
+Each form is a layout with fills, the same data that a compiled network carries, so a trained model
+becomes a `Network` that takes X, y and u. `prompt` fills whole batches without the checks that a
+network makes for a user; a test holds the two equal.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from inweave.errors import InputError
+from inweave.lab.checks import at_least, refuse_unless
+from inweave.lab.tasks import Batch
+from inweave.layout import Layout
+from inweave.paper.ridge import ridge_elsa, ridge_lsa
+from inweave.prompt import Fill, Input, Output, Place
+
+MINUS = Fraction(-1)
+FormName = Literal["examples", "features", "designed", "enumerated"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A layout with what fills it and where the prediction is read. Make one with `form`.
+
+    `eta` and `lam` are the constants that the paper's forms hold; 0 leaves their blocks empty.
+    """
+
+    name: FormName
+    n: int
+    d: int
+    layout: Layout
+    inputs: tuple[Input, ...]
+    fills: tuple[Fill, ...]
+    outputs: tuple[Output, ...]
+    eta: float = 0.0
+    lam: float = 0.0
+
+    def prompt(self, batch: Batch) -> Tensor:
+        """The prompts of a batch, (B, tokens, width)."""
+        X, y, u = batch.X, batch.y, batch.u
+        size, n, d = X.shape
+        if d != self.d or (n != self.n and self.name != "examples"):
+            raise InputError(
+                f"form {self.name!r} is for n = {self.n}, d = {self.d}; "
+                f"the batch has n = {n}, d = {d}"
+            )
+        if self.name == "examples":
+            return _tokens(X, y, u)
+        if self.name == "features":
+            return _tokens(X, y, u).mT
+        H = X.new_zeros(size, self.layout.tokens, self.layout.width)
+        root = self.eta**0.5
+        if self.name == "designed":
+            H[:, :d, self._at("√ηXᵀ")] = root * X.mT
+            H[:, d, self._at("√ηyᵀ")] = root * y
+            H[:, d, self.layout["1"].start] = 1.0
+            _diagonal(H, self.layout["√η√λI"].start, d, root * self.lam**0.5)
+        else:
+            H[:, :d, self._at("Xᵀ")] = X.mT
+            H[:, d - 1, self._at("Y₀ᵀ")] = y
+            _diagonal(H, self.layout["λI"].start, d, self.lam)
+            _diagonal(H, self.layout["√ηI"].start, d, root)
+        H[:, :d, self.layout["u"].start] = u
+        return H
+
+    def _at(self, block: str) -> slice:
+        return self.layout[block].columns
+
+
+def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> Form:
+    """The form of that name for n examples with d features; roots of eta and lam are taken."""
+    at_least(1, n=n, d=d)
+    for constant, value in (("eta", eta), ("lam", lam)):
+        refuse_unless(0 <= value < math.inf, constant, "finite and at least 0", value)
+    if name in ("designed", "enumerated"):
+        net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
+        return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam)
+    inputs = (Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector"))
+    if name == "examples":
+        layout = Layout.of({"x": (n + 1, d), "-y": (n + 1, 1)})
+        fills = (
+            Fill(Place("x", n, d), source="X"),
+            Fill(Place("x", d, 1, row=n, transpose=True), source="u"),
+            Fill(Place("-y", n, 1), source="y", coefficient=MINUS),
+        )
+        place = Place("-y", 1, 1, row=n)
+    elif name == "features":
+        layout = Layout.of({"examples": (d + 1, n), "query": (d + 1, 1)})
+        fills = (
+            Fill(Place("examples", n, d, transpose=True), source="X"),
+            Fill(Place("examples", n, 1, row=d, transpose=True), source="y", coefficient=MINUS),
+            Fill(Place("query", d, 1), source="u"),
+        )
+        place = Place("query", 1, 1, row=d)
+    else:
+        known = "examples, features, designed, enumerated"
+        raise InputError(f"form {name!r} is not one of {known}")
+    return Form(name, n, d, layout, inputs, fills, (Output("", place, "scalar"),))
+
+
+def _tokens(X: Tensor, y: Tensor, u: Tensor) -> Tensor:
+    """Examples (x, -y) and last the query (u, 0), in the memory order of X."""
+    size, n, d = X.shape
+    if X.stride(0) == 1 and size > 1:
+        H = X.new_empty(n + 1, d + 1, size).permute(2, 0, 1)
+    else:
+        H = X.new_empty(size, n + 1, d + 1)
+    H[:, :n, :d], H[:, n, :d] = X, u
+    H[:, :n, d] = -y
+    H[:, n, d] = 0.0
+    return H
+
+
+def _diagonal(H: Tensor, start: int, d: int, value: float) -> None:
+    if value:
+        H[:, :d, start : start + d] = value * torch.eye(d, dtype=H.dtype, device=H.device)

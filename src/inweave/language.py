@@ -1,0 +1,469 @@
+"""The language: ordinary Python functions over matrices, marked with `@inweave.program`.
+
+    @inweave.program
+    def ridge(X: Matrix["n", "d"], y: Vector["n"], *, steps: int) -> Vector["d"]: ...
+
+Arguments annotated `Matrix`, `Vector` or `Scalar` are the data; keyword-only arguments are static
+and known at compile time. Called with arrays a program computes, given to `inweave.compile` it
+becomes a network, and evaluated in a finite field it is the reference that the network is checked
+against.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from keyword import iskeyword
+from typing import Any
+
+import numpy as np
+
+from inweave import expressions as ex
+from inweave.constants import Array, identity
+from inweave.errors import BlockError, InputError, InweaveError, ProgramError, ShapeError
+from inweave.expressions import Expr, evaluate, refuse, user_line
+from inweave.prompt import Input, Kind, lift, lower
+
+Size = str | int
+
+
+@dataclass(frozen=True)
+class Type:
+    """What an annotation says: the kind of a value and its named or literal sizes."""
+
+    kind: Kind
+    sizes: tuple[Size, ...] = ()
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.sizes))
+        return self.kind.capitalize() + (f"[{inner}]" if inner else "")
+
+
+def _typed(kind: Kind, axes: int, sizes: Any) -> Type:
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    good = all(
+        (isinstance(s, str) and s.isidentifier())
+        or (isinstance(s, int) and not isinstance(s, bool) and s >= 1)
+        for s in sizes
+    )
+    if len(sizes) != axes or not good:
+        raise ProgramError(
+            f"{kind.capitalize()} takes {axes} sizes, each a name like 'n' or a positive int; "
+            f"got {sizes!r}"
+        )
+    return Type(kind, sizes)
+
+
+class Matrix:
+    """Annotation of a matrix argument: `Matrix["n", "d"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("matrix", 2, sizes)
+
+
+class Vector:
+    """Annotation of a vector argument, a column: `Vector["n"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("vector", 1, sizes)
+
+
+class Scalar:
+    """Annotation of a scalar argument."""
+
+
+def _as_type(annotation: Any) -> Type | None:
+    if annotation is Scalar:
+        return Type("scalar")
+    return annotation if isinstance(annotation, Type) else None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program recorded at concrete sizes: its inputs and the expressions of its answers."""
+
+    inputs: tuple[Input, ...]
+    outputs: dict[str, Expr]
+    kinds: dict[str, Kind]
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        used = {x.name for x in ex.ordered(self.outputs.values()) if isinstance(x, ex.InputExpr)}
+        return tuple(spec.name for spec in self.inputs if spec.name not in used)
+
+    def evaluate(self, inputs: Mapping[str, Array], arithmetic: Any) -> dict[str, Array]:
+        """Answers (..., rows, cols) from lifted inputs, in any arithmetic."""
+        values = evaluate(list(self.outputs.values()), inputs, arithmetic)
+        return dict(zip(self.outputs, values, strict=True))
+
+
+class Program:
+    """A matrix algorithm. Call it with arrays, or give it to `inweave.compile`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not callable(function) or not hasattr(function, "__name__"):
+            raise ProgramError(
+                f"inweave.program takes a function of matrices, as in @inweave.program above def; "
+                f"got the {type(function).__name__} {function!r}"
+            )
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__wrapped__ = function
+        try:
+            signature = inspect.signature(function, eval_str=True)
+        except InweaveError:
+            raise
+        except Exception as error:  # annotations are the user's own expressions
+            raise ProgramError(
+                f"program {self.name!r}: cannot read its annotations: {error}"
+            ) from None
+        self.signature = signature
+        self.arguments: dict[str, Type] = {}
+        self.statics: dict[str, Any] = {}
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.statics[name] = parameter.default
+                continue
+            kind = _as_type(parameter.annotation)
+            if kind is None or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                raise ProgramError(
+                    f"program {self.name!r}: argument {name!r} needs an annotation Matrix[...], "
+                    "Vector[...] or Scalar; put arguments that are known at compile time after a *"
+                )
+            self.arguments[name] = kind
+        self.returns = _as_type(signature.return_annotation)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse names that could not be given, because inweave's own arguments take them."""
+        inputs, sizes = _taken()
+        named = [("input", name, inputs) for name in self.arguments]
+        named += [("size", name, sizes) for name in self.size_names]
+        named += [("static argument", name, sizes) for name in self.statics]
+        for what, name, taken in named:
+            if name in taken or iskeyword(name):
+                why = f"an argument of {taken[name]}" if name in taken else "a word of Python"
+                raise ProgramError(
+                    f"program {self.name!r}: the {what} {name!r} has the name of {why}, so it "
+                    "could not be given; rename it"
+                )
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        named = [s for kind in self.arguments.values() for s in kind.sizes if isinstance(s, str)]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def source(self) -> str:
+        """The text of the program, where Python can find it."""
+        try:
+            return inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return ""
+
+    def trace(self, /, **sizes: Any) -> Traced:
+        """Record the program at concrete sizes and static arguments.
+
+        It is recorded anew each time, which takes well under a millisecond: what it reads from
+        around it (globals, closures, arrays, other functions) may have changed, and no key knows.
+        """
+        return self._trace(self._complete(sizes))
+
+    def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        known = (*self.size_names, *self.statics)
+        unknown = [name for name in sizes if name not in known]
+        values = {name: d for name, d in self.statics.items() if d is not inspect.Parameter.empty}
+        values.update(sizes)
+        missing = [name for name in known if name not in values]
+        if unknown or missing:
+            said = [f"missing: {', '.join(missing)}"] if missing else []
+            said += [f"unknown: {', '.join(unknown)}"] if unknown else []
+            raise BlockError(
+                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; "
+                + "; ".join(said)
+            )
+        for name in self.size_names:
+            size = values[name]
+            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+                raise ShapeError(f"size {name} must be a positive int, got {size!r}")
+            values[name] = int(size)
+        for name, value in values.items():
+            if self.signature.parameters.get(name) is not None:
+                wants = self.signature.parameters[name].annotation
+                if wants is int and (
+                    isinstance(value, bool) or not isinstance(value, (int, np.integer))
+                ):
+                    raise InputError(f"{name} must be an int, got {value!r}")
+        return values
+
+    def _trace(self, values: Mapping[str, Any]) -> Traced:
+        specs, symbols = [], {}
+        for name, kind in self.arguments.items():
+            sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
+            rows, cols = (*sizes, 1, 1)[:2]
+            specs.append(Input(name, rows, cols, kind.kind))
+            units = (kind.kind == "scalar", kind.kind != "matrix")
+            symbols[name] = ex.InputExpr(name, rows, cols, units)
+        statics = {name: values[name] for name in self.statics}
+        result = self.function(**symbols, **statics)
+        if result is None:
+            raise ProgramError(
+                f"program {self.name!r} returns nothing; return a value or a dict of them"
+            )
+        if isinstance(result, dict):
+            if not result or not all(isinstance(k, str) and k for k in result):
+                raise ProgramError(
+                    f"program {self.name!r} must return a value or a dict with names"
+                )
+            named = {name: ex.lift(x) for name, x in result.items()}
+        elif isinstance(result, (tuple, list)):
+            raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
+                               "return one value, or a dict that names several")  # fmt: skip
+        else:
+            named = {"": ex.lift(result)}
+        self._check_symbols(named, symbols)
+        kinds = {name: x.kind for name, x in named.items()}
+        if self.returns is not None and "" in named:
+            self._check_return(named[""], values)
+            kinds[""] = self.returns.kind
+        return Traced(tuple(specs), named, kinds)
+
+    def _check_symbols(self, named: Mapping[str, Expr], symbols: Mapping[str, Expr]) -> None:
+        """Refuse values that have none here: kept from a step of iterate or another program."""
+        for x in ex.ordered(named.values()):
+            if isinstance(x, ex.Carried):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, which inweave.iterate carries{x.where}, "
+                    "outside of the step: there it has no value; use what iterate returns"
+                )
+            if isinstance(x, ex.InputExpr) and x is not symbols.get(x.name):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, an input of another program or of an "
+                    "earlier call, kept in a variable outside; take it as an argument"
+                )
+
+    def _check_return(self, x: Expr, values: Mapping[str, Any]) -> None:
+        assert self.returns is not None
+        sizes = [values.get(s, "?") if isinstance(s, str) else s for s in self.returns.sizes]
+        rows, cols = (*sizes, 1, 1)[:2]
+        if (rows != "?" and rows != x.rows) or (cols != "?" and cols != x.cols):
+            raise ShapeError(
+                f"program {self.name!r} is annotated to return {self.returns!r} "
+                f"({rows} x {cols}), but returns {x!r}"
+            )
+
+    def sizes_of(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes that given arrays imply."""
+        sizes: dict[str, int] = {}
+        for name, kind in self.arguments.items():
+            if name not in inputs or not kind.sizes:
+                continue
+            shape = tuple(np.shape(inputs[name]))
+            if kind.kind == "vector" and len(shape) >= 2 and shape[-1] == 1:
+                known = sizes.get(str(kind.sizes[0]), kind.sizes[0])
+                if known == shape[-2] or (isinstance(known, str) and shape[-2] > 1):
+                    shape = shape[:-1]
+            if len(shape) < len(kind.sizes):
+                raise ShapeError(f"input {name!r}: got shape {shape}, expected {kind!r}")
+            found = shape[-len(kind.sizes) :]
+            for wanted, size in zip(kind.sizes, found, strict=False):
+                if isinstance(wanted, str):
+                    if sizes.setdefault(wanted, size) != size:
+                        raise ShapeError(
+                            f"input {name!r}: size {wanted} is {size}, an earlier input has "
+                            f"{wanted} = {sizes[wanted]}"
+                        )
+        return sizes
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, Expr):
+                raise refuse(
+                    f"program {self.name!r} takes arrays, got {x!r}: a program cannot be called "
+                    f"inside another one; call its function, {self.name}.function(...), or put "
+                    "what they share into a plain function"
+                )
+        names = list(self.arguments)
+        if len(args) > len(names):
+            raise BlockError(f"program {self.name!r} takes {len(names)} arrays, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise BlockError(f"program {self.name!r} got {name!r} twice")
+            given[name] = value
+        statics = {name: given.pop(name) for name in list(given) if name in self.statics}
+        sizes = self.sizes_of(given)
+        specs = [Input(name) for name in names]
+        if set(given) != set(names):
+            lift(specs, given, f"program {self.name!r}")
+        traced = self.trace(**sizes, **statics)
+        lifted, arithmetic = lift(traced.inputs, given, f"program {self.name!r}")
+        found = traced.evaluate(lifted, arithmetic)
+        lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in lifted.values()), ())
+        answers = {}
+        for name, value in found.items():
+            if tuple(value.shape[:-2]) != lead:
+                value = arithmetic.xp.broadcast_to(value, (*lead, *value.shape[-2:]))
+            answers[name] = lower(value, traced.kinds[name])
+        return answers[""] if list(answers) == [""] else answers
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
+        return f"<program {self.name}({inner})>"
+
+
+@cache
+def _taken() -> tuple[dict[str, str], dict[str, str]]:
+    """Names that inputs, and that sizes and static arguments, cannot have, each with its owner."""
+    from inweave.compiler import compile
+    from inweave.network import Network
+    from inweave.verify.check import verify
+
+    def names(**owners: Callable[..., Any]) -> dict[str, str]:
+        return {
+            name: owner.replace("_", ".") + "(...)"
+            for owner, function in owners.items()
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        }
+
+    inputs = names(net_explore=Network.explore, net=Network.__call__)
+    return inputs, names(net_resize=Network.resize, inweave_verify=verify, inweave_compile=compile)
+
+
+def program(function: Callable[..., Any]) -> Program:
+    """Mark a function of matrices as a program."""
+    return Program(function)
+
+
+def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
+    """Apply a step `times` times. Several carried values: pass and return tuples.
+
+    The step is traced once; the network repeats one tied module.
+
+    >>> import inweave
+    >>> from inweave import Scalar
+    >>> @inweave.program
+    ... def fibonacci(a: Scalar, b: Scalar):
+    ...     a, b = inweave.iterate(lambda a, b: (b, a + b), (a, b), 10)
+    ...     return a
+    >>> float(fibonacci(a=0, b=1))
+    55.0
+    """
+    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
+        raise refuse(
+            f"iterate needs a number of times known at compile time, got {times!r}", InputError
+        )
+    if times < 0:
+        raise refuse(f"iterate cannot run {times} times", InputError)
+    several = isinstance(init, (tuple, list))
+    start = tuple(ex.lift(x) for x in (init if several else (init,)))
+    if not start:
+        raise refuse("iterate needs at least one carried value", InputError)
+    names = _parameter_names(step, len(start))
+    where = user_line()
+    carried = tuple(ex.Carried(name, x, where) for name, x in zip(names, start, strict=True))
+    result = step(*carried)
+    if result is None:
+        raise refuse("the step of iterate returns nothing", ProgramError)
+    stepped = tuple(
+        ex.lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,))
+    )
+    if len(stepped) != len(start):
+        raise refuse(
+            f"the step of iterate returns {len(stepped)} values, it carries {len(start)}",
+            ProgramError,
+        )
+    for symbol, before, after in zip(carried, start, stepped, strict=True):
+        if before.shape != after.shape:
+            raise refuse(
+                f"the step of iterate changes the shape of {symbol.name}: "
+                f"{before.rows} x {before.cols} before, {after!r} after",
+                ShapeError,
+            )
+    if times == 0:
+        return start if several else start[0]
+    loop = ex.Loop(carried, start, stepped, int(times))
+    results = tuple(ex.LoopResult(loop, i) for i in range(len(start)))
+    return results if several else results[0]
+
+
+def hold(x: Any) -> Expr:
+    """The same value, stored as it is: the compiler neither expands it nor multiplies through it.
+
+    For numerics: `2r - r p r` is computed at each step, instead of a polynomial in the first r.
+    """
+    return ex.Held(ex.lift(x))
+
+
+def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
+    """What a step calls the values it carries; refuses a step that does not take so many."""
+    if not callable(step):
+        raise refuse(f"the step of iterate must be a function, got {step!r}", ProgramError)
+    try:
+        signature = inspect.signature(step)
+    except (TypeError, ValueError):
+        names = []
+    else:
+        names = list(signature.parameters)
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            raise refuse(
+                f"the step of iterate takes {signature}, but iterate carries {count} "
+                f"value{'s' if count > 1 else ''} and calls it with as many",
+                ProgramError,
+            ) from None
+    return names if len(names) == count else [f"state{i}" for i in range(count)]
+
+
+def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, tuple[bool, bool]]:
+    if len(sizes) == 1 and isinstance(sizes[0], tuple):
+        sizes = sizes[0]
+    if len(sizes) not in (1, 2) or any(
+        isinstance(s, bool) or not isinstance(s, (int, np.integer)) or s < 1 for s in sizes
+    ):
+        raise refuse(f"inweave.{what} takes one or two positive sizes, got {sizes!r}", ShapeError)
+    rows, cols = int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else 1
+    return rows, cols, (False, len(sizes) == 1)
+
+
+def zeros(*sizes: Any) -> Expr:
+    """A vector (one size) or matrix (two sizes) of zeros."""
+    return ex.constant_zero(*_shape(sizes, "zeros"))
+
+
+def ones(*sizes: Any) -> Expr:
+    """A vector (one size) or matrix (two sizes) of ones."""
+    return ex.constant_ones(*_shape(sizes, "ones"))
+
+
+def eye(size: int) -> Expr:
+    """The identity matrix."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+        raise refuse(f"inweave.eye takes one positive size, got {size!r}", ShapeError)
+    return ex.ConstantExpr(identity(int(size)))
+
+
+def constant(array: Any) -> Expr:
+    """A constant number, vector or matrix."""
+    return ex.lift(array)
+
+
+def hstack(blocks: Any) -> Expr:
+    """Blocks side by side."""
+    return ex.stack([list(blocks)])
+
+
+def vstack(blocks: Any) -> Expr:
+    """Blocks on top of each other."""
+    return ex.stack([[x] for x in blocks])
+
+
+def block(rows: Any) -> Expr:
+    """A block matrix from a list of rows of blocks."""
+    return ex.stack([list(row) for row in rows])

@@ -1,0 +1,208 @@
+"""The definition: every layer computed exactly as the paper writes it, with full matrices.
+
+`(H W3 + B3)(H W1 + B1)ᵀ(H W2 + B2)` for each head, heads summed, skips added, modules repeated.
+Slow on purpose and in any arithmetic; every faster executor is tested against this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from inweave.arithmetic import Arithmetic, Floats, Rationals
+from inweave.constants import Array
+from inweave.errors import BlockError
+from inweave.layout import Layout
+from inweave.network import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    Module,
+    Network,
+    Part,
+    PointwiseLayer,
+)
+
+
+@dataclass(frozen=True)
+class HeadTrace:
+    """What one head did: `output = query @ key.mT @ value`."""
+
+    query: Array
+    key: Array
+    value: Array
+    output: Array
+
+
+@dataclass(frozen=True)
+class Step:
+    """One executed layer: its name, the state before and after, and its heads."""
+
+    name: str
+    layer: Layer
+    before: Array
+    output: Array
+    after: Array
+    heads: tuple[HeadTrace, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trace:
+    """Everything that happened in one forward pass.
+
+    `states` maps 'input', then each executed part such as 'module 0, step 2, layer 1' or
+    'module 0, step 2' to the state after it; `steps` are the executed layers in order.
+    """
+
+    layout: Layout
+    steps: tuple[Step, ...]
+    states: dict[str, Array] = field(repr=False)
+
+    @property
+    def final(self) -> Array:
+        return next(reversed(self.states.values()))
+
+    def __getitem__(self, name: str) -> Step:
+        for step in self.steps:
+            if step.name == name:
+                return step
+        raise BlockError(f"no layer {name!r} in this trace; layers are "
+                         f"{', '.join(step.name for step in self.steps)}")  # fmt: skip
+
+    def __iter__(self) -> Iterator[Step]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+    def block(self, name: str) -> list[Array]:
+        """One block in every state, from the input to the end."""
+        return [self.layout.unpack(H)[name] for H in self.states.values()]
+
+
+class DenseExecutor:
+    """Executes the parts of one network, writing each projection's `W` and `B` out once."""
+
+    def __init__(self, layout: Layout, arithmetic: Arithmetic) -> None:
+        self.layout, self.arithmetic = layout, arithmetic
+        self._written: dict[int, tuple[Any, Array, Array]] = {}
+
+    def project(self, projection: Any, H: Array) -> Array:
+        """`H W + B`."""
+        key = id(projection)
+        if key not in self._written:
+            W = projection.weight(self.layout, self.arithmetic)
+            B = projection.bias(self.layout, self.arithmetic)
+            self._written[key] = (projection, W, B)
+        _, W, B = self._written[key]
+        return H @ W + B
+
+    def head(self, head: Head, H: Array) -> HeadTrace:
+        q, k, v = (self.project(p, H) for p in head.projections)
+        return HeadTrace(q, k, v, q @ k.mT @ v)
+
+    def layer(self, layer: Layer, H: Array, name: str = "") -> Step:
+        heads: tuple[HeadTrace, ...] = ()
+        if isinstance(layer, AttentionLayer):
+            heads = tuple(self.head(head, H) for head in layer.heads)
+            output = sum((h.output for h in heads[1:]), heads[0].output) if heads else H - H
+        elif isinstance(layer, PointwiseLayer):
+            output = pointwise(layer, H, self.arithmetic)
+        else:
+            output = applied(layer, H, self.layout, self.arithmetic)
+        return Step(name, layer, H, output, H + output if layer.skip else output, heads)
+
+    def run(self, part: Part, H: Array, name: str, record: Any) -> Array:
+        """The state after a part; `record` is called with every layer's Step and every state."""
+        if not isinstance(part, Module):
+            step = self.layer(part, H, name)
+            record(name, step.after, step)
+            return step.after
+        for t in range(part.repeat):
+            at = f"{name}, step {t}" if part.repeat != 1 else name
+            start = H
+            for i, inner in enumerate(part.body):
+                word = "module" if isinstance(inner, Module) else "layer"
+                H = self.run(inner, H, f"{at}, {word} {i}", record)
+            if part.skip:
+                H = start + H
+            record(at, H, None)
+        return H
+
+
+def pointwise(layer: PointwiseLayer, H: Array, arithmetic: Arithmetic) -> Array:
+    """`Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C_k`."""
+    total = None
+    for V, W, B, C in zip(layer.V, layer.W, layer.B, layer.C, strict=True):
+        V, W, B, C = (arithmetic.array(x) for x in (V, W, B, C))
+        inner = W * H + B
+        if layer.activation == "relu":
+            inner = _relu(inner, arithmetic)
+        term = V * inner + C
+        total = term if total is None else total + term
+    return H - H if total is None else total
+
+
+def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Arithmetic) -> Array:
+    """A function at each place, the identity elsewhere.
+
+    Floats and rationals go through the component `Σ V ⊙ σ(W ⊙ H + B) + C`; any other arithmetic has
+    no order and hence no ReLU, and is asked for its own stand-in of each function.
+    """
+    if isinstance(arithmetic, (Floats, Rationals)):
+        return pointwise(layer.dense(layout), H, arithmetic)
+    for place, function in layer.applied:
+        rows, cols = place.extent
+        left = layout[place.block].start + place.col
+        right, bottom = left + cols, place.row + rows
+        part = arithmetic.pointwise(function, H[..., place.row : bottom, left:right])
+        middle = [H[..., : place.row, left:right], part, H[..., bottom:, left:right]]
+        column = arithmetic.concat([x for x in middle if x.shape[-2]], -2)
+        parts = [H[..., :left], column, H[..., right:]]
+        H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
+    return H
+
+
+def _relu(x: Array, arithmetic: Arithmetic) -> Array:
+    if isinstance(arithmetic, Floats):
+        return arithmetic.xp.where(x > 0, x, x * 0)
+    return np.where(x > 0, x, x * 0)
+
+
+def _ready(network: Network, H: Array, arithmetic: Arithmetic | None) -> tuple[Array, Arithmetic]:
+    """A checked prompt, in floating point unless another arithmetic is given."""
+    network.layout.check(H)
+    if arithmetic is not None:
+        return H, arithmetic
+    floats = Floats.like(H)
+    return (H if H.dtype == floats.dtype else floats.xp.astype(H, floats.dtype)), floats
+
+
+def forward(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Array:
+    """The state after the last module, computed densely."""
+    H, arithmetic = _ready(network, H, arithmetic)
+    executor = DenseExecutor(network.layout, arithmetic)
+    for i, module in enumerate(network.modules):
+        H = executor.run(module, H, f"module {i}", lambda *_: None)
+    return H
+
+
+def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Trace:
+    """A forward pass that keeps everything."""
+    H, arithmetic = _ready(network, H, arithmetic)
+    executor = DenseExecutor(network.layout, arithmetic)
+    steps: list[Step] = []
+    states: dict[str, Array] = {"input": H}
+
+    def record(name: str, state: Array, step: Step | None) -> None:
+        states[name] = state
+        if step is not None:
+            steps.append(step)
+
+    for i, module in enumerate(network.modules):
+        H = executor.run(module, H, f"module {i}", record)
+    return Trace(network.layout, tuple(steps), states)

@@ -1,0 +1,345 @@
+"""The values of a plan: each computed once, as far outside the loops as it can be.
+
+A plan is a graph of matrix values. Two rules, both applied while the graph is built, do the work of
+several compiler passes. A value made twice from the same parts is one node, so nothing is computed
+twice. And a node belongs to the innermost loop that any of its parts changes in, so whatever a loop
+does not change is computed before it. A third rule makes the first one stronger: a value and its
+transpose are one node and a view of it, and a node known to be symmetric is its own transpose, so
+that `(X w)ᵀ` and `wᵀ Xᵀ` are recognised as one product. `mark` and `rollback` let a caller build
+something two ways and keep the cheaper one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import count
+from typing import Any
+
+from inweave.constants import Constant, Ones, Shift, zeros
+
+ONE = Fraction(1)
+Part = tuple[int, "Node", int, int]
+"""(sign, node, row, col): a node added or subtracted where it stands in a sum."""
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """A rows x cols value.
+
+    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (a
+    1 x 1 node times a matrix, or a column times a row), `scale` (by a number), `sum` (of placed
+    nodes), `pointwise` (a layer) and `apply` (a function) entry by entry, and for loops `phi` (a
+    carried value), `loop`, and `result` (its last one).
+    """
+
+    op: str
+    args: tuple[Node, ...]
+    data: Any
+    rows: int
+    cols: int
+    level: int
+    order: int
+    symmetric: bool = False
+    label: str = ""
+
+    @property
+    def flipped(self) -> bool:
+        """Whether this is a transposed view."""
+        return self.op == "view" and bool(self.data[-1])
+
+    @property
+    def turns(self) -> bool:
+        """Whether this is a constant that can be written down transposed as well."""
+        return self.op == "const" and isinstance(self.data, (Shift, Ones))
+
+    @property
+    def size(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def is_scalar(self) -> bool:
+        return self.rows == self.cols == 1
+
+    def __repr__(self) -> str:
+        name = self.label or f"{self.op}{self.order}"
+        return f"<{name} {self.rows}x{self.cols}>"
+
+
+@dataclass(eq=False)
+class LoopBody:
+    """What a repeated module does: in every step each phi takes the value of its next."""
+
+    repeat: int
+    nodes: list[Node] = field(default_factory=list)
+    phis: tuple[Node, ...] = ()
+    inits: tuple[Node, ...] = ()
+    nexts: tuple[Node, ...] = ()
+
+
+class Graph:
+    """Nodes under construction. `scopes[0]` is the straight line, the others are open loops."""
+
+    def __init__(self) -> None:
+        self.scopes = [LoopBody(1)]
+        self._table: dict[Any, Node] = {}
+        self._log: list[tuple[Any, Node, LoopBody]] = []
+        self._order = count()
+        self.trimmed: dict[Constant, tuple[int, int, Constant]] = {}
+
+    # -- the rules --------------------------------------------------------------------------------
+    def make(
+        self, op: str, args: tuple[Node, ...], data: Any, rows: int, cols: int, level: int = 0
+    ) -> Node:
+        """The node for an operation: the one that exists, or a new one where it belongs."""
+        key = (op, args, data)
+        found = self._table.get(key)
+        if found is not None:
+            return found
+        level = max((arg.level for arg in args), default=level)
+        node = Node(op, args, data, rows, cols, level, next(self._order))
+        self._table[key] = node
+        self.scopes[level].nodes.append(node)
+        self._log.append((key, node, self.scopes[level]))
+        return node
+
+    def mark(self) -> int:
+        """A point to roll back to."""
+        return len(self._log)
+
+    def rollback(self, mark: int) -> None:
+        """Forget every node made since the mark."""
+        while len(self._log) > mark:
+            key, _, scope = self._log.pop()
+            self._table.pop(key, None)
+            scope.nodes.pop()
+
+    def cost_since(self, mark: int) -> float:
+        """Estimated nanoseconds of the nodes made since the mark, loops multiplied out."""
+        return sum(cost(node) * self.weight(node.level) for _, node, _ in self._log[mark:])
+
+    def weight(self, level: int) -> int:
+        """How often a node of this level is computed."""
+        times = 1
+        for scope in self.scopes[1 : level + 1]:
+            times *= scope.repeat
+        return times
+
+    # -- loops ------------------------------------------------------------------------------------
+    def open(self, repeat: int) -> LoopBody:
+        """Begin a loop; nodes that depend on its phis are collected in it."""
+        self.scopes.append(LoopBody(repeat))
+        return self.scopes[-1]
+
+    def phi(self, rows: int, cols: int) -> Node:
+        """A value that the innermost open loop carries from step to step."""
+        body = self.scopes[-1]
+        node = self.make("phi", (), (body, len(body.phis)), rows, cols, len(self.scopes) - 1)
+        body.phis = (*body.phis, node)
+        return node
+
+    def abandon(self, mark: int) -> None:
+        """Forget the innermost open loop and everything made since the mark."""
+        self.rollback(mark)
+        self.scopes.pop()
+
+    def close(self, inits: Sequence[Node], nexts: Sequence[Node]) -> tuple[Node, ...]:
+        """End the innermost loop and give the nodes that hold its phis after the last step."""
+        body = self.scopes.pop()
+        body.inits, body.nexts = tuple(inits), tuple(nexts)
+        outer = tuple(dict.fromkeys([*inits, *free_nodes(body)]))
+        loop = self.make("loop", outer, body, 0, 0)
+        return tuple(
+            self.make("result", (loop,), i, phi.rows, phi.cols) for i, phi in enumerate(body.phis)
+        )
+
+    # -- operations -------------------------------------------------------------------------------
+    def source(self, name: Any, rows: int, cols: int, label: str) -> Node:
+        node = self.make("source", (), name, rows, cols)
+        node.label = label
+        return node
+
+    def const(self, constant: Constant) -> Node:
+        node = self.make("const", (), constant, constant.rows, constant.cols)
+        node.symmetric = isinstance(constant, (Shift, Ones)) and constant == constant.T
+        return node
+
+    def view(self, x: Node, row: int, col: int, rows: int, cols: int, flip: bool = False) -> Node:
+        """`x[row : row + rows, col : col + cols]`, transposed if `flip`; views never nest."""
+        whole = (row, col, rows, cols) == (0, 0, x.rows, x.cols)
+        flip = flip and not rows == cols == 1
+        if whole and not (flip and not x.symmetric):
+            return x
+        if x.op == "view":
+            up, left, _, _, flipped = x.data
+            if flipped:
+                row, col, rows, cols = col, row, cols, rows
+            return self.view(x.args[0], up + row, left + col, rows, cols, flip != flipped)
+        if flip and x.symmetric:
+            return self.view(x, col, row, cols, rows)
+        if flip and whole and x.turns:
+            return self.const(x.data.T)
+        shape = (cols, rows) if flip else (rows, cols)
+        return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
+
+    def flip(self, x: Node) -> Node:
+        """The transpose."""
+        return self.view(x, 0, 0, x.rows, x.cols, flip=True)
+
+    def matmul(self, a: Node, b: Node) -> Node:
+        """`a @ b`; a column times a row is the same as their broadcast product."""
+        if _wants_flip(a, b):
+            return self.flip(self.matmul(self.flip(b), self.flip(a)))
+        op = "mul" if a.cols == 1 else "matmul"
+        node = self.make(op, (a, b), None, a.rows, b.cols)
+        node.symmetric = self.flip(a) is b
+        return node
+
+    def mul(self, scalar: Node, x: Node) -> Node:
+        """A 1 x 1 node times a matrix."""
+        if x.flipped:
+            return self.flip(self.mul(scalar, self.flip(x)))
+        better = self._inside(x, lambda part: self.mul(scalar, part), scalar.level)
+        if better is not None:
+            return better
+        node = self.make("mul", (scalar, x), None, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
+
+    def scale(self, number: Fraction, x: Node) -> Node:
+        if number == 1:
+            return x
+        if x.op == "scale":
+            return self.scale(number * x.data, x.args[0])
+        if x.flipped:
+            return self.flip(self.scale(number, self.flip(x)))
+        better = self._inside(x, lambda part: self.scale(number, part), 0)
+        if better is not None:
+            return better
+        node = self.make("scale", (x,), number, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
+
+    def apply(self, function: Any, x: Node) -> Node:
+        """A function entry by entry."""
+        if x.flipped:
+            return self.flip(self.apply(function, self.flip(x)))
+        node = self.make("apply", (x,), function, x.rows, x.cols)
+        node.symmetric = x.symmetric
+        return node
+
+    def _inside(self, x: Node, scaled: Any, level: int) -> Node | None:
+        """`s (a b)` as `(s a) b` where a is fixed during a loop that changes b, or the other way.
+
+        Only for products so small that calling them costs more than computing them: there one call
+        less per step counts, and were the unscaled product needed too, little would be lost.
+        """
+        if x.op != "matmul" or cost(x) > 2 * CALL:
+            return None
+        for i, part in enumerate(x.args):
+            if max(part.level, level) < x.level and part.op != "matmul":
+                a, b = x.args
+                return self.matmul(scaled(a), b) if i == 0 else self.matmul(a, scaled(b))
+        return None
+
+    def total(self, rows: int, cols: int, parts: Sequence[Part]) -> Node:
+        """The rows x cols sum of nodes standing at their places; fixed parts are summed first."""
+        signs: dict[tuple[Node, int, int], int] = {}
+        for sign, node, row, col in parts:
+            signs[node, row, col] = signs.get((node, row, col), 0) + sign
+        parts = [
+            (1 if sign > 0 else -1, self.scale(Fraction(abs(sign)), node), row, col)
+            for (node, row, col), sign in signs.items()
+            if sign
+        ]
+        if not parts:
+            return self.const(zeros(rows, cols))
+        if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
+            sign, node, _, _ = parts[0]
+            return node if sign > 0 else self.scale(-ONE, node)
+        nodes = [node for _, node, _, _ in parts]
+        turned = _turned(nodes)
+        if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
+            others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
+            return self.flip(self.total(cols, rows, others))
+        top = max(node.level for _, node, _, _ in parts)
+        fixed = [p for p in parts if p[1].level < top and p[1].size == rows * cols]
+        if len(fixed) > 1:
+            varying = [p for p in parts if p not in fixed]
+            parts = [*varying, (1, self.total(rows, cols, fixed), 0, 0)]
+        where = tuple((sign, row, col) for sign, _, row, col in parts)
+        node = self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
+        fits = (part.symmetric and row == col for _, part, row, col in parts)
+        node.symmetric = rows == cols and all(fits)
+        return node
+
+
+def _wants_flip(a: Node, b: Node) -> bool:
+    """Whether `bᵀ aᵀ` is computed for `a b`: one of the two, always the same one.
+
+    Vectors are columns. Otherwise fewer transposed factors, then the older factor on the left.
+    """
+    if (a.rows == 1) != (b.cols == 1):
+        return a.rows == 1
+    turned = _turned((a, b))
+    tie = turned == 0 and not (a.turns or b.turns)  # the transpose of a constant is another node
+    return turned > 0 or (tie and _age(b) < _age(a))
+
+
+def _turned(nodes: Sequence[Node]) -> int:
+    """How many more of these nodes are transposed than not; what is either way does not count."""
+    free = [x for x in nodes if not (x.symmetric or x.is_scalar or x.turns)]
+    return sum(1 if x.flipped else -1 for x in free)
+
+
+def _age(node: Node) -> int:
+    return node.args[0].order if node.op == "view" else node.order
+
+
+def free_nodes(body: LoopBody) -> list[Node]:
+    """The nodes outside a loop that its body reads."""
+    inside, seen, free = set(body.nodes), set[Node](), list[Node]()
+    stack = list(body.nexts)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            if node in inside:
+                stack.extend(node.args)
+            else:
+                free.append(node)
+    return sorted(free, key=lambda node: node.order)
+
+
+# -- what things cost ---------------------------------------------------------------------------
+CALL = 500.0  # nanoseconds to call an array operation at all
+ENTRY = 0.5  # to read or write an entry
+MULTIPLY = 0.06  # to multiply and add two entries inside a matrix product
+
+
+def cost(node: Node) -> float:
+    """Roughly how many nanoseconds a node takes on one core; only ratios matter."""
+    if node.op in ("matmul", "mul"):
+        a, b = node.args
+        multiply = node.rows * a.cols * node.cols * MULTIPLY if node.op == "matmul" else 0.0
+        return CALL + ENTRY * (a.size + b.size + node.size) + multiply
+    if node.op in ("scale", "sum", "pointwise", "apply"):
+        read = sum(arg.size for arg in node.args)
+        return CALL * max(1, len(node.args) - 1) + ENTRY * (read + node.size)
+    return 0.0
+
+
+def flops(node: Node) -> int:
+    """Multiplications and additions that a node takes, loops multiplied out."""
+    if node.op == "matmul":
+        return 2 * node.rows * node.args[0].cols * node.cols
+    if node.op in ("mul", "scale"):
+        return node.size
+    if node.op == "sum":
+        return max(0, sum(arg.size for arg in node.args) - node.size)
+    if node.op == "pointwise":
+        return 4 * len(node.data.V) * node.size
+    if node.op == "apply":
+        return int(4 * node.data.net.units * node.size)
+    return 0

@@ -1,0 +1,75 @@
+"""Loops in jax: staged once, never unrolled. And domains: NaN where one was left.
+
+The code of a plan is traced by `jax.jit`, so it can be differentiated, vectorised and compiled,
+alone or inside the caller's own transformations. A repeated module becomes one `lax.fori_loop` with
+a fixed number of steps, which jax can also differentiate backwards.
+
+Compiled code cannot raise, so a function that meets a value outside its domain gives NaN, which
+every answer that depends on it becomes too, for the problems of a batch that are concerned. Called
+with values and not inside a transformation, `net(...)` sees the NaN and says where it came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from inweave.prompt import is_concrete
+from inweave.relunet import Function
+from inweave.run.checks import guard, nan_outside
+from inweave.run.leads import spread
+from inweave.run.lower import Loop
+
+
+def staged(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, compiled."""
+    import jax
+
+    return jax.jit(function)
+
+
+def guarded(function: Function, apply: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The same function, NaN where a problem has any entry outside the domain."""
+    import jax.numpy as jnp
+
+    def checked(x: Any) -> Any:
+        if is_concrete(x):  # followed line by line, to find out where
+            guard(function, x, jnp)
+            return apply(x)
+        return nan_outside(function, x, apply(x), jnp)
+
+    return checked
+
+
+def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[list[Any]], None]:
+    """A loop as a step over slots."""
+    import jax
+    import jax.numpy as jnp
+
+    def step(slots: list[Any]) -> None:
+        def once(_: Any, carried: Sequence[Any]) -> list[Any]:
+            inside = slots.copy()
+            for phi, value in zip(loop.phis, carried, strict=True):
+                inside[phi] = value
+            for part in body:
+                part(inside)
+            shapes = [value.shape for value in carried]
+            nexts = [inside[slot] for slot in loop.nexts]
+            return [jnp.broadcast_to(x, s) for x, s in zip(nexts, shapes, strict=True)]
+
+        leads = {
+            slot: tuple(value.shape[:-2])
+            for slot, value in enumerate(slots)
+            if hasattr(value, "shape") and len(value.shape) > 2
+        }
+        spread([loop], leads)
+        inits = [slots[slot] for slot in loop.inits]
+        carried = [
+            jnp.broadcast_to(x, (*leads[phi], *x.shape[-2:]))
+            for phi, x in zip(loop.phis, inits, strict=True)
+        ]
+        carried = jax.lax.fori_loop(0, loop.repeat, once, carried)
+        for phi, value in zip(loop.phis, carried, strict=True):
+            slots[phi] = value
+
+    return step

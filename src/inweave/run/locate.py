@@ -1,0 +1,135 @@
+"""Where a domain was left: the plan is run once more, its functions named after their layers.
+
+The plan that answers has no layers: equal values are one, and what a loop does not change is
+computed before it. So the network is planned again with every pointwise function marked by its
+layer and block, which keeps the work the same and tells equal functions apart, and its lines are
+followed one by one, counting the steps of loops. This costs what a call costs, not what the dense
+prompt would. It happens only after a domain was left, and the marked plan is kept for the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inweave.arithmetic import Floats
+from inweave.constants import Array
+from inweave.errors import DomainError
+from inweave.network import BlockPointwiseLayer, Module, Network, Part
+from inweave.prompt import Place
+from inweave.relunet import Function
+from inweave.run.checks import OutOfDomain
+from inweave.run.execute import operations
+from inweave.run.lower import Code, Line
+
+if TYPE_CHECKING:
+    from inweave.run.plan import Plan
+
+Path = tuple[tuple[str, bool], ...]
+"""Names of parts from the outside in, such as 'module 0', and whether each is repeated."""
+
+
+@dataclass(frozen=True)
+class Marked(Function):
+    """A function that knows the layer and the place where it is applied."""
+
+    path: Path = ()
+    place: Place | None = None
+
+    def at(self, steps: list[int]) -> str:
+        """Its layer in words, given the steps of the loops it is computed in.
+
+        Those are the outermost ones; what an inner loop does not change belongs to its step 0.
+        """
+        words, left = [], list(steps)
+        for name, repeated in self.path:
+            words.append(name)
+            if repeated:
+                words.append(f"step {left.pop(0) if left else 0}")
+        block = f", block {self.place.block!r}" if self.place else ""
+        return f"{', '.join(words)}{block}"
+
+
+def marked(network: Network) -> Network:
+    """The same network with its functions marked."""
+    modules = tuple(_marked(module, (), f"module {i}") for i, module in enumerate(network.modules))
+    return replace(network, modules=modules, certificate=None)
+
+
+def _marked(part: Part, outside: Path, name: str) -> Any:
+    if isinstance(part, Module):
+        path = (*outside, (name, part.repeat != 1))
+        body = [
+            _marked(inner, path, f"{'module' if isinstance(inner, Module) else 'layer'} {i}")
+            for i, inner in enumerate(part.body)
+        ]
+        return replace(part, body=tuple(body))
+    if not isinstance(part, BlockPointwiseLayer):
+        return part
+    path = (*outside, (name, False))
+    applied = [
+        (place, Marked(**{f.name: getattr(function, f.name) for f in fields(function)},
+                       path=path, place=place))
+        for place, function in part.applied
+    ]  # fmt: skip
+    return replace(part, applied=tuple(applied))
+
+
+def located(
+    plan: Plan, inputs: Mapping[str, Array], arithmetic: Floats, met: OutOfDomain | None = None
+) -> DomainError | None:
+    """The error for the user: which value, which layer, which domain.
+
+    None if no domain was left; what a call has `met` is reported in any case.
+    """
+    found, where = _first(plan.marked, inputs, arithmetic)
+    found = found or met
+    if found is None or found.function.domain is None:
+        return None
+    function, (low, high) = found.function, found.function.domain
+    hint = "widen the domain in the program" if function.relative is False or found.value > 0 else (
+        "the system is singular or not positive definite, or the domain does not fit the data"
+    )  # fmt: skip
+    return DomainError(
+        f"{function.name} got {found.value:.6g}{where}; its domain is [{low:g}, {high:g}]: {hint}, "
+        "or call with check=False to see what the network does there"
+    )
+
+
+def _first(
+    plan: Plan, inputs: Mapping[str, Array], arithmetic: Floats
+) -> tuple[OutOfDomain | None, str]:
+    """The first function of a marked plan that meets a value outside its domain, and where."""
+    bound = plan.from_inputs.bind(arithmetic)
+    slots, steps = bound.slots.copy(), list[int]()
+    given = plan.sources(inputs, arithmetic)
+    for name, slot in bound.lowered.sources.items():
+        slots[slot] = given[name]
+    try:
+        with np.errstate(all="ignore"):
+            _follow(bound.lowered.code, slots, operations(arithmetic), steps)
+    except OutOfDomain as found:
+        function = found.function
+        return found, f" at {function.at(steps)}" if isinstance(function, Marked) else ""
+    return None, ""
+
+
+def _follow(code: Code, slots: list[Any], calls: Mapping[str, Any], steps: list[int]) -> None:
+    """Run lines one by one; `steps` are those of the loops around the line that is running."""
+    for line in code:
+        if isinstance(line, Line):
+            slots[line.out] = calls[line.op](slots[line.a], slots[line.b])
+            continue
+        values = [slots[slot] for slot in line.inits]
+        steps.append(0)
+        for steps[-1] in range(line.repeat):
+            for phi, value in zip(line.phis, values, strict=True):
+                slots[phi] = value
+            _follow(line.body, slots, calls, steps)
+            values = [slots[slot] for slot in line.nexts]
+        steps.pop()
+        for phi, value in zip(line.phis, values, strict=True):
+            slots[phi] = value

@@ -1,0 +1,177 @@
+"""Following a repeated module: what must a loop carry from step to step?
+
+The body is followed with every span assumed unchanged by it. Spans that turn out to change become
+carried values, in the narrowest form that holds them before and after, until the assumption agrees
+with what happens. So scratch that is zero before and after a step is not carried, and constants
+stay constants inside loops. A value that the network stores twice, perhaps once transposed, is
+carried once: values that begin alike are assumed to stay alike, and parted where they do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from inweave.network import Module
+from inweave.run.graph import Graph, Node
+from inweave.run.terms import (
+    Box,
+    Matrix,
+    Term,
+    assemble,
+    bounding,
+    on_diagonal,
+    same_diagonal,
+    standing,
+)
+
+if TYPE_CHECKING:
+    from inweave.run.build import Builder, State
+
+
+class Form(NamedTuple):
+    """How a span is carried: as the matrix inside a box, or as the scalar of a diagonal."""
+
+    box: Box
+    diagonal: bool
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (1, 1) if self.diagonal else (self.box.rows, self.box.cols)
+
+    def node(self, graph: Graph, matrix: Matrix) -> Node:
+        """What is carried of a matrix."""
+        return on_diagonal(graph, matrix) if self.diagonal else assemble(graph, matrix, self.box)
+
+    def term(self, graph: Graph, node: Node) -> Term:
+        """The matrix of what is carried."""
+        place = standing(graph, node, self.box.top, self.box.left)
+        return place._replace(core=self.box.rows) if self.diagonal else place
+
+
+def follow_loop(builder: Builder, module: Module, state: State) -> State:
+    """The state after a repeated module."""
+    graph = builder.graph
+    forms: dict[int, Form] = {}
+    twins = _Twins(graph)
+    while True:
+        mark = graph.mark()
+        graph.open(module.repeat)
+        inside, phis = list(state), dict[int, Node]()
+        for i, form in forms.items():
+            if twins.of(i) == (i, False):
+                phis[i] = builder.name(i, graph.phi(*form.shape))
+            inside[i] = (form.term(graph, twins.value(i, phis)),)
+        end = builder.body(module, tuple(inside))
+        wider = {
+            i: form
+            for i in range(len(state))
+            if end[i] != inside[i]
+            and (form := _wide_enough(forms.get(i), (*state[i], *end[i]))) != forms.get(i)
+        }
+        inits = {i: form.node(graph, state[i]) for i, form in (forms | wider).items()}
+        if wider:
+            forms = dict(sorted((forms | wider).items()))
+            twins = _Twins(graph)
+        else:
+            nexts = {i: form.node(graph, end[i]) for i, form in forms.items()}
+            if twins.settled(inits, nexts):
+                break
+        graph.abandon(mark)
+    if not forms:
+        graph.abandon(mark)
+        return state
+    results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
+    last = {i: builder.name(i, node) for i, node in zip(phis, results, strict=True)}
+    after = list(state)
+    for i, form in forms.items():
+        after[i] = (form.term(graph, twins.value(i, last)),)
+    return tuple(after)
+
+
+def _wide_enough(form: Form | None, terms: Matrix) -> Form:
+    """The narrowest form that holds these terms and what the form before held."""
+    if form is not None and not terms:
+        return form
+    box = bounding(terms)
+    if same_diagonal(terms) and (form is None or form == Form(box, True)):
+        return Form(box, True)
+    return Form(box if form is None else box.join(form.box), False)
+
+
+Twin = tuple[int, bool]
+"""The span that a span is equal to, and whether transposed; its own number if it stands alone."""
+
+
+class _Twins:
+    """Which carried spans are assumed to hold the same value.
+
+    First nothing is assumed; then that spans which begin alike stay alike; those which do not are
+    parted. Square values that begin symmetric, such as zero, may be alike either way round, so
+    those left alone are tried once more as transposes.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.assumed: dict[int, Twin] = {}
+        self._tries = 0
+        self._turned = False
+
+    def of(self, span: int) -> Twin:
+        return self.assumed.get(span, (span, False))
+
+    def value(self, span: int, values: dict[int, Node]) -> Node:
+        """A span's value, given those of the spans that stand for themselves."""
+        first, flip = self.of(span)
+        return self.graph.flip(values[first]) if flip else values[first]
+
+    def settled(self, inits: dict[int, Node], nexts: dict[int, Node]) -> bool:
+        """Whether the values after a step are alike where assumed; if not, assume otherwise."""
+        alone = {i: (i, False) for i in inits}
+        if not self.assumed:
+            found = self._alike(inits, inits, dict.fromkeys(inits, (0, False)))
+            self.assumed = alone if found == alone else found
+            return found == alone
+        found = self._alike(inits, nexts, self.assumed)
+        self._tries += 1
+        if found != self.assumed:
+            self.assumed = found if self._tries <= len(inits) + 2 else alone
+            return False
+        if not self._turned:
+            self._turned = True
+            self.assumed = self._as_transposes(inits, found)
+        return found == self.assumed
+
+    def _alike(
+        self, inits: dict[int, Node], values: dict[int, Node], before: dict[int, Twin]
+    ) -> dict[int, Twin]:
+        """The spans that were alike before, begin alike and have alike values."""
+        found: dict[int, Twin] = {}
+        turned = {i: _upright(self.graph, value) for i, value in values.items()}
+        for i, (node, flip) in turned.items():
+            found[i] = (i, False)
+            for j in [j for j, twin in found.items() if twin == (j, False) and j != i]:
+                differ = flip != turned[j][1]
+                start = self.graph.flip(inits[j]) if differ else inits[j]
+                if turned[j][0] is node and before[i][0] == before[j][0] and start is inits[i]:
+                    found[i] = (j, differ)
+                    break
+        return found
+
+    def _as_transposes(self, inits: dict[int, Node], found: dict[int, Twin]) -> dict[int, Twin]:
+        """The same, with spans on their own as transposes of the first that begins like them."""
+        firsts: dict[Node, int] = {}
+        for i, twin in found.items():
+            if twin == (i, False):
+                firsts.setdefault(inits[i], i)
+        return {
+            i: (firsts[inits[first]], flip != (firsts[inits[first]] != first))
+            if inits[first].symmetric
+            else (first, flip)
+            for i, (first, flip) in found.items()
+        }
+
+
+def _upright(graph: Graph, node: Node) -> tuple[Node, bool]:
+    """A node as one that is the same for it and its transpose, and whether that is transposed."""
+    lying = node.turns and node.rows < node.cols
+    return (graph.flip(node), True) if node.flipped or lying else (node, False)

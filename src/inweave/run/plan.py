@@ -1,0 +1,329 @@
+"""The plan: what a network really has to compute.
+
+`plan(network)` follows the network once on terms (`build`), which leaves only products of values
+that are neither zero nor identity, each once, in the cheaper order, outside every loop that does
+not change it; writes them as lines over slots (`lower`); and runs those in any arithmetic
+(`execute`). What is known beforehand differs by entrance, so each has its own code: named inputs
+(`call`: constants and zeros of the prompt are known), named blocks (`run`: zeros below the blocks
+are known), and a whole prompt (`forward`: nothing is known, unless a look shows that it is the
+network's own).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from inweave.arithmetic import Arithmetic, Floats
+from inweave.constants import Array
+from inweave.errors import BlockError, ShapeError
+from inweave.network import Network
+from inweave.prompt import Fill, Place, fill_prompt, lower, plain, rooted
+from inweave.run import checks
+from inweave.run.build import Builder, State
+from inweave.run.execute import Bound, library
+from inweave.run.graph import ONE, Node
+from inweave.run.inputs import lifted
+from inweave.run.leads import broadcast
+from inweave.run.locate import located, marked
+from inweave.run.lower import Lowered
+from inweave.run.lower import lower as lower_graph
+from inweave.run.show import show
+from inweave.run.terms import Box, Term, scaled, standing, transposed, written
+
+
+def plan(network: Network) -> Plan:
+    """The plan of a network, made when it is first asked for and kept with the network."""
+    kept: Plan | None = vars(network).get("_plan")
+    if kept is None:
+        kept = vars(network)["_plan"] = Plan(network)
+    return kept
+
+
+class Variant:
+    """The code for one way into a network and one way out."""
+
+    def __init__(self, builder: Builder, start: State, ends: Sequence[Box | Place]) -> None:
+        end = builder.run(start)
+        nodes = [_read(builder, end, place) for place in ends]
+        self.nodes, self.outputs = builder.graph.scopes[0].nodes, nodes
+        self.lowered: Lowered = lower_graph(self.nodes, nodes)
+        self._bound: dict[Any, Bound] = {}
+
+    def bind(self, arithmetic: Arithmetic) -> Bound:
+        """The code in an arithmetic; kept for floats, where constants take time to write out."""
+        if not isinstance(arithmetic, Floats):
+            return Bound(self.lowered, arithmetic)
+        key = (arithmetic.xp, arithmetic.dtype, arithmetic.device, arithmetic.checked)
+        if key not in self._bound:
+            self._bound[key] = Bound(self.lowered, arithmetic)
+        return self._bound[key]
+
+    def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
+        """The outputs, each with all batch axes of the sources."""
+        lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
+        outs = self.bind(arithmetic).run(sources)
+        if not lead:
+            return outs
+        return [
+            out
+            if tuple(out.shape[:-2]) == lead
+            else out + arithmetic.zeros((*lead, *out.shape[-2:]))
+            for out in outs
+        ]
+
+
+class Plan:
+    """The least work that a network stands for. `repr` lists it."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self._blocks: dict[tuple[str, ...], Variant] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return plan, (self.network,)
+
+    # -- entrances --------------------------------------------------------------------------------
+    def call(self, inputs: Mapping[str, Any], check: bool = False) -> Any:
+        """Named inputs in, the user's answers out; `check` looks for what `checks` describes."""
+        arrays, arithmetic = lifted(self.network.inputs, inputs)
+        outputs = self.network.outputs
+        arithmetic.checked = check
+        try:
+            with np.errstate(invalid="ignore"):  # divergence is refused below, in words
+                found = self.answers(arrays, arithmetic)
+        except checks.OutOfDomain as left:
+            raise located(self, arrays, arithmetic, left) or left from None
+        if check:
+            top = checks.reach(found, arithmetic.xp)
+            if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
+                left_unseen = located(self, arrays, arithmetic)
+                if left_unseen is not None:
+                    raise left_unseen
+            checks.check_growth(self.network, arrays, top, arithmetic.xp)
+        lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
+        return lowered[""] if list(lowered) == [""] else lowered
+
+    def answers(
+        self,
+        inputs: Mapping[str, Array],
+        arithmetic: Arithmetic,
+        roots: Mapping[str, Array] | None = None,
+    ) -> dict[str, Array]:
+        """Lifted inputs (..., rows, cols) in, answers (..., rows, cols) by name out."""
+        outs = self.from_inputs.run(self.sources(inputs, arithmetic, roots), arithmetic)
+        return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
+
+    def sources(
+        self,
+        inputs: Mapping[str, Array],
+        arithmetic: Arithmetic,
+        roots: Mapping[str, Array] | None = None,
+    ) -> dict[Any, Array]:
+        """What `from_inputs` begins with: the inputs that the prompt holds, and roots of some."""
+        found: dict[Any, Array] = {("input", name): inputs[name] for name in self._used}
+        for name in self._rooted:
+            root = roots[name] if roots is not None else arithmetic.root(inputs[name])
+            found["root", name] = root
+        return found
+
+    def run(
+        self, blocks: Mapping[str, Array], arithmetic: Arithmetic | None = None
+    ) -> dict[str, Array]:
+        """The blocks after the last module; blocks that are not given are zero."""
+        layout = self.network.layout
+        unknown = [name for name in blocks if name not in layout]
+        if unknown or not blocks:
+            raise BlockError(f"unknown blocks: {', '.join(unknown) or 'none given'}; "
+                             f"the blocks are {', '.join(layout.names)}")  # fmt: skip
+        if arithmetic is None:
+            blocks = {name: plain(f"block {name!r}", array) for name, array in blocks.items()}
+        for name, array in blocks.items():
+            block, shape = layout[name], tuple(array.shape)
+            if shape[-2:] != (block.rows, block.cols):
+                raise ShapeError(f"block {name!r}: got an array of shape {shape}, "
+                                 f"expected (..., {block.rows}, {block.cols})")  # fmt: skip
+        given = tuple(name for name in layout.names if name in blocks)
+        if given not in self._blocks:
+            self._blocks[given] = self._from_blocks(given)
+        if arithmetic is None:
+            floats = arithmetic = Floats.like(blocks[given[0]])
+            blocks = {name: floats.convert(block) for name, block in blocks.items()}
+        outs = self._blocks[given].run({name: blocks[name] for name in given}, arithmetic)
+        return dict(zip(layout.names, outs, strict=True))
+
+    def forward(self, H: Array, arithmetic: Arithmetic | None = None) -> Array:
+        """The prompt after the last module."""
+        self.network.layout.check(H)
+        if arithmetic is None:
+            H = plain("the prompt", H)
+            floats = Floats.like(H)
+            H, arithmetic = floats.convert(H), floats
+        variant = self.from_own if self._is_own(H, arithmetic) else self.from_prompt
+        return variant.run({"H": H}, arithmetic)[0]
+
+    @cached_property
+    def _rooted(self) -> set[str]:
+        return rooted(self.network.fills)
+
+    @cached_property
+    def _used(self) -> list[str]:
+        """The inputs that the prompt holds."""
+        fills = self.network.fills
+        used = {f.source for f in fills} | {name for f in fills for name, _ in f.scale}
+        return [spec.name for spec in self.network.inputs if spec.name in used]
+
+    # -- the code for each ------------------------------------------------------------------------
+    @cached_property
+    def from_inputs(self) -> Variant:
+        builder = Builder(self.network)
+        filled = [t for fill in self.network.fills for t in _filled(builder, fill)]
+        places = [output.place for output in self.network.outputs]
+        return Variant(builder, builder.state(filled), places)
+
+    @cached_property
+    def from_prompt(self) -> Variant:
+        builder, layout = Builder(self.network), self.network.layout
+        whole = Box(0, 0, layout.tokens, layout.width)
+        H = builder.graph.source("H", whole.rows, whole.cols, "H")
+        return Variant(
+            builder, builder.state(_columns(builder, H, layout.names, layout.tokens)), [whole]
+        )
+
+    @cached_property
+    def from_own(self) -> Variant:
+        """For a prompt that the network's own fills could have made."""
+        builder, layout = Builder(self.network), self.network.layout
+        whole = Box(0, 0, layout.tokens, layout.width)
+        H = builder.graph.source("H", whole.rows, whole.cols, "H")
+        terms = _columns(builder, H, self._open)
+        terms += [
+            t
+            for fill in self.network.fills
+            if fill.source is None and fill.place.block not in self._open
+            for t in _filled(builder, fill)
+        ]
+        return Variant(builder, builder.state(terms), [whole])
+
+    @cached_property
+    def marked(self) -> Plan:
+        """The plan of the same network with every function named after its layer."""
+        return Plan(marked(self.network))
+
+    def _from_blocks(self, given: Sequence[str]) -> Variant:
+        builder, layout = Builder(self.network), self.network.layout
+        graph = builder.graph
+        terms = [
+            standing(graph, graph.source(b.name, b.rows, b.cols, b.name), 0, b.start)
+            for b in layout
+            if b.name in given
+        ]
+        ends = [Box(0, b.start, b.rows, b.stop) for b in layout]
+        return Variant(builder, builder.state(terms), ends)
+
+    # -- is a prompt the network's own? -----------------------------------------------------------
+    @cached_property
+    def _open(self) -> set[str]:
+        """The blocks about whose entries nothing is known: those that inputs fill."""
+        fills = self.network.fills
+        if not fills:
+            return set(self.network.layout.names)
+        return {f.place.block for f in fills if f.source is not None or f.scale}
+
+    def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
+        """Whether a prompt holds the zeros and constants that the network's fills put there.
+
+        Libraries that trace or differentiate are not asked: there, a zero may be a variable.
+        """
+        xp = arithmetic.xp if isinstance(arithmetic, Floats) else np
+        if any(word in xp.__name__ for word in ("torch", "jax", "dask")):
+            return False
+        layout, opened = self.network.layout, self._open
+        constants = [f for f in self.network.fills if f.place.block not in opened]
+        own = fill_prompt(layout, constants, {}, arithmetic) if constants else None
+        for block in layout:
+            top = block.rows if block.name in opened else 0
+            if top == layout.tokens:
+                continue
+            part = H[..., top:, block.columns]
+            same = part == (own[..., top:, block.columns] if own is not None else 0)
+            if xp is np and not isinstance(same, np.ndarray):
+                return False
+            if not bool(xp.all(same)):
+                return False
+        return True
+
+    # -- in words ---------------------------------------------------------------------------------
+    @cached_property
+    def _shown(self) -> tuple[Variant, list[str]]:
+        if self.network.outputs and self.network.fills:
+            return self.from_inputs, [output.name for output in self.network.outputs]
+        names = self.network.layout.names
+        return self._from_blocks(names), list(names)
+
+    @property
+    def flops(self) -> int:
+        """Additions and multiplications of one call, for one problem."""
+        return self._shown[0].lowered.flops
+
+    def __repr__(self) -> str:
+        variant, names = self._shown
+        text = show(variant.nodes, list(zip(names, variant.outputs, strict=True)))
+        return f"Plan, {self.flops:,} flops:\n{text}"
+
+
+# -- where values come from and where they are read -----------------------------------------------
+def _columns(builder: Builder, H: Node, names: Iterable[str], rows: int = 0) -> list[Term]:
+    """Blocks of a whole prompt as terms, `rows` high or as high as each block is."""
+    graph = builder.graph
+    return [
+        standing(graph, graph.view(H, 0, b.start, rows or b.rows, b.cols), 0, b.start)
+        for b in builder.layout
+        if b.name in names
+    ]
+
+
+def _filled(builder: Builder, fill: Fill) -> list[Term]:
+    """What a fill puts into the prompt."""
+    graph, place, specs = builder.graph, fill.place, {s.name: s for s in builder.network.inputs}
+
+    def given(kind: str, name: str) -> Term:
+        label = name if kind == "input" else f"√{name}"
+        node = graph.source((kind, name), specs[name].rows, specs[name].cols, label)
+        return standing(graph, node, 0, 0)
+
+    if fill.constant is not None:
+        matrix = written(graph, fill.constant)
+    else:
+        matrix = (given("input", str(fill.source)),)
+    if fill.coefficient != 1:
+        matrix = tuple(scaled(term, Term(0, 0, 1, fill.coefficient)) for term in matrix)
+    for name, power in fill.scale:
+        factor = given("input" if power == 1 else "root", name)
+        matrix = tuple(scaled(term, factor) for term in matrix)
+    if place.diagonal:
+        matrix = tuple(term._replace(core=place.diagonal) for term in matrix)
+    elif place.transpose:
+        matrix = transposed(graph, matrix)
+    left = builder.layout[place.block].start + place.col
+    return [term.moved(place.row, left) for term in matrix]
+
+
+def _read(builder: Builder, state: State, where: Box | Place) -> Node:
+    """The node of an answer: a value of its own, never a view of what the caller handed in."""
+    graph = builder.graph
+    if isinstance(where, Box):
+        node = builder.value(state, where)
+    else:
+        rows, cols = (1, 1) if where.diagonal else where.extent
+        top, left = where.row, builder.layout[where.block].start + where.col
+        node = builder.value(state, Box(top, left, top + rows, left + cols))
+        node = graph.view(node, 0, 0, rows, cols, flip=where.transpose)
+    base = node.args[0] if node.op == "view" else node
+    if base.op in ("source", "const"):
+        return graph.make("scale", (node,), ONE, node.rows, node.cols)
+    return node

@@ -1,0 +1,353 @@
+"""Matrices as sums of placed terms, so that zeros and identities never become arrays.
+
+A matrix of a network is almost everywhere zero. Here it is a tuple of terms, each a coefficient,
+times some 1 x 1 nodes, times an identity or a node, standing at (row, col). Products distribute
+over terms: an identity times a term is a slice of that term, and only two nodes that meet make a
+product. Whatever a head does with selections, identities and copies is done before anything runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from inweave.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
+from inweave.run.graph import ONE, Graph, Node, Part
+
+
+class Term(NamedTuple):
+    """`coefficient * scalars * core` from (row, col) on; an int core is an identity of that size.
+
+    A 1 x 1 node always stands among the scalars, with the identity of size 1 as core.
+    """
+
+    row: int
+    col: int
+    core: Node | int
+    coefficient: Fraction = ONE
+    scalars: tuple[Node, ...] = ()
+
+    @property
+    def rows(self) -> int:
+        return self.core if isinstance(self.core, int) else self.core.rows
+
+    @property
+    def cols(self) -> int:
+        return self.core if isinstance(self.core, int) else self.core.cols
+
+    @property
+    def box(self) -> Box:
+        return Box(self.row, self.col, self.row + self.rows, self.col + self.cols)
+
+    def moved(self, down: int, right: int) -> Term:
+        return self._replace(row=self.row + down, col=self.col + right)
+
+
+Matrix = tuple[Term, ...]
+
+
+class Box(NamedTuple):
+    """Rows top to bottom, columns left to right, half-open."""
+
+    top: int
+    left: int
+    bottom: int
+    right: int
+
+    @property
+    def rows(self) -> int:
+        return self.bottom - self.top
+
+    @property
+    def cols(self) -> int:
+        return self.right - self.left
+
+    def join(self, other: Box) -> Box:
+        return Box(min(self.top, other.top), min(self.left, other.left),
+                   max(self.bottom, other.bottom), max(self.right, other.right))  # fmt: skip
+
+    def meets(self, other: Box) -> bool:
+        return (self.top < other.bottom and other.top < self.bottom
+                and self.left < other.right and other.left < self.right)  # fmt: skip
+
+
+def bounding(terms: Iterable[Term]) -> Box:
+    """The smallest box that holds all terms."""
+    boxes = [term.box for term in terms]
+    box = boxes[0]
+    for other in boxes[1:]:
+        box = box.join(other)
+    return box
+
+
+def standing(
+    graph: Graph,
+    node: Node,
+    row: int,
+    col: int,
+    coefficient: Fraction = ONE,
+    scalars: tuple[Node, ...] = (),
+) -> Term:
+    """A node as a term; a scaled node is a term with a scalar, so that equal terms look equal."""
+    if not node.is_scalar:
+        base = node.args[0] if node.op == "view" else node
+        if base.op == "mul" and base.args[0].is_scalar:
+            scalar, core = base.args
+            core = graph.view(core, *node.data) if node.op == "view" else core
+            if scalar.op == "scale" and is_short(scalar.data):
+                coefficient, (scalar,) = coefficient * scalar.data, scalar.args
+            return standing(graph, core, row, col, coefficient, (*scalars, scalar))
+        return Term(row, col, node, coefficient, _sorted(scalars))
+    if node.op == "const":
+        return Term(row, col, 1, coefficient * exact(node.data.entries()[0, 0]), scalars)
+    return Term(row, col, 1, coefficient, _sorted((*scalars, node)))
+
+
+def _sorted(scalars: tuple[Node, ...]) -> tuple[Node, ...]:
+    """Fixed scalars first, so that their product can leave a loop."""
+    return tuple(sorted(scalars, key=lambda node: (node.level, node.order)))
+
+
+def is_short(c: Fraction) -> bool:
+    """Whether a coefficient may wait: left alone, they would triple in length in every layer."""
+    return c.numerator.bit_length() + c.denominator.bit_length() <= 512
+
+
+def scaled(term: Term, factor: Term) -> Term:
+    """A term times the coefficient and scalars of another."""
+    return term._replace(
+        coefficient=term.coefficient * factor.coefficient,
+        scalars=_sorted(term.scalars + factor.scalars),
+    )
+
+
+def written(graph: Graph, constant: Constant) -> Matrix:
+    """A constant as terms: pieces of identities stay what they are, borders of zeros go."""
+    row = col = 0
+    if isinstance(constant, Dense):
+        if constant not in graph.trimmed:
+            graph.trimmed[constant] = _trimmed(constant)
+        row, col, constant = graph.trimmed[constant]
+    if isinstance(constant, Shift):
+        size = constant.size
+        return (Term(row + constant.row, col + constant.col, size),) if size else ()
+    return collect([standing(graph, graph.const(constant), row, col)])
+
+
+def _trimmed(constant: Dense) -> tuple[int, int, Constant]:
+    entries = constant.array
+    rows, cols = (np.flatnonzero((entries != 0).any(axis=axis)) for axis in (1, 0))
+    if not rows.size:
+        return 0, 0, zeros(*constant.shape)
+    top, left = int(rows[0]), int(cols[0])
+    inner = entries[top : int(rows[-1]) + 1, left : int(cols[-1]) + 1]
+    return top, left, simplest(inner)
+
+
+def clip(graph: Graph, term: Term, box: Box) -> Term | None:
+    """The part of a term inside a box, standing where it stood."""
+    top, bottom = max(term.row, box.top), min(term.row + term.rows, box.bottom)
+    left, right = max(term.col, box.left), min(term.col + term.cols, box.right)
+    if isinstance(term.core, int):
+        start = max(top - term.row, left - term.col)
+        size = min(bottom - term.row, right - term.col) - start
+        if size <= 0:
+            return None
+        return term._replace(row=term.row + start, col=term.col + start, core=size)
+    if top >= bottom or left >= right:
+        return None
+    if (top, left, bottom, right) == term.box:
+        return term
+    part = graph.view(term.core, top - term.row, left - term.col, bottom - top, right - left)
+    return standing(graph, part, top, left, term.coefficient, term.scalars)
+
+
+def around(graph: Graph, term: Term, box: Box) -> list[Term]:
+    """A term without what stands inside a box."""
+    sides = [
+        Box(0, 0, box.top, EVERYWHERE),
+        Box(box.bottom, 0, EVERYWHERE, EVERYWHERE),
+        Box(box.top, 0, box.bottom, box.left),
+        Box(box.top, box.right, box.bottom, EVERYWHERE),
+    ]
+    parts = (clip(graph, term, side) for side in sides)
+    return [part for part in parts if part is not None] if term.box.meets(box) else [term]
+
+
+EVERYWHERE = 1 << 62
+
+
+def clip_rows(graph: Graph, term: Term, low: int, high: int) -> Term | None:
+    return clip(graph, term, Box(low, 0, high, EVERYWHERE))
+
+
+def clip_cols(graph: Graph, term: Term, low: int, high: int) -> Term | None:
+    return clip(graph, term, Box(0, low, EVERYWHERE, high))
+
+
+def transposed(graph: Graph, matrix: Matrix) -> Matrix:
+    """The transpose, as views."""
+    return tuple(
+        t._replace(row=t.col, col=t.row)
+        if isinstance(t.core, int)
+        else t._replace(
+            row=t.col,
+            col=t.row,
+            core=graph.flip(t.core),
+        )
+        for t in matrix
+    )
+
+
+def collect(terms: Iterable[Term]) -> Matrix:
+    """Equal terms added up; what cancels is gone."""
+    found: dict[Term, Fraction] = {}
+    for term in terms:
+        key = term._replace(coefficient=ONE)
+        found[key] = found.get(key, Fraction(0)) + term.coefficient
+    return tuple(key._replace(coefficient=c) for key, c in found.items() if c)
+
+
+# -- products -----------------------------------------------------------------------------------
+def times(graph: Graph, left: Matrix, right: Matrix) -> Matrix:
+    """`left @ right`, term by term; nodes that overlap are added up before they meet nodes."""
+    lefts, rights = _nodes(left), _nodes(right)
+    pairs = [(a, b) for a in left for b in right if _is_identity(a) or _is_identity(b)]
+    if lefts and rights:
+        gathered = gather(graph, rights)
+        pairs += [(a, b) for a in gather(graph, lefts) for b in gathered]
+    products = (_pair(graph, a, b) for a, b in pairs)
+    return collect(term for term in products if term is not None)
+
+
+def _is_identity(term: Term) -> bool:
+    return isinstance(term.core, int)
+
+
+def _nodes(matrix: Matrix) -> list[Term]:
+    return [term for term in matrix if not _is_identity(term)]
+
+
+def _pair(graph: Graph, a: Term, b: Term) -> Term | None:
+    low, high = max(a.col, b.row), min(a.col + a.cols, b.row + b.rows)
+    if low >= high:
+        return None
+    short, tall = clip_cols(graph, a, low, high), clip_rows(graph, b, low, high)
+    if short is None or tall is None:
+        return None
+    if isinstance(short.core, int):
+        return scaled(tall.moved(short.row - short.col, 0), short)
+    if isinstance(tall.core, int):
+        return scaled(short.moved(0, tall.col - tall.row), tall)
+    product = standing(graph, graph.matmul(short.core, tall.core), short.row, tall.col)
+    return scaled(scaled(product, short), tall)
+
+
+def triple(graph: Graph, left: Matrix, middle: Matrix, right: Matrix) -> Matrix:
+    """`left @ middle @ right` in the cheaper order, counting what exists or leaves a loop."""
+
+    def from_right() -> Matrix:
+        return times(graph, left, times(graph, middle, right))
+
+    mark = graph.mark()
+    out = from_right()
+    right_cost = graph.cost_since(mark)
+    if right_cost == 0:
+        return out
+    graph.rollback(mark)
+    out = times(graph, times(graph, left, middle), right)
+    if graph.cost_since(mark) < right_cost:
+        return out
+    graph.rollback(mark)
+    return from_right()
+
+
+def gather(graph: Graph, nodes: Sequence[Term]) -> list[Term]:
+    """The same sum with terms that overlap added up: one product instead of several."""
+    out: list[Term] = []
+    for group in _overlapping(nodes):
+        box = bounding(group)
+        if len(group) == 1 or box.rows * box.cols > 2 * sum(t.rows * t.cols for t in group):
+            out.extend(group)
+        else:
+            out.append(standing(graph, assemble(graph, group, box), box.top, box.left))
+    return out
+
+
+def _overlapping(terms: Sequence[Term]) -> list[list[Term]]:
+    """Terms in groups whose boxes overlap."""
+    groups: list[tuple[Box, list[Term]]] = []
+    for term in terms:
+        box, members = term.box, [term]
+        hit = True
+        while hit:
+            hit = False
+            for other in groups:
+                if other[0].meets(box):
+                    groups.remove(other)
+                    box, members = box.join(other[0]), other[1] + members
+                    hit = True
+                    break
+        groups.append((box, members))
+    return [members for _, members in groups]
+
+
+# -- sums ---------------------------------------------------------------------------------------
+def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
+    """The node that holds the sum of terms inside a box; all of them must lie in it."""
+
+    # A sum begins with something positive, or with something that is multiplied anyway.
+    def rank(t: Term) -> int:
+        return 0 if t.coefficient > 0 else 2 - _is_multiple(t)
+
+    ordered = sorted(collect(terms), key=rank)
+    parts: list[Part] = []
+    for term in ordered:
+        sign, size = (1, term.coefficient) if term.coefficient > 0 else (-1, -term.coefficient)
+        if not parts and sign < 0 and _is_multiple(term):
+            sign, size = 1, -size
+        node = weighted(graph, term._replace(coefficient=size))
+        parts.append((sign, node, term.row - box.top, term.col - box.left))
+    return graph.total(box.rows, box.cols, parts)
+
+
+def _is_multiple(term: Term) -> bool:
+    """Whether a term takes a multiplication, which a sign can join."""
+    return bool(term.scalars) or abs(term.coefficient) != 1
+
+
+def weighted(graph: Graph, term: Term) -> Node:
+    """A term's value as a node."""
+    if isinstance(term.core, Node):
+        core = term.core
+    elif term.core > 1 or not term.scalars:
+        core = graph.const(identity(term.core))
+    else:
+        return graph.scale(term.coefficient, scalar_product(graph, term.scalars))
+    if not term.scalars:
+        return graph.scale(term.coefficient, core)
+    return graph.mul(graph.scale(term.coefficient, scalar_product(graph, term.scalars)), core)
+
+
+def scalar_product(graph: Graph, scalars: Sequence[Node]) -> Node:
+    """The product of 1 x 1 nodes."""
+    out = scalars[0]
+    for scalar in scalars[1:]:
+        out = graph.mul(out, scalar)
+    return out
+
+
+def on_diagonal(graph: Graph, terms: Iterable[Term]) -> Node:
+    """The scalar s of terms that add up to `s I` at one place."""
+    return assemble(
+        graph, [Term(0, 0, 1, t.coefficient, t.scalars) for t in terms], Box(0, 0, 1, 1)
+    )
+
+
+def same_diagonal(terms: Sequence[Term]) -> bool:
+    """Whether all terms are multiples of one identity at one place."""
+    places = {(t.row, t.col, t.core) for t in terms}
+    return len(places) == 1 and all(isinstance(t.core, int) for t in terms)

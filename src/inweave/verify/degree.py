@@ -1,0 +1,357 @@
+"""Degrees: how deep a network must be, and how likely a wrong one could pass.
+
+An attention layer at most triples the degree of the state, so a program of degree D needs at least
+⌈log₃ D⌉ of them. `Heights` bounds degrees from above without any arrays (rational functions as
+pairs of numerator and denominator). `Leading` carries each value's leading form over the finite
+field: a nonzero top part proves that the degree is exact. Where tops cancel, the degree is read off
+values along a ray instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from inweave.constants import Array
+from inweave.errors import InputError
+from inweave.expressions import Applied, every
+from inweave.language import Traced
+from inweave.network import AttentionLayer, BlockPointwiseLayer, Module, Network, Part
+from inweave.projection import AnyProjection, Projection
+from inweave.verify.arithmetic import FieldArithmetic
+from inweave.verify.field import FieldArray, inverse, modulo, random_prime, residue
+
+Height = tuple[int, int]
+ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
+RAY_LIMIT = 600
+
+
+def plus(a: Height, b: Height) -> Height:
+    if a[0] < 0 or b[0] < 0:
+        return b if a[0] < 0 else a
+    if a[1] == b[1] == 0:
+        return max(a[0], b[0]), 0
+    return max(a[0] + b[1], b[0] + a[1]), a[1] + b[1]
+
+
+def multiplied(a: Height, b: Height) -> Height:
+    return ZERO if a[0] < 0 or b[0] < 0 else (a[0] + b[0], a[1] + b[1])
+
+
+class Bounded:
+    """A matrix of which only the shape and a bound on the height of its entries is known."""
+
+    def __init__(self, shape: Sequence[int], height: Height) -> None:
+        self.shape, self.height = tuple(shape), height
+
+    @property
+    def mT(self) -> Bounded:
+        return Bounded((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.height)
+
+    def __add__(self, other: Bounded) -> Bounded:
+        return Bounded(self.shape, plus(self.height, other.height))
+
+    __sub__ = __add__
+
+    def __mul__(self, other: Any) -> Bounded:
+        if isinstance(other, Bounded):
+            return Bounded(other.shape, multiplied(self.height, other.height))
+        return self
+
+    def __matmul__(self, other: Bounded) -> Bounded:
+        shape = (*self.shape[:-1], other.shape[-1])
+        height = multiplied(self.height, other.height)
+        if height[1]:  # a sum of fractions
+            height = (height[0] + (self.shape[-1] - 1) * height[1], height[1] * self.shape[-1])
+        return Bounded(shape, height)
+
+
+class Heights:
+    """The arithmetic of bounds.
+
+    A keyed random function gives a fresh variable. Two different arguments meet the same one only
+    by chance, with a probability that `arguments`, the sum of their degrees, bounds.
+    """
+
+    def __init__(self, opaque: bool = False) -> None:
+        self.opaque, self.arguments = opaque, 0
+
+    def applied(self, function: Any, height: Height, entries: int) -> Height:
+        if getattr(function, "is_reciprocal", False) and not self.opaque:
+            return height[1], max(height[0], 0)
+        self.arguments += entries * (max(height[0], 0) + height[1])
+        return 1, 0
+
+    def number(self, value: Fraction) -> int:
+        return 1
+
+    def zeros(self, shape: Sequence[int]) -> Bounded:
+        return Bounded(shape, ZERO)
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Bounded:
+        return Bounded(entries.shape, (0, 0) if np.any(entries != 0) else ZERO)
+
+    def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
+        raise NotImplementedError
+
+    def pointwise(self, function: Any, x: Bounded) -> Bounded:
+        return Bounded(x.shape, self.applied(function, x.height, math.prod(x.shape)))
+
+    def root(self, x: Bounded) -> Bounded:
+        return Bounded(x.shape, (1, 0))
+
+
+def state_heights(
+    network: Network,
+    parts: Sequence[Part],
+    start: Mapping[str, Height],
+    heights: Heights | None = None,
+) -> dict[str, Height]:
+    """A bound for every block after some parts of a network."""
+    state, heights = dict(start), heights or Heights()
+    for part in parts:
+        _advance(network, part, state, heights)
+    return state
+
+
+def _advance(network: Network, part: Part, state: dict[str, Height], heights: Heights) -> None:
+    if isinstance(part, Module):
+        for _ in range(part.repeat):
+            before = dict(state)
+            for inner in part.body:
+                _advance(network, inner, state, heights)
+            if part.skip:
+                for name in state:
+                    state[name] = plus(state[name], before[name])
+        return
+    if isinstance(part, BlockPointwiseLayer):
+        for place, function in part.applied:
+            entries = place.rows * place.cols
+            state[place.block] = heights.applied(function, state[place.block], entries)
+        return
+    out = dict.fromkeys(state, ZERO)
+    if isinstance(part, AttentionLayer):
+        for head in part.heads:
+            q, k = (_height(p, state) for p in (head.query, head.key))
+            scores = multiplied(q, k)
+            for name, height in _written(network, head.value, state).items():
+                out[name] = plus(out[name], multiplied(scores, height))
+    else:
+        for name in part.touched(network.layout):
+            out[name] = (1, 0)
+    for name, height in out.items():
+        state[name] = plus(state[name], height) if part.skip else height
+
+
+def _height(projection: AnyProjection, state: Mapping[str, Height]) -> Height:
+    if not isinstance(projection, Projection):
+        total = (0, 0)
+        for height in state.values():
+            total = plus(total, height)
+        return total
+    total = ZERO
+    for piece in projection.pieces:
+        total = plus(total, (0, 0) if piece.block is None else state[piece.block])
+    return total
+
+
+def _written(
+    network: Network, projection: AnyProjection, state: Mapping[str, Height]
+) -> dict[str, Height]:
+    if not isinstance(projection, Projection):
+        height = _height(projection, state)
+        return {block.name: height for block in network.layout}
+    out: dict[str, Height] = {}
+    for piece in projection.pieces:
+        height = (0, 0) if piece.block is None else state[piece.block]
+        for block in network.layout:
+            if block.start < piece.stop and piece.at < block.stop:
+                out[block.name] = plus(out.get(block.name, ZERO), height)
+    return out
+
+
+# -- exact degrees ---------------------------------------------------------------------------------
+class Cancelled(Exception):
+    """Top parts cancelled, so the leading form is not known."""
+
+
+class Top:
+    """A matrix by its leading form: the degree, and the part of that degree (None: zero)."""
+
+    def __init__(self, degree: int, part: FieldArray) -> None:
+        self.degree, self.part = degree, part
+        self.shape = part.shape
+
+    @property
+    def mT(self) -> Top:
+        return Top(self.degree, self.part.mT)
+
+    def _nonzero(self) -> Top:
+        if not self.part.values.any():
+            raise Cancelled
+        return self
+
+    @property
+    def is_zero(self) -> bool:
+        return self.degree < 0
+
+    def __add__(self, other: Top) -> Top:
+        if self.is_zero or (other.degree > self.degree and not other.is_zero):
+            return other
+        if other.is_zero or self.degree > other.degree:
+            return self
+        return Top(self.degree, self.part + other.part)._nonzero()
+
+    def __sub__(self, other: Top) -> Top:
+        return self + Top(other.degree, -other.part)
+
+    def __mul__(self, other: Any) -> Top:
+        if not isinstance(other, Top):
+            if self.is_zero or other == 0:
+                return Top(-1, FieldArray.zeros(self.shape))
+            return Top(self.degree, self.part * other)._nonzero()
+        if self.is_zero or other.is_zero:
+            return Top(-1, FieldArray.zeros(np.broadcast_shapes(self.shape, other.shape)))
+        return Top(self.degree + other.degree, self.part * other.part)._nonzero()
+
+    def __matmul__(self, other: Top) -> Top:
+        if self.is_zero or other.is_zero:
+            return Top(-1, FieldArray.zeros((*self.shape[:-1], other.shape[-1])))
+        return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
+
+
+class Leading:
+    """The arithmetic of leading forms."""
+
+    def __init__(self) -> None:
+        self.field = FieldArithmetic()
+
+    def number(self, value: Fraction) -> int:
+        found = self.field.number(value)
+        if value and not found:  # a multiple of the prime
+            raise Cancelled
+        return found
+
+    def zeros(self, shape: Sequence[int]) -> Top:
+        return Top(-1, FieldArray.zeros(tuple(shape)))
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Top:
+        part = self.field.array(entries)
+        return Top(0 if part.values.any() else -1, part)
+
+    def concat(self, arrays: Sequence[Top], axis: int) -> Top:
+        raise Cancelled
+
+    def pointwise(self, function: Any, x: Top) -> Top:
+        raise Cancelled
+
+    def root(self, x: Top) -> Top:
+        raise Cancelled
+
+
+def bound(traced: Traced) -> int:
+    """An upper bound on the degree of a program's answers."""
+    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
+    heights: list[Height] = [x.height for x in traced.evaluate(inputs, Heights()).values()]
+    return max(top + bottom for top, bottom in heights)
+
+
+def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
+    """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
+    if has_functions(traced):
+        raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
+    rng = np.random.default_rng(seed)
+    prime = random_prime(rng)
+    with modulo(prime):
+        inputs = _random_inputs(traced, rng)
+        try:
+            tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+            found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
+            return max(0, *found), True
+        except Cancelled:
+            limit = bound(traced)
+            if limit > RAY_LIMIT:
+                return limit, False
+            return _along_ray(traced, inputs, limit, prime), True
+
+
+def least_degree(traced: Traced, seed: int = 0) -> int:
+    """A degree that the answers reach for certain, whatever cancels: what a depth may rest on.
+
+    Values along a ray that lie on no polynomial of a lower degree prove it, even if they are known
+    modulo a prime only, and however high the degree may be.
+    """
+    if has_functions(traced):
+        return 0
+    found, exact = degree(traced, seed)
+    if exact:
+        return found
+    rng = np.random.default_rng(seed)
+    prime = random_prime(rng)
+    with modulo(prime):
+        return _along_ray(traced, _random_inputs(traced, rng), RAY_LIMIT, prime)
+
+
+def network_degree(network: Network) -> tuple[int, bool]:
+    """The degree of a compiled network's answers, and whether it is exact.
+
+    Where every function of a program cancelled, its network is a polynomial and has a degree; the
+    program alone does not tell, so that is bounded by the network.
+    """
+    if network.origin is None:
+        raise InputError("the degree is known of compiled networks only")
+    traced = network.origin.traced
+    if has_functions(traced) and all(isinstance(x, AttentionLayer) for x in network.layers):
+        start: dict[str, Height] = {block.name: (1, 0) for block in network.layout}
+        state = state_heights(network, network.modules, start)
+        return max(0, *(state[out.place.block][0] for out in network.outputs)), False
+    return degree(traced)
+
+
+def has_functions(traced: Traced) -> bool:
+    return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
+
+
+def _random_inputs(traced: Traced, rng: np.random.Generator) -> dict[str, FieldArray]:
+    return {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
+
+
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, prime: int) -> int:
+    """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
+
+    If the degree is above the limit, this is at most the limit: still no more than the degree.
+    """
+    steps = FieldArray(np.arange(limit + 1, dtype=np.int64)[:, None, None])
+    lifted = {name: x * steps for name, x in inputs.items()}
+    best = 0
+    for value in traced.evaluate(lifted, FieldArithmetic()).values():
+        if value.ndim < 3:
+            continue  # constant
+        best = max(best, _interpolated(value.values, prime))
+    return best
+
+
+def _interpolated(values: np.ndarray[Any, Any], prime: int) -> int:
+    """The degree of the polynomial with these values at 0, 1, 2, ...: by divided differences."""
+    table = values.reshape(len(values), -1).copy()
+    found = 0
+    for order in range(len(table)):
+        if table[0].any():
+            found = order
+        scale = int(inverse(residue(order + 1)))
+        table = (table[1:] - table[:-1]) % prime * scale % prime
+        if not len(table) or not table.any():
+            break
+    return found
+
+
+def lower_bound(degree: int) -> int:
+    """⌈log₃ degree⌉: no attention network of this degree has fewer layers."""
+    layers = 0
+    while 3**layers < degree:
+        layers += 1
+    return layers
