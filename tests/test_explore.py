@@ -29,7 +29,7 @@ from inweave import (
     PointwiseLayer,
 )
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError
-from inweave.explore.document import asset, digest, inert
+from inweave.explore.document import STATIC, asset, digest, inert, module
 from inweave.explore.payload import payload
 from inweave.explore.record import PieceExecutor, Recording, record
 from inweave.relunet import Function, ReluNet
@@ -359,6 +359,16 @@ def test_pointwise_layers_come_with_their_curves() -> None:
 
 
 # -- the page --------------------------------------------------------------------------------------
+def test_the_module_holds_every_file_once_and_imports_nothing() -> None:
+    text = module()
+    names = [path.name for path in STATIC.iterdir() if path.name.endswith(".js")]
+    assert "main.js" in names
+    for name in names:
+        body = re.split(r"^import .*;\n", asset(name), flags=re.MULTILINE)[-1]
+        assert text.count(body.strip()) == 1, name
+    assert not re.search(r"^import\b", text, re.MULTILINE)
+
+
 def test_a_page_is_one_file_and_allows_only_what_is_inside(tmp_path: Path) -> None:
     NET.explore(tmp_path / "page.html", **INPUTS)
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -444,7 +454,7 @@ def test_the_widget_shares_the_pages_module() -> None:
     pytest.importorskip("anywidget")
     widget = inweave.explore.Widget(NET, **INPUTS)
     assert widget.payload == payload({"ridge_gd, ELSA, faithful": NET}, INPUTS)
-    assert "export default { render }" in asset("explorer.js")
+    assert "export default { render }" in module()
     widget.layer = 2
     assert widget.layer == 2
 

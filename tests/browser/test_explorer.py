@@ -26,7 +26,7 @@ from inweave import (
     Scalar,
     Vector,
 )
-from inweave.explore.document import asset, inert
+from inweave.explore.document import asset, inert, module
 from inweave.explore.payload import payload as contents
 from inweave.paper.ridge import ridge_elsa
 from inweave.relunet import Function, ReluNet
@@ -115,7 +115,7 @@ PAPER = ridge_elsa(4, 2, 2)
 CHARTS = """() => document.getElementById('inweave')
   .explorer.charts.filter(c => c.chart).map(c => ({
   owners: c.owners,
-  ends: c.values.map(s => s.xs[s.values.length - 1]),
+  ends: c.series.map(s => s.xs[s.values.length - 1]),
   labels: [...c.body.querySelectorAll('text')].map(t => t.textContent),
   curves: [...c.body.querySelectorAll('path.curve')].map(p => p.getBBox().x + p.getBBox().width),
   cursor: Number(c.body.querySelector('line[visibility=visible]').getAttribute('x1')),
@@ -169,14 +169,15 @@ def test_curves_count_layers_and_skips_can_be_stepped_through(visit: Visit, tmp_
 
 PLACES = """() => {
   const e = document.getElementById('inweave').explorer;
-  return Array.from({length: e.span}, (_, k) => {
-    e.k = k;
-    const layer = new URLSearchParams(e.link().slice(1)).get('layer');
+  const {reader} = e;
+  return Array.from({length: reader.times.last + 1}, (_, k) => {
+    reader.k = k;
+    const layer = reader.times.key(k);
     return {
-      at: e.tracks.map((_, i) => e.positionIn(i)),
-      depths: e.tracks.map((t, i) => t.depths[e.positionIn(i)]),
+      at: e.tracks.map((_, i) => reader.position(i)),
+      depths: e.tracks.map((t, i) => t.depths[reader.position(i)]),
       layer,
-      back: e.fromPlaceKey(layer),
+      back: reader.times.fromKey(layer),
     };
   });
 }"""
@@ -244,10 +245,10 @@ def test_the_parts_of_a_head_are_those_of_the_trace(
             parts = seen.page.evaluate(
                 """([k, h]) => {
                   const e = document.getElementById('inweave').explorer;
-                  e.head = h; e.k = k; e.draw();
+                  e.reader.head = h; e.reader.k = k; e.draw();
                   const get = (m) => ({rows: m.rows, cols: m.cols, values: [...m.values],
                                        names: m.names});
-                  const named = Object.entries(e.partsNow).map(([n, m]) => [n, get(m)]);
+                  const named = Object.entries(e.parts).map(([n, m]) => [n, get(m)]);
                   return Object.fromEntries(named);
                 }""",
                 [k, h],
@@ -378,7 +379,7 @@ def test_hovering_tells_block_row_column_and_value(visit: Visit, pages: Path) ->
     spot = seen.page.evaluate(
         """() => {
           const e = document.getElementById('inweave').explorer, p = e.prompts[0];
-          const b = p.plan.boxes.find(b => e.track.blocks[b.block].name === 'w');
+          const b = p.plan.boxes.find(b => e.reader.track.blocks[b.block].name === 'w');
           const r = p.canvas.getBoundingClientRect();
           return [r.left + b.x + b.cell / 2, r.top + b.y + 1.5 * b.cell];
         }"""
@@ -422,7 +423,7 @@ def test_a_wide_prompt_is_drawn_in_bins_and_opens_on_a_click(visit: Visit, tmp_p
     assert seen.page.is_visible("text=shows the one of largest magnitude")
     spot = """() => {
       const e = document.getElementById('inweave').explorer, p = e.prompts[0];
-      const b = p.plan.boxes.find(b => e.track.blocks[b.block].cols > 100);
+      const b = p.plan.boxes.find(b => e.reader.track.blocks[b.block].cols > 100);
       const r = p.canvas.getBoundingClientRect();
       return {bins: b.binR * b.binC, at: [r.left + b.x + 4, r.top + b.y + 4]};
     }"""
@@ -462,7 +463,7 @@ def test_the_module_renders_with_a_notebooks_model(browser: Any, tmp_path: Path)
     """The widget's side: the same module, and a model that talks back."""
     payload = contents({"net": LOOP}, INPUTS)
     script = (
-        asset("explorer.js")
+        module()
         + """
     const payload = JSON.parse(document.getElementById("data").textContent);
     const values = {payload, layer: 0, head: 0};
@@ -553,6 +554,6 @@ def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_report_their_frame_t
 
 
 def test_the_module_mentions_no_address_but_the_svg_namespace() -> None:
-    text = asset("explorer.js") + asset("explorer.css") + asset("page.html")
+    text = module() + asset("explorer.css") + asset("page.html")
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)

@@ -1,7 +1,7 @@
 """The explorer: a page, or a notebook widget, that shows a network while it runs.
 
 `page` makes one HTML file with everything inside: it asks the network for nothing and opens from
-disk. `Widget` shows the same module, `static/explorer.js`, in a notebook.
+disk. `Widget` shows the same module, made of `static/*.js`, in a notebook.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """One HTML file: template, style, module and data put together.
 
+The page's code is written as small ES modules, `static/*.js`, and travels as one: each file stands
+after those it imports, and the import lines are left out. So a name means one thing in all files.
+
 The content security policy allows exactly the style and the script that are inside, by their
 hashes, and images made by the page itself. Data stands in a script element of a type that no
 browser runs, with every `<` escaped, so no name in it can end that element.
@@ -10,9 +13,13 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
+from graphlib import TopologicalSorter
 from importlib.resources import files
 from typing import Any
 
+STATIC = files("inweave.explore").joinpath("static")
+IMPORT = re.compile(r'^import \{[^}]*\} from "\./(.*)";\n', re.MULTILINE)
 START = """
 render({
   model: staticModel({ payload: JSON.parse(document.getElementById("inweave-data").textContent) }),
@@ -24,7 +31,15 @@ render({
 
 def asset(name: str) -> str:
     """The text of a file that ships with the explorer."""
-    return files("inweave.explore").joinpath("static", name).read_text(encoding="utf-8")
+    return STATIC.joinpath(name).read_text(encoding="utf-8")
+
+
+def module() -> str:
+    """The explorer's code as one ES module."""
+    names = sorted(path.name for path in STATIC.iterdir() if path.name.endswith(".js"))
+    texts = {name: asset(name) for name in names}
+    order = TopologicalSorter({name: IMPORT.findall(text) for name, text in texts.items()})
+    return "\n".join(IMPORT.sub("", texts[name]).lstrip() for name in order.static_order())
 
 
 def inert(value: Any) -> str:
@@ -47,7 +62,7 @@ def digest(text: str) -> str:
 
 def html(data: dict[str, Any]) -> str:
     """The page."""
-    style, script = "\n" + asset("explorer.css"), "\n" + asset("explorer.js") + START
+    style, script = "\n" + asset("explorer.css"), "\n" + module() + START
     names = " and ".join(network["name"] for network in data["networks"])
     parts = {
         "title": escaped(f"{names} · inweave explorer"),

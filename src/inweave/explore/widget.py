@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from inweave.errors import needs_extra
-from inweave.explore.document import asset
+from inweave.explore.document import asset, module
 from inweave.explore.payload import named, payload
 from inweave.network import Network
 
@@ -20,7 +20,7 @@ class Widget(anywidget.AnyWidget):
     `layer` and `head` follow what the reader selects, and can be set from Python.
     """
 
-    _esm = asset("explorer.js")
+    _esm = module()
     _css = asset("explorer.css")
     payload = traitlets.Dict().tag(sync=True)
     layer = traitlets.Int(0).tag(sync=True)

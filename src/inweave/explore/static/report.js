@@ -1,0 +1,66 @@
+import { el } from "./dom.js";
+import { linesPicture, panel } from "./panel.js";
+import { short } from "./text.js";
+
+/** A network's size beside its lower bound, and its certificate.
+ *  @param {Explorer} app @param {number} i @returns {Panel} */
+export function report(app, i) {
+  const { data } = app.tracks[i];
+  const { depth, bound, degree } = data.report;
+  const size = `depth ${depth}${bound === null ? "" : `, lower bound ${bound}`}`;
+  const words = [data.name, size, ...facts(data).map((fact) => fact.join(": ")), "", ...proof(data)];
+  const { node } = panel(app, { title: "Size and proof", name: `report-${i}`, net: i,
+    picture: () => linesPicture(words, app.theme) });
+  if (bound > 0) {
+    const text = depth === bound ? "No exact network of attention layers is shallower."
+      : `⌈log₃ ${degree}⌉ = ${bound}: no exact network of attention layers has fewer.`;
+    const most = Math.max(depth, bound);
+    node.append(el("div", { class: "depth", role: "group", "aria-label": size },
+      meter("depth", depth, most, "real"), meter("lower bound", bound, most, "bound"),
+      el("p", { class: "soft small", text })));
+  }
+  const list = facts(data).flatMap(([key, text]) => [el("dt", { text: key }), el("dd", { text })]);
+  const lines = proof(data).map((text, j) => el("p", { text, class: j ? "soft small" : "" }));
+  node.append(el("dl", { class: "facts" }, ...list),
+    el("div", { class: `proof ${data.certificate ? "good" : "none"}` }, ...lines));
+  return { node };
+}
+
+/** @param {string} label @param {number} value @param {number} most @param {string} kind */
+function meter(label, value, most, kind) {
+  const fill = el("span", { class: `fill ${kind}` });
+  fill.style.width = `${Math.max(1.5, (100 * value) / most)}%`;
+  return el("div", { class: "meter" }, el("span", { text: label }), el("span", { class: "rail" }, fill),
+    el("b", { text: String(value) }));
+}
+
+/** @param {NetworkData} data */
+function facts({ report: r, rounded }) {
+  return [
+    ["program", r.program],
+    ["sizes", Object.entries(r.sizes).map(([k, v]) => `${k} = ${v}`).join(", ")],
+    ["kind", [r.target, r.optimize].filter(Boolean).join(", ")],
+    ["attention layers", r.bound ? "" : String(r.depth)],
+    ["heads stored", String(r.heads)],
+    ["prompt", `${r.tokens} tokens × ${r.width} columns`],
+    ["stored numbers", String(r.numbers)],
+    ["degree", r.degree],
+    ["states", rounded ? "rounded to single precision to keep this page small" : ""],
+  ].filter(([, text]) => text);
+}
+
+/** @param {NetworkData} data @returns {string[]} */
+function proof({ certificate: c }) {
+  if (!c) return ["Not verified", "No certificate came with this network."];
+  const how = c.method === "direct" ? "the whole network at random inputs"
+    : "one step of each tied loop at a random state";
+  const float = c.float_difference;
+  return [
+    "Verified equal to the program",
+    `Exact, modulo random primes, the least ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
+    `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
+    ...(typeof float === "number" ? [`Largest relative difference in float64: ${short(float)}.`] : []),
+    ...c.functions,
+    `Fingerprint ${String(c.network).slice(0, 16)}…`,
+  ];
+}

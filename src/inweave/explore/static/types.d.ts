@@ -1,0 +1,64 @@
+/** The types of the explorer's data, for `scripts/check-js` and editors; no page contains this file. */
+
+// -- what arrives: the value that inweave/explore/payload.py writes
+type Packed = { dtype: "float64" | "float32" | "int32"; shape: number[]; data: string };
+type Block = { name: string; label: string; rows: number; cols: number; start: number };
+type Piece = { from: number; at: number; c: number; rows: number; cols: number;
+  shift?: [row: number, col: number, size: number]; dense?: number };
+type Part = { text: string; pieces: Piece[] };
+type Head = { lines: [what: string, dest: string][];
+  parts: { query: Part; key: Part; value: Part } | null };
+type Curve = { name: string; where: string; units: number; note: string; log: boolean;
+  x: (number | null)[]; net: (number | null)[]; true?: (number | null)[] };
+type Layer = { kind: "attention" | "pointwise"; skip: boolean; heads?: Head[]; functions?: Curve[];
+  units?: number };
+type ModuleData = { layer: number } | { repeat: number; skip: boolean; body: ModuleData[] };
+type Place = { rows: number; cols: number; row: number; col: number; transpose: boolean; diagonal: number;
+  start: number };
+type Output = { name: string; kind: string; place: Place; reference: Packed | null };
+type NetworkData = { name: string; layout: { tokens: number; width: number; blocks: Block[] };
+  modules: ModuleData[]; layers: Layer[]; arrays: Packed[]; rounded: boolean; first: Packed; changes: Packed;
+  values: Packed; positions: number; outputs: Output[]; reference: string | null;
+  report: Record<string, any>; certificate: Record<string, any> | null };
+type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[] };
+type Model = { get(name: string): any; set(name: string, value: any): void;
+  on(event: string, action: () => void): void; save_changes(): void };
+
+// -- what is derived from it
+type TreeNode = import("./tree.js").TreeNode;
+type Track = import("./track.js").Track;
+type Reader = import("./reader.js").Reader;
+type Explorer = import("./explorer.js").Explorer;
+type Matrix = import("./parts.js").Matrix;
+/** A module, and which of its steps is executed. */
+type Turn = { node: TreeNode; step: number };
+/** A rectangle of the prompt that a position writes; its values begin at `from`. */
+type Edit = { block: number; row: number; col: number; rows: number; cols: number; from: number };
+/** Where an answer stands in the prompt, and its distance to the reference over all positions. */
+type Answer = { name: string; kind: string; cols: number; cells: number[]; wanted: ArrayLike<number> | null;
+  distances: Float64Array | null };
+type PartName = "Q" | "K" | "V" | "QK" | "KV" | "out";
+type Parts = Record<PartName, Matrix>;
+
+// -- how it is shown
+type Theme = { name: "light" | "dark"; colours: Uint8ClampedArray; lines: string[]; font: string;
+  mono: string; ink: string; soft: string; faint: string; line: string; panel: string; accent: string;
+  grid: string };
+type Looks = { scale: "block" | "global"; fit: boolean; marks: boolean; view: "auto" | "matrix" | "blocks";
+  order: "auto" | "QK" | "KV" };
+/** `layout` follows sizes and looks, `draw` the scrubber, `settle` a scrubber that came to rest. */
+type Panel = { node: HTMLElement; layout?(): void; draw?(): void; settle?(): void };
+type Painter = import("./painter.js").CanvasPainter | import("./painter.js").SvgPainter;
+type Rect = [x: number, y: number, width: number, height: number];
+type RectStyle = { fill: string } | { stroke: string; width: number; dash?: number[] };
+type TextStyle = { size?: number; anchor?: "start" | "middle" | "end"; colour?: string; weight?: number;
+  turn?: number; mono?: boolean };
+/** Square cells; in a grid, each stands for `binR` × `binC` entries. */
+type Cells = { x: number; y: number; cell: number; rows: number; cols: number };
+type Grid = Cells & { w: number; h: number; binR: number; binC: number };
+type Box = Grid & { block: number; own: number; label: string; turned: boolean };
+type Plan = { boxes: Box[]; width: number; height: number; view: "matrix" | "blocks"; binned: boolean };
+/** A part of a flat array that is read as a matrix: entry (r, c) is `values[r * width + start + c]`. */
+type Slice = { values: ArrayLike<number>; width: number; start: number; rows: number; cols: number };
+type Series = { name: string; colour: string; dash: string; xs: ArrayLike<number | null>;
+  values: ArrayLike<number | null> };
