@@ -12,10 +12,11 @@ from typing import Any
 from benchmarks import measure, problem
 from benchmarks.row import Row
 from inweave import Network
-from inweave.arithmetic import Floats
-from inweave.network import AttentionLayer, Module
+from inweave.exact.arithmetic import Floats
+from inweave.model.dense import DenseExecutor
+from inweave.model.layers import AttentionLayer
+from inweave.model.modules import Module
 from inweave.run import plan
-from inweave.run.dense import DenseExecutor
 
 TIMED = ((40, 10), (400, 50))
 COUNTED = ((4000, 200),)

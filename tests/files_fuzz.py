@@ -37,9 +37,11 @@ from inweave import (
     PointwiseLayer,
     Projection,
 )
-from inweave.constants import Dense, identity
-from inweave.files import KEY, decode, encode
-from inweave.relunet import Function, ReluNet
+from inweave.exact.constants import Dense, Ones, identity
+from inweave.files import network_file
+from inweave.files.network_file import KEY, Record
+from inweave.model.relunet import Function, ReluNet
+from inweave.network import as_public
 from tests.cases import CASES
 
 MEMORY = 16 * 2**20  # for files of a few kilobytes
@@ -53,6 +55,18 @@ NASTY: list[Any] = [
 ]  # fmt: skip
 
 
+def encode(network: Network) -> bytes:
+    """The bytes of a network's file."""
+    record = network.record if network.origin is None else Record.of(network.origin)
+    return network_file.encode(network, record, network.certificate)
+
+
+def decode(data: bytes) -> Network:
+    """The network that a file's bytes hold."""
+    network, record, certificate = network_file.decode(data)
+    return replace(as_public(network), record=record, certificate=certificate)
+
+
 def every_kind() -> Network:
     """A small network that holds one of everything a file can hold."""
     layout = Layout.of({"A": (3, 2), "s": (2, 2), "out": (3, 2)})
@@ -60,7 +74,7 @@ def every_kind() -> Network:
     third = Dense(np.array([[Fraction(1, 3), Fraction(2)], [Fraction(-5, 7), Fraction(0)]]))
     piece = Piece(identity(2), 0, Fraction(-2, 3), "A")
     head = Head(
-        Projection((piece, Piece(third, 2, block="s"), Piece(inweave.constants.Ones(3, 2), 4))),
+        Projection((piece, Piece(third, 2, block="s"), Piece(Ones(3, 2), 4))),
         DenseProjection(rng.normal(size=(6, 6)), rng.normal(size=(3, 6))),
         DenseProjection(np.array([[Fraction(i, 7) for i in range(6)]] * 6)),
     )

@@ -7,14 +7,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
 from inweave import Scalar, Vector
 from inweave.cli.show import report
-from inweave.show import describe
-from inweave.verify.degree import degree, least_degree
+from inweave.proof.degree import degree, least_degree
 from tests.fuzz import MODES, TARGETS, attempt
 from tests.programs import Recipe, recipes
 
@@ -254,8 +253,8 @@ def test_everyone_who_shows_a_bound_shows_a_proved_one(program):
     data, page = report(network), explored(network)
     for bound in (data["depth_lower_bound"], page["bound"]):
         assert bound == (network.depth_lower_bound if exact else None)
-    assert ("lower bound" in describe(network)) is exact
-    assert ("degree at most" in describe(network)) is not exact
+    assert ("lower bound" in str(network)) is exact
+    assert ("degree at most" in str(network)) is not exact
 
 
 def test_the_degree_that_is_reached_is_a_bound_of_the_exact_one():
@@ -265,7 +264,7 @@ def test_the_degree_that_is_reached_is_a_bound_of_the_exact_one():
     assert least_degree(times_the_prime.trace()) == 4
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60)
 @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(MODES))
 def test_no_random_program_is_shallower_than_its_lower_bound(recipe: Recipe, target, mode):
     _, network = attempt(recipe, target, mode)
@@ -278,7 +277,7 @@ TERMS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TERMS, st.booleans(), st.integers(1, 800))
 def test_no_sum_that_cancels_is_shallower_than_its_lower_bound(terms, cancel, far):
     @inweave.program

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from inweave.atomic import whole
 from inweave.cli import main
 from inweave.cli.app import COMMANDS
 from inweave.cli.sources import gallery_names
 from inweave.data import diabetes
+from inweave.files.atomic import whole
 
 PROGRAMS = """
 import inweave

@@ -36,9 +36,19 @@ from inweave import (
     Projection,
     paper,
 )
-from inweave.arithmetic import Floats, Rationals
-from inweave.constants import Dense, Ones, Shift, exact, identity, product, select, simplest, zeros
-from inweave.run import dense
+from inweave.exact.arithmetic import Floats, Rationals
+from inweave.exact.constants import (
+    Dense,
+    Ones,
+    Shift,
+    exact,
+    identity,
+    product,
+    select,
+    simplest,
+    zeros,
+)
+from inweave.model import dense
 
 HALF = Fraction(1, 2)
 

@@ -32,8 +32,8 @@ from inweave.errors import BlockError, DTypeError, InputError, ShapeError
 from inweave.explore.document import asset, digest, inert
 from inweave.explore.payload import payload
 from inweave.explore.record import PieceExecutor, Recording, record
-from inweave.relunet import Function, ReluNet
-from inweave.run import dense
+from inweave.model import dense
+from inweave.model.relunet import Function, ReluNet
 from tests.cases import CASES, Case, ridge_gd
 from tests.random_networks import networks
 
@@ -89,7 +89,7 @@ def test_the_stored_states_are_those_of_the_trace_bit_for_bit(case: Case) -> Non
         assert found.tobytes() == np.ascontiguousarray(state).tobytes()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks())
 def test_any_network_is_recorded_position_by_position(network: Network) -> None:
     H = np.random.default_rng(0).normal(size=(network.tokens, network.width))
@@ -104,10 +104,10 @@ def test_any_network_is_recorded_position_by_position(network: Network) -> None:
         assert np.array_equal(kept.state(k), state, equal_nan=True)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(networks())
 def test_the_executor_for_large_prompts_computes_the_same(network: Network) -> None:
-    from inweave.arithmetic import Floats
+    from inweave.exact.arithmetic import Floats
 
     H = 0.3 * np.random.default_rng(1).normal(size=(network.tokens, network.width))
     with np.errstate(all="ignore"):

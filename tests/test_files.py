@@ -13,14 +13,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import inweave
-from inweave import FileFormatError, InputError, Network
-from inweave.constants import Dense
-from inweave.files import KEY, VERSION, decode, encode, load, save
+from inweave import FileFormatError, InputError, Network, load
+from inweave.exact.constants import Dense
+from inweave.files.network_file import KEY, VERSION
 from tests import files_fuzz
 from tests.cases import CASES
+from tests.files_fuzz import decode, encode
 from tests.random_networks import networks
 
 RIDGE = next(c for c in CASES if c.name == "ridge_gd")
@@ -55,7 +56,7 @@ def test_every_compiled_network_comes_back_equal(case, target, tmp_path):
     assert repr(back(**inputs)) == repr(network(**inputs))
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=50)
 @given(network=networks(activation="relu"))
 def test_random_networks_come_back_equal(network):
     back = decode(encode(network))
@@ -119,7 +120,7 @@ def test_other_tools_can_read_the_arrays(tmp_path):
     from safetensors import safe_open
 
     network = files_fuzz.every_kind()
-    save(network, tmp_path / "net.inweave")
+    network.save(tmp_path / "net.inweave")
     with safe_open(tmp_path / "net.inweave", framework="numpy") as file:
         key = network.modules[0].body[0].heads[0].key
         assert (file.get_tensor(f"projection.{key.digest}.W") == key.W).all()

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Scalar, Vector, functions
-from inweave.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+from inweave import Matrix, Scalar, Vector
+from inweave.language.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+from inweave.language.program import functions
 
 POINTS = 100_000
 

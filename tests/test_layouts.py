@@ -147,7 +147,7 @@ def test_printing_an_lsa_network_says_which_blocks_were_added_and_why():
 
 
 def test_explain_prints_every_stage():
-    text = inweave.compiler.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
+    text = inweave.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
     for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
         assert stage in text
     assert "A(w) := " in text

@@ -8,6 +8,7 @@ import torch
 
 from inweave import Fill, Input, Layout, Network, Output, Place
 from inweave.errors import InputError, ProgramError, ShapeError
+from inweave.model import dense
 from inweave.nn import (
     ALL,
     AttentionNetwork,
@@ -17,7 +18,6 @@ from inweave.nn import (
     from_network,
 )
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-from inweave.run import dense
 
 
 def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tensor:

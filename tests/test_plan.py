@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
@@ -29,21 +29,22 @@ from inweave import (
     Place,
     Projection,
 )
-from inweave.arithmetic import Arithmetic, Floats, Rationals
-from inweave.constants import identity
-from inweave.projection import read
-from inweave.prompt import fill_prompt
-from inweave.relunet import Function, ReluNet
-from inweave.run import dense, plan
+from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.constants import identity
+from inweave.exact.field import FieldArray
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.model import dense
+from inweave.model.projection import read
+from inweave.model.prompt import fill_prompt
+from inweave.model.relunet import Function, ReluNet
+from inweave.run import plan
 from inweave.run.lower import Line, Loop
-from inweave.verify.arithmetic import FieldArithmetic
-from inweave.verify.field import FieldArray
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
 
 FIELD = FieldArithmetic(key=3)
 LEADS = [(), (), (2,), (3, 1)]
-often = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+often = settings(max_examples=100)
 rarely = settings(often, max_examples=30)
 
 

@@ -14,13 +14,14 @@ import pytest
 import inweave
 import inweave.paper
 from inweave import Matrix, Scalar, Vector
-from inweave.arithmetic import Rationals
-from inweave.constants import fractions
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
-from inweave.network import AttentionLayer, Module
-from inweave.projection import Projection
-from inweave.verify import Certificate
-from inweave.verify.degree import degree, lower_bound
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import fractions
+from inweave.model.layers import AttentionLayer
+from inweave.model.modules import Module
+from inweave.model.projection import Projection
+from inweave.proof.certificate import Certificate
+from inweave.proof.degree import degree, lower_bound
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
 

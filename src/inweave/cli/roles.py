@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inweave.errors import InputError
-from inweave.language import Program
+from inweave.language.program import Program
+from inweave.model.prompt import Kind
 from inweave.network import Network
-from inweave.prompt import Kind
 
 QUERY_NAMES = ("u", "x", "query")
 

@@ -18,7 +18,7 @@ from inweave.cli.roles import Argument, Roles, arguments, expect_all, roles
 from inweave.cli.show import report
 from inweave.cli.sources import compiled, find, settings
 from inweave.errors import DivergenceError, InputError
-from inweave.language import Program
+from inweave.language.program import Program
 from inweave.network import Network
 
 

@@ -9,8 +9,7 @@ from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import compiled, find, settings
 from inweave.errors import InputError
 from inweave.network import Network
-from inweave.show import is_polynomial, known_degree
-from inweave.verify.degree import lower_bound
+from inweave.proof.degree import lower_bound
 
 
 def show(
@@ -65,9 +64,8 @@ def report(network: Network) -> dict[str, Any]:
         "fingerprint": network.fingerprint,
     }
     data |= {"degree": None, "depth_lower_bound": None}
-    if network.origin is not None and is_polynomial(network):
-        degree, exact = known_degree(network)
-        if exact:
-            data |= {"degree": degree, "depth_lower_bound": lower_bound(degree)}
+    degree = network.known_degree()
+    if degree is not None and degree[1]:
+        data |= {"degree": degree[0], "depth_lower_bound": lower_bound(degree[0])}
     data["certificate"] = None if certificate is None else vars(certificate)
     return data

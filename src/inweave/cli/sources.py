@@ -20,7 +20,7 @@ from typing import Any
 import inweave
 from inweave.cli.output import stages
 from inweave.errors import InputError, InweaveError, ProgramError
-from inweave.language import Program
+from inweave.language.program import Program
 from inweave.network import Network
 
 KINDS = "a .inweave file, FILE.py:program, or a name from `inweave gallery`"

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inweave.atomic import whole
 from inweave.errors import InputError, needs_extra
+from inweave.files.atomic import whole
 
 Numbers = NDArray[np.float64]
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}

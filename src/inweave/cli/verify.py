@@ -12,7 +12,7 @@ from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import find, find_program, settings, users_code
 from inweave.errors import FileFormatError, InputError, VerificationError
 from inweave.network import Network
-from inweave.verify import Certificate
+from inweave.proof.certificate import Certificate
 
 
 def verify(

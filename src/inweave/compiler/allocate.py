@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from inweave.compiler.forms import ONE, Form, Leaf
 from inweave.compiler.given import Given
 from inweave.compiler.layers import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
-from inweave.layout import Block
+from inweave.model.layout import Block
 
 Part = LayerSpec | LoopSpec
 

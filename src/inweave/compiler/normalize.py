@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-from inweave import expressions as ex
 from inweave.compiler.collapse import Reader, collapse, gather
 from inweave.compiler.expand import Expander, innermost
 from inweave.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
@@ -20,8 +19,9 @@ from inweave.compiler.given import Given
 from inweave.compiler.reroll import Rolled, opened, reroll
 from inweave.compiler.storing import is_stored, read_often
 from inweave.errors import ProgramError
-from inweave.expressions import Expr
-from inweave.language import Traced
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
+from inweave.language.program import Traced
 
 
 class Normalizer:

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.expressions import Expr
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
 
 LONGEST = 64  # a body of more operations than this is not looked for
 PARTS = 8  # nor one with an operation that reads more values than this

@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inweave import expressions as ex
 from inweave.compiler.forms import Form
-from inweave.expressions import Expr
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
 
 FACTORS = 64
 LONGEST = 729

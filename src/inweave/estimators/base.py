@@ -27,10 +27,10 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from inweave.compiler import TARGETS, compile
+from inweave.compiler.driver import TARGETS
 from inweave.errors import InputError
-from inweave.language import Program
-from inweave.network import Network
+from inweave.language.program import Program
+from inweave.network import Network, compile
 
 Array = NDArray[np.float64]
 Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]

@@ -16,10 +16,10 @@ import numpy as np
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.expressions import Applied
-from inweave.functions import float_error, interpolant
 from inweave.gallery.closed_forms import eliminated
-from inweave.relunet import Function
+from inweave.language.expressions import Applied
+from inweave.language.functions import float_error, interpolant
+from inweave.model.relunet import Function
 
 
 @inweave.program

@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Floats
-from inweave.constants import Array, Ones, Shift
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Network,
-)
-from inweave.projection import DenseProjection
-from inweave.run.dense import DenseExecutor, HeadTrace, Step
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array, Ones, Shift
+from inweave.model.dense import DenseExecutor, HeadTrace, Step
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
+from inweave.model.layout import Layout
+from inweave.model.network import Network
+from inweave.model.projection import DenseProjection
 
 DENSE_BYTES = 2e8  # full W and B of every projection may take this much
 DENSE_FLOPS = 2e10  # and running them this many operations; beyond either, pieces are used

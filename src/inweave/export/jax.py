@@ -14,19 +14,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from inweave.arithmetic import Floats
 from inweave.errors import InputError
+from inweave.exact.arithmetic import Floats
 from inweave.export.weights import attention_weights, function_weights, pointwise_weights, region
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Module,
-    Network,
-    Part,
-    PointwiseLayer,
-)
-from inweave.prompt import fill_prompt, lift, lower
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.prompt import fill_prompt, lift, lower
 
 Apply = Callable[..., Any]
 Params = dict[str, Any]

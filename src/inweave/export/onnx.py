@@ -16,7 +16,6 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from inweave.atomic import whole
 from inweave.errors import InputError
 from inweave.export.weights import (
     PARTS,
@@ -27,8 +26,11 @@ from inweave.export.weights import (
     region,
     standing,
 )
-from inweave.network import AttentionLayer, Module, Network, Part, PointwiseLayer
-from inweave.prompt import Fill, Input, Output, Place, rooted
+from inweave.files.atomic import whole
+from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Input, Output, Place, rooted
 
 OPSET, IR = 18, 10  # old enough for every onnxruntime of the last years
 KINDS = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}

@@ -32,10 +32,11 @@ from inweave.export.weights import (
     standing,
     steps,
 )
-from inweave.files import load
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, BlockPointwiseLayer, Layer, Network, PointwiseLayer
-from inweave.prompt import Input, lift, lower
+from inweave.files.network_file import load, save
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.network import Network
+from inweave.model.prompt import Input, lift, lower
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin as Hub
@@ -369,7 +370,7 @@ class TorchNetwork(nn.Module, Hub):
 
     # -- hub ---------------------------------------------------------------------------------------
     def _save_pretrained(self, save_directory: Path) -> None:
-        self.network.save(save_directory / "network.inweave")
+        save(save_directory / "network.inweave", self.network)
         dtype = str(self.dtype).removeprefix("torch.")
         self._hub_mixin_config = {"trainable": self.trainable, "dtype": dtype}
         super()._save_pretrained(save_directory)
@@ -394,7 +395,7 @@ class TorchNetwork(nn.Module, Hub):
 
         if dtype not in DTYPES:
             raise InputError(f"dtype {dtype!r} is not one of {', '.join(DTYPES)}")
-        model = cls(load(file("network.inweave")), bool(trainable), DTYPES[dtype])
+        model = cls(load(file("network.inweave"))[0], bool(trainable), DTYPES[dtype])
         load_model(model, file("model.safetensors"), device=map_location)
         return model.to(map_location).eval()
 

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Module, Network, Part, PointwiseLayer
-from inweave.prompt import Fill, Place
-from inweave.relunet import Function
+from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Place
+from inweave.model.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 LONGEST = 100_000  # executed layers of a network that is written out layer by layer

@@ -24,9 +24,9 @@ from torch import Tensor
 from inweave.errors import InputError
 from inweave.lab.checks import at_least, refuse_unless
 from inweave.lab.tasks import Batch
-from inweave.layout import Layout
+from inweave.model.layout import Layout
+from inweave.model.prompt import Fill, Input, Output, Place
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-from inweave.prompt import Fill, Input, Output, Place
 
 MINUS = Fraction(-1)
 FormName = Literal["examples", "features", "designed", "enumerated"]

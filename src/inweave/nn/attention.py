@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError, ProgramError, ShapeError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head
-from inweave.projection import DenseProjection
+from inweave.model.layers import AttentionLayer, Head
+from inweave.model.layout import Layout
+from inweave.model.projection import DenseProjection
 
 Activation = Literal["relu", "softmax"]
 Order = Literal["scores", "memory", "gram"]

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError, ProgramError, ShapeError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, BlockPointwiseLayer, Layer, Module, Network, Part
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.prompt import Fill, Input, Output, lower
+from inweave.network import Network
 from inweave.nn.attention import ALL, Activation, ExtendedLinearAttention
 from inweave.nn.pointwise import PointwiseNetwork
 from inweave.nn.queries import split_queries
-from inweave.prompt import Fill, Input, Output, lower
 
 
 class AttentionModule(nn.Module):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError, ShapeError
-from inweave.network import PointwiseLayer
+from inweave.model.layers import PointwiseLayer
 from inweave.nn.attention import ALL, as_numpy, normal_
 
 

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import ProgramError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head, Layer, Module, Network, PointwiseLayer
-from inweave.projection import DenseProjection
-from inweave.prompt import Place
+from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module
+from inweave.model.projection import DenseProjection
+from inweave.model.prompt import Place
+from inweave.network import Network
 
 Array = np.ndarray[Any, Any]
 LEFT, RIGHT = 0, 1

@@ -18,12 +18,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inweave.arithmetic import Floats, Rationals
-from inweave.constants import Array, fractions
 from inweave.errors import DTypeError, InputError, ShapeError
-from inweave.network import PointwiseLayer
+from inweave.exact.arithmetic import Floats, Rationals
+from inweave.exact.constants import Array, fractions
+from inweave.model import dense
+from inweave.model.layers import PointwiseLayer
 from inweave.paper.properties import Span, mask
-from inweave.run import dense
 
 Component = Callable[[Array], Array]
 

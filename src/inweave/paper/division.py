@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array, exact, fractions
 from inweave.errors import InputError, ShapeError
-from inweave.network import PointwiseLayer
+from inweave.exact.constants import Array, exact, fractions
+from inweave.model.layers import PointwiseLayer
 from inweave.paper.components import as_numbers, relu
 
 Function = Callable[[Any], Any]

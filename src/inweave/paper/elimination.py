@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array
 from inweave.errors import BlockError, DomainError, InputError, ShapeError
+from inweave.exact.constants import Array
 from inweave.paper.components import (
     affine,
     anti_mask,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inweave.constants import Array
+from inweave.exact.constants import Array
 from inweave.paper.division import Function, Sigma, inverse_square, sigma
 
 if TYPE_CHECKING:

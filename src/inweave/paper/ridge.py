@@ -19,14 +19,16 @@ from functools import reduce
 from operator import matmul
 from typing import Any, Literal
 
-from inweave.arithmetic import Arithmetic
-from inweave.constants import Array, identity
 from inweave.errors import InputError, ShapeError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head, Module, Network
+from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.constants import Array, identity
+from inweave.model.layers import AttentionLayer, Head
+from inweave.model.layout import Layout
+from inweave.model.modules import Module
+from inweave.model.projection import Piece, Projection, read
+from inweave.model.prompt import HALF, Fill, Input, Output, Place, lift, rooted
+from inweave.network import Network
 from inweave.paper.properties import skip_head
-from inweave.projection import Piece, Projection, read
-from inweave.prompt import HALF, Fill, Input, Output, Place, lift, rooted
 
 ROOT_ETA = (("eta", HALF),)
 NOTHING = Projection()

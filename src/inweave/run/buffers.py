@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array
+from inweave.exact.constants import Array
 from inweave.run.leads import Lead, broadcast, spread
 from inweave.run.lower import Line, Loop
 

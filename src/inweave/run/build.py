@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Module,
-    Network,
-    PointwiseLayer,
-)
-from inweave.projection import AnyProjection
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
+from inweave.model.modules import Module
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection
 from inweave.run.graph import Graph, Node
 from inweave.run.loops import follow_loop
 from inweave.run.spans import Pieces, spans
 from inweave.run.terms import (
     Box,
     Matrix,
+    State,
     Term,
     around,
     assemble,
@@ -45,9 +42,6 @@ from inweave.run.terms import (
     weighted,
     written,
 )
-
-State = tuple[Matrix, ...]
-"""One matrix per span, in the prompt's own rows and columns."""
 
 
 class Builder:
@@ -136,7 +130,10 @@ class Builder:
     def module(self, module: Module, state: State) -> State:
         if module.repeat == 0:
             return state
-        return self.body(module, state) if module.repeat == 1 else follow_loop(self, module, state)
+        if module.repeat == 1:
+            return self.body(module, state)
+        body = partial(self.body, module)
+        return follow_loop(self.graph, module.repeat, body, self.name, state)
 
     def body(self, module: Module, state: State) -> State:
         start = state

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.arithmetic import Floats
-from inweave.constants import Array
 from inweave.errors import DivergenceError, ProgramError
-from inweave.network import Network
-from inweave.prompt import is_concrete
-from inweave.relunet import Function
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.language import expressions as ex
+from inweave.language.program import Traced
+from inweave.model.prompt import is_concrete
+from inweave.model.relunet import Function
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
@@ -89,14 +89,16 @@ def reach(answers: Mapping[str, Array], xp: Any) -> float:
     return top
 
 
-def check_growth(network: Network, inputs: Mapping[str, Array], top: float, xp: Any) -> None:
+def check_growth(
+    program: Callable[[], Traced | None], inputs: Mapping[str, Array], top: float, xp: Any
+) -> None:
     """Raise DivergenceError if the answers reach too far and the program's loops say why."""
     if top <= SUSPICIOUS:
         return
     scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
     if top <= SUSPICIOUS * scale:
         return
-    diagnosis = diagnose(network, {name: _as_numpy(x) for name, x in inputs.items()})
+    diagnosis = diagnose(program(), {name: _as_numpy(x) for name, x in inputs.items()})
     if diagnosis or not math.isfinite(top):
         raise DivergenceError(
             f"the answer reached {top:.3g}, inputs are at most {scale:.3g}"
@@ -110,11 +112,10 @@ def _as_numpy(x: Array) -> Array:
     return np.asarray(x, dtype=np.float64)
 
 
-def diagnose(network: Network, inputs: dict[str, Array]) -> str:
+def diagnose(traced: Traced | None, inputs: dict[str, Array]) -> str:
     """Which loop grows, from which step on, how fast, and what would be stable."""
-    if network.origin is None:
+    if traced is None:
         return ""
-    traced = network.origin.traced
     arithmetic = Floats()
     order = ex.ordered(traced.outputs.values())
     known: dict[int, Any] = {id(x): inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats, Rationals
-from inweave.constants import Array, zeros
 from inweave.errors import DTypeError
-from inweave.network import PointwiseLayer
-from inweave.prompt import is_concrete
-from inweave.relunet import Function
+from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.constants import Array, zeros
+from inweave.model.layers import PointwiseLayer
+from inweave.model.prompt import is_concrete
+from inweave.model.relunet import Function
 from inweave.run import buffers
 from inweave.run.checks import guard, nan_outside
 from inweave.run.lower import Code, Line, Loop, Lowered

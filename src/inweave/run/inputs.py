@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Floats
-from inweave.constants import Array
-from inweave.prompt import Input, lift
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.model.prompt import Input, lift
 
 LARGEST = 2.0**53  # numbers up to here are finite in every float type that is handled here
 

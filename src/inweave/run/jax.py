@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inweave.prompt import is_concrete
-from inweave.relunet import Function
+from inweave.model.prompt import is_concrete
+from inweave.model.relunet import Function
 from inweave.run.checks import guard, nan_outside
 from inweave.run.leads import spread
 from inweave.run.lower import Loop

@@ -11,22 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Floats
-from inweave.constants import Array
 from inweave.errors import DomainError
-from inweave.network import BlockPointwiseLayer, Module, Network, Part
-from inweave.prompt import Place
-from inweave.relunet import Function
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.model.layers import BlockPointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.prompt import Place
+from inweave.model.relunet import Function
 from inweave.run.checks import OutOfDomain
-from inweave.run.execute import operations
+from inweave.run.execute import Bound, operations
 from inweave.run.lower import Code, Line
-
-if TYPE_CHECKING:
-    from inweave.run.plan import Plan
 
 Path = tuple[tuple[str, bool], ...]
 """Names of parts from the outside in, such as 'module 0', and whether each is repeated."""
@@ -56,7 +55,7 @@ class Marked(Function):
 def marked(network: Network) -> Network:
     """The same network with its functions marked."""
     modules = tuple(_marked(module, (), f"module {i}") for i, module in enumerate(network.modules))
-    return replace(network, modules=modules, certificate=None)
+    return Network(network.layout, modules, network.inputs, network.fills, network.outputs)
 
 
 def _marked(part: Part, outside: Path, name: str) -> Any:
@@ -79,13 +78,16 @@ def _marked(part: Part, outside: Path, name: str) -> Any:
 
 
 def located(
-    plan: Plan, inputs: Mapping[str, Array], arithmetic: Floats, met: OutOfDomain | None = None
+    bound: Bound,
+    given: Mapping[Any, Array],
+    arithmetic: Floats,
+    met: OutOfDomain | None = None,
 ) -> DomainError | None:
-    """The error for the user: which value, which layer, which domain.
+    """The error for the user: which value, which layer, which domain, from marked code.
 
     None if no domain was left; what a call has `met` is reported in any case.
     """
-    found, where = _first(plan.marked, inputs, arithmetic)
+    found, where = _first(bound, given, arithmetic)
     found = found or met
     if found is None or found.function.domain is None:
         return None
@@ -100,12 +102,10 @@ def located(
 
 
 def _first(
-    plan: Plan, inputs: Mapping[str, Array], arithmetic: Floats
+    bound: Bound, given: Mapping[Any, Array], arithmetic: Floats
 ) -> tuple[OutOfDomain | None, str]:
-    """The first function of a marked plan that meets a value outside its domain, and where."""
-    bound = plan.from_inputs.bind(arithmetic)
+    """The first function of marked code that meets a value outside its domain, and where."""
     slots, steps = bound.slots.copy(), list[int]()
-    given = plan.sources(inputs, arithmetic)
     for name, slot in bound.lowered.sources.items():
         slots[slot] = given[name]
     try:

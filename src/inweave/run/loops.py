@@ -9,13 +9,14 @@ carried once: values that begin alike are assumed to stay alike, and parted wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from inweave.network import Module
 from inweave.run.graph import Graph, Node
 from inweave.run.terms import (
     Box,
     Matrix,
+    State,
     Term,
     assemble,
     bounding,
@@ -23,9 +24,6 @@ from inweave.run.terms import (
     same_diagonal,
     standing,
 )
-
-if TYPE_CHECKING:
-    from inweave.run.build import Builder, State
 
 
 class Form(NamedTuple):
@@ -48,20 +46,25 @@ class Form(NamedTuple):
         return place._replace(core=self.box.rows) if self.diagonal else place
 
 
-def follow_loop(builder: Builder, module: Module, state: State) -> State:
-    """The state after a repeated module."""
-    graph = builder.graph
+def follow_loop(
+    graph: Graph,
+    repeat: int,
+    body: Callable[[State], State],
+    name: Callable[[int, Node], Node],
+    state: State,
+) -> State:
+    """The state after a body that is repeated; `name` labels what a span carries."""
     forms: dict[int, Form] = {}
     twins = _Twins(graph)
     while True:
         mark = graph.mark()
-        graph.open(module.repeat)
+        graph.open(repeat)
         inside, phis = list(state), dict[int, Node]()
         for i, form in forms.items():
             if twins.of(i) == (i, False):
-                phis[i] = builder.name(i, graph.phi(*form.shape))
+                phis[i] = name(i, graph.phi(*form.shape))
             inside[i] = (form.term(graph, twins.value(i, phis)),)
-        end = builder.body(module, tuple(inside))
+        end = body(tuple(inside))
         wider = {
             i: form
             for i in range(len(state))
@@ -81,7 +84,7 @@ def follow_loop(builder: Builder, module: Module, state: State) -> State:
         graph.abandon(mark)
         return state
     results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
-    last = {i: builder.name(i, node) for i, node in zip(phis, results, strict=True)}
+    last = {i: name(i, node) for i, node in zip(phis, results, strict=True)}
     after = list(state)
     for i, form in forms.items():
         after[i] = (form.term(graph, twins.value(i, last)),)

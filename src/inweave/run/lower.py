@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from inweave.constants import zeros
+from inweave.exact.constants import zeros
 from inweave.run.graph import ONE, LoopBody, Node, flops
 
 

@@ -12,19 +12,20 @@ network's own).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats
-from inweave.constants import Array
-from inweave.errors import BlockError, ShapeError
-from inweave.network import Network
-from inweave.prompt import Fill, Place, fill_prompt, lower, plain, rooted
+from inweave.errors import BlockError, DomainError, ShapeError
+from inweave.exact.arithmetic import Arithmetic, Floats
+from inweave.exact.constants import Array
+from inweave.language.program import Traced
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Place, fill_prompt, lower, plain, rooted
 from inweave.run import checks
-from inweave.run.build import Builder, State
+from inweave.run.build import Builder
 from inweave.run.execute import Bound, library
 from inweave.run.graph import ONE, Node
 from inweave.run.inputs import lifted
@@ -32,8 +33,7 @@ from inweave.run.leads import broadcast
 from inweave.run.locate import located, marked
 from inweave.run.lower import Lowered
 from inweave.run.lower import lower as lower_graph
-from inweave.run.show import show
-from inweave.run.terms import Box, Term, scaled, standing, transposed, written
+from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
 
 
 def plan(network: Network) -> Plan:
@@ -88,8 +88,16 @@ class Plan:
         return plan, (self.network,)
 
     # -- entrances --------------------------------------------------------------------------------
-    def call(self, inputs: Mapping[str, Any], check: bool = False) -> Any:
-        """Named inputs in, the user's answers out; `check` looks for what `checks` describes."""
+    def call(
+        self,
+        inputs: Mapping[str, Any],
+        check: bool = False,
+        program: Callable[[], Traced | None] = lambda: None,
+    ) -> Any:
+        """Named inputs in, the user's answers out; `check` looks for what `checks` describes.
+
+        `program` records the network's program, to say which of its loops diverges.
+        """
         arrays, arithmetic = lifted(self.network.inputs, inputs)
         outputs = self.network.outputs
         arithmetic.checked = check
@@ -97,16 +105,27 @@ class Plan:
             with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                 found = self.answers(arrays, arithmetic)
         except checks.OutOfDomain as left:
-            raise located(self, arrays, arithmetic, left) or left from None
+            raise self._located(arrays, arithmetic, left) or left from None
         if check:
             top = checks.reach(found, arithmetic.xp)
             if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
-                left_unseen = located(self, arrays, arithmetic)
+                left_unseen = self._located(arrays, arithmetic)
                 if left_unseen is not None:
                     raise left_unseen
-            checks.check_growth(self.network, arrays, top, arithmetic.xp)
+            checks.check_growth(program, arrays, top, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
         return lowered[""] if list(lowered) == [""] else lowered
+
+    def _located(
+        self,
+        inputs: Mapping[str, Array],
+        arithmetic: Floats,
+        met: checks.OutOfDomain | None = None,
+    ) -> DomainError | None:
+        """Where a function left its domain, found with every function named after its layer."""
+        plan = Plan(marked(self.network))
+        bound = plan.from_inputs.bind(arithmetic)
+        return located(bound, plan.sources(inputs, arithmetic), arithmetic, met)
 
     def answers(
         self,
@@ -209,11 +228,6 @@ class Plan:
         ]
         return Variant(builder, builder.state(terms), [whole])
 
-    @cached_property
-    def marked(self) -> Plan:
-        """The plan of the same network with every function named after its layer."""
-        return Plan(marked(self.network))
-
     def _from_blocks(self, given: Sequence[str]) -> Variant:
         builder, layout = Builder(self.network), self.network.layout
         graph = builder.graph
@@ -259,7 +273,8 @@ class Plan:
 
     # -- in words ---------------------------------------------------------------------------------
     @cached_property
-    def _shown(self) -> tuple[Variant, list[str]]:
+    def shown(self) -> tuple[Variant, list[str]]:
+        """The code that a report is about, and what its results are called."""
         if self.network.outputs and self.network.fills:
             return self.from_inputs, [output.name for output in self.network.outputs]
         names = self.network.layout.names
@@ -268,12 +283,10 @@ class Plan:
     @property
     def flops(self) -> int:
         """Additions and multiplications of one call, for one problem."""
-        return self._shown[0].lowered.flops
+        return self.shown[0].lowered.flops
 
     def __repr__(self) -> str:
-        variant, names = self._shown
-        text = show(variant.nodes, list(zip(names, variant.outputs, strict=True)))
-        return f"Plan, {self.flops:,} flops:\n{text}"
+        return f"Plan({self.flops:,} flops)"
 
 
 # -- where values come from and where they are read -----------------------------------------------

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inweave.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
+from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
 from inweave.run.graph import ONE, Graph, Node, Part
 
 
@@ -47,6 +47,9 @@ class Term(NamedTuple):
 
 
 Matrix = tuple[Term, ...]
+
+State = tuple[Matrix, ...]
+"""One matrix per span, in the prompt's own rows and columns."""
 
 
 class Box(NamedTuple):

@@ -8,13 +8,17 @@ from fractions import Fraction
 
 from inweave.run.graph import LoopBody, Node
 from inweave.run.lower import live_nodes, needs
+from inweave.run.plan import Plan
 
 SILENT = ("const", "source", "phi", "view", "loop", "result")
 
 
-def show(nodes: Sequence[Node], outputs: Sequence[tuple[str, Node]]) -> str:
-    """The lines that compute the outputs, such as `w -= G w - b`."""
-    return "\n".join(_Printer([node for _, node in outputs]).lines(nodes, outputs))
+def describe(plan: Plan) -> str:
+    """The lines that compute the answers, such as `w -= G w - b`."""
+    variant, names = plan.shown
+    outputs = list(zip(names, variant.outputs, strict=True))
+    lines = _Printer(variant.outputs).lines(variant.nodes, outputs)
+    return "\n".join([f"Plan, {plan.flops:,} flops:", *lines])
 
 
 class _Printer:

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from inweave.compiler.allocate import label
+from inweave.compiler.driver import Stages
 from inweave.compiler.forms import Form, LoopItem, number
 from inweave.compiler.layers import Item, LayerSpec, LoopSpec, Read
 from inweave.compiler.normalize import reachable
-from inweave.language import Program
+from inweave.compiler.origin import Origin
 
 
-def explain(
-    program: Program,
-    *,
-    target: str = "elsa",
-    optimize: str = "faithful",
-    tokens: int | str | None = None,
-    layout: Any = None,
-    **sizes: Any,
-) -> str:
-    """What every stage produced, as text; `print(inweave.compiler.explain(program, n=4, d=2))`."""
-    from inweave.compiler import stages
-
-    done = stages(program, target, optimize, tokens, layout, sizes)
-    out = [f"explain {program.name}: {target}, {optimize}, "
-           + ", ".join(f"{k}={v}" for k, v in sizes.items())]  # fmt: skip
+def explain(done: Stages, origin: Origin, network: str) -> str:
+    """What every stage produced, as text."""
+    sizes = ", ".join(f"{name}={size}" for name, size in origin.sizes.items())
+    out = [f"explain {origin.program.name}: {origin.target}, {origin.optimize}, {sizes}"]
     out += ["", "1. trace: the program's answers as expressions"]
     out += [f"   {name or 'answer'} = {x!r}" for name, x in done.traced.outputs.items()]
     out += ["", "2. normalize: matrix polynomials"]
@@ -39,7 +27,7 @@ def explain(
         held = ", then ".join(label(key) for key in slot.keys) or "a constant"
         out.append(f"   {slot.name} {slot.rows}x{slot.cols}: {held}")
     out += ["", "6. emit: the network"]
-    out += [f"   {line}".rstrip() for line in str(done.network).splitlines()]
+    out += [f"   {line}".rstrip() for line in network.splitlines()]
     return "\n".join(out)
 
 

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import _batched
 from inweave.errors import VerificationError
-from inweave.verify.field import FieldArray, residue
+from inweave.exact.arithmetic import _batched
+from inweave.exact.field import FieldArray, residue
 
 
 class FieldArithmetic:
-    """Residues modulo the prime at work (see `inweave.verify.field`).
+    """Residues modulo the prime at work (see `inweave.exact.field`).
 
     `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such
     stand-ins too, instead of the field's inverse.

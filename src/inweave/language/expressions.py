@@ -20,12 +20,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, matrix
-from inweave.constants import Array, Constant, Ones, exact, identity, select, simplest, zeros
 from inweave.errors import DTypeError, InputError, InweaveError, ProgramError, ShapeError
-from inweave.prompt import Kind
+from inweave.exact.arithmetic import Arithmetic, matrix
+from inweave.exact.constants import Array, Constant, Ones, exact, identity, select, simplest, zeros
+from inweave.model.prompt import Kind
+from inweave.model.relunet import ABS
 
-_HERE = str(Path(__file__).parent) + os.sep
+_HERE = str(Path(__file__).parent.parent) + os.sep
 _serials = itertools.count()
 
 # What to write instead of numpy's functions, ufuncs and methods, by name.
@@ -205,9 +206,7 @@ class Expr:
         )
 
     def __abs__(self) -> Expr:
-        from inweave.functions import absolute
-
-        return absolute(self)
+        return Applied(ABS, self)
 
     __rpow__ = _refused("a power")
     __floordiv__ = __rfloordiv__ = _refused("//")

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats
-from inweave.constants import Array
 from inweave.errors import BlockError, DTypeError, ShapeError
+from inweave.exact.arithmetic import Arithmetic, Floats
+from inweave.exact.constants import Array
 
 
 @dataclass(frozen=True)

@@ -12,20 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats, Rationals
-from inweave.constants import Array
 from inweave.errors import BlockError
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Module,
-    Network,
-    Part,
-    PointwiseLayer,
-)
+from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.constants import Array
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
 
 
 @dataclass(frozen=True)

@@ -18,19 +18,22 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from inweave.atomic import whole
-from inweave.constants import Constant, Dense
+from inweave.compiler.origin import Origin
 from inweave.errors import FileFormatError, InputError, InweaveError
-from inweave.files_check import Reader, integer, mapping, read_certificate, text
-from inweave.network import AttentionLayer, Network, PointwiseLayer
-from inweave.projection import DenseProjection
+from inweave.exact.constants import Constant, Dense
+from inweave.files.atomic import whole
+from inweave.files.check import Reader, integer, mapping, read_certificate, text
+from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.network import Network
+from inweave.model.projection import DenseProjection
+from inweave.proof.certificate import Certificate
 
 VERSION = 1
 KEY = "inweave"
@@ -49,10 +52,24 @@ class Record:
     optimize: str
     tokens: int | str | None = None
 
+    @classmethod
+    def of(cls, origin: Origin) -> Record:
+        """What an origin says, as text."""
+        sizes = {name: _plain(value) for name, value in origin.sizes.items()}
+        program = origin.program
+        return cls(
+            program.name, program.source, sizes, origin.target, origin.optimize, origin.tokens
+        )
 
-def save(network: Network, path: str | os.PathLike[str]) -> None:
+
+def save(
+    path: str | os.PathLike[str],
+    network: Network,
+    record: Record | None = None,
+    certificate: Certificate | None = None,
+) -> None:
     """Write a network to a file, whole or not at all."""
-    data = encode(network)
+    data = encode(network, record, certificate)
     try:
         decode(data)
     except FileFormatError as error:
@@ -61,11 +78,11 @@ def save(network: Network, path: str | os.PathLike[str]) -> None:
         draft.write_bytes(data)
 
 
-def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Network:
-    """The network of a file; a file of more than `limit` bytes is refused unread.
+Read = tuple[Network, Record | None, Certificate | None]
 
-    Its certificate comes along. The program does not: `network.record` holds its text.
-    """
+
+def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Read:
+    """What a file holds; one of more than `limit` bytes is refused unread."""
     size = Path(path).stat().st_size
     if size > limit:
         raise FileFormatError(f"{path}: {size:,} bytes, the limit is {limit:,}; load(..., limit=)")
@@ -76,11 +93,12 @@ def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Network:
 
 
 # -- to bytes --------------------------------------------------------------------------------------
-def encode(network: Network) -> bytes:
+def encode(
+    network: Network, record: Record | None = None, certificate: Certificate | None = None
+) -> bytes:
     """The bytes of a file; equal networks with equal records make equal bytes."""
     from safetensors.numpy import save as serialize
 
-    record, certificate = record_of(network), network.certificate
     description = {
         "version": VERSION,
         "network": network.describe(),
@@ -91,18 +109,6 @@ def encode(network: Network) -> bytes:
     description = json.loads(_canonical(description))
     metadata = {KEY: _canonical({**description, "sha256": _checksum(description)})}
     return serialize(arrays_of(network), metadata)
-
-
-def record_of(network: Network) -> Record | None:
-    """Where a network came from, as text: from its program, or from the file it was read from."""
-    origin = network.origin
-    if origin is None:
-        return network.record
-    sizes = {name: _plain(value) for name, value in origin.sizes.items()}
-    program = origin.program
-    return Record(
-        program.name, program.source, sizes, origin.target, origin.optimize, origin.tokens
-    )
 
 
 def arrays_of(network: Network) -> dict[str, np.ndarray[Any, Any]]:
@@ -155,8 +161,8 @@ def _checksum(data: Any) -> str:
 
 
 # -- from bytes ------------------------------------------------------------------------------------
-def decode(data: bytes) -> Network:
-    """The network that a file's bytes hold, or FileFormatError."""
+def decode(data: bytes) -> Read:
+    """What a file's bytes hold, or FileFormatError."""
     description = description_of(data)
     stored = _tensors(data)
     reader = Reader(stored)
@@ -177,7 +183,7 @@ def decode(data: bytes) -> Network:
         if certificate.network != network.fingerprint:
             raise FileFormatError("the certificate is about another network")
     record = None if description["record"] is None else _record(description["record"], "record")
-    return replace(network, certificate=certificate, record=record)
+    return network, record, certificate
 
 
 def description_of(data: bytes) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from inweave.constants import Array, Constant, Ones, Shift, fractions
 from inweave.errors import CompileError, DTypeError
+from inweave.exact.constants import Array, Constant, Ones, Shift, fractions
 
 Placed = tuple[int, int, Fraction, Constant]
 

@@ -15,11 +15,11 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats, namespace
-from inweave.arithmetic import matrix as written_out
-from inweave.constants import Array, Constant
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError
-from inweave.layout import Layout
+from inweave.exact.arithmetic import Arithmetic, Floats, namespace
+from inweave.exact.arithmetic import matrix as written_out
+from inweave.exact.constants import Array, Constant
+from inweave.model.layout import Layout
 
 Kind = Literal["scalar", "vector", "matrix"]
 Sign = Literal["any", "nonnegative", "positive"]

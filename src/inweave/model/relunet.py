@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array, exact
 from inweave.errors import InputError, ShapeError
+from inweave.exact.constants import Array, exact
+from inweave.exact.field import FieldArray, inverse, keyed
 
 
 def _up(bound: float) -> str:
@@ -103,8 +104,6 @@ class Function:
         `opaque`: a random function even for a reciprocal. Then nothing of 1/x is used, and degrees
         stay small: what is equal is equal whatever stands in the function's place.
         """
-        from inweave.verify.field import FieldArray, inverse, keyed
-
         if self.is_reciprocal and not opaque:
             return FieldArray(inverse(x.values))
         return FieldArray(keyed(self.digest, key, x.values))
@@ -142,3 +141,7 @@ class Function:
     @property
     def digest(self) -> str:
         return hashlib.sha256(repr(sorted(self.describe().items())).encode()).hexdigest()
+
+
+RELU = Function("relu", ReluNet((1.0,), (0.0,), (1.0,)))
+ABS = Function("abs", ReluNet((1.0, -1.0), (0.0, 0.0), (1.0, 1.0)))

@@ -19,23 +19,16 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Constant, Dense, Ones, Shift
 from inweave.errors import FileFormatError
-from inweave.layout import Block, Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Module,
-    Network,
-    Part,
-    PointwiseLayer,
-)
-from inweave.projection import AnyProjection, DenseProjection, Piece, Projection
-from inweave.prompt import Fill, Input, Output, Place
-from inweave.relunet import Function, ReluNet
-from inweave.verify.certificate import Certificate
+from inweave.exact.constants import Constant, Dense, Ones, Shift
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
+from inweave.model.layout import Block, Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
+from inweave.model.prompt import Fill, Input, Output, Place
+from inweave.model.relunet import Function, ReluNet
+from inweave.proof.certificate import Certificate
 
 LARGEST_SIZE = 2**31 - 1
 LARGEST_PROMPT = 2**30  # numbers in one prompt

@@ -16,14 +16,16 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array
 from inweave.errors import InputError
-from inweave.expressions import Applied, every
-from inweave.language import Traced
-from inweave.network import AttentionLayer, BlockPointwiseLayer, Module, Network, Part
-from inweave.projection import AnyProjection, Projection
-from inweave.verify.arithmetic import FieldArithmetic
-from inweave.verify.field import FieldArray, inverse, modulo, random_prime, residue
+from inweave.exact.constants import Array
+from inweave.exact.field import FieldArray, inverse, modulo, random_prime, residue
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language.expressions import Applied, every
+from inweave.language.program import Traced
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, Projection
 
 Height = tuple[int, int]
 ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
@@ -296,16 +298,13 @@ def least_degree(traced: Traced, seed: int = 0) -> int:
         return _along_ray(traced, _random_inputs(traced, rng), RAY_LIMIT, prime)
 
 
-def network_degree(network: Network) -> tuple[int, bool]:
+def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
     """The degree of a compiled network's answers, and whether it is exact.
 
     Where every function of a program cancelled, its network is a polynomial and has a degree; the
     program alone does not tell, so that is bounded by the network.
     """
-    if network.origin is None:
-        raise InputError("the degree is known of compiled networks only")
-    traced = network.origin.traced
-    if has_functions(traced) and all(isinstance(x, AttentionLayer) for x in network.layers):
+    if has_functions(traced) and network.is_polynomial:
         start: dict[str, Height] = {block.name: (1, 0) for block in network.layout}
         state = state_heights(network, network.modules, start)
         return max(0, *(state[out.place.block][0] for out in network.outputs)), False

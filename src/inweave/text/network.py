@@ -6,13 +6,20 @@ what the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from inweave.constants import Constant, Shift
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head, Module, Network, Part, PointwiseLayer
-from inweave.projection import AnyProjection, Piece, Projection
+from inweave.compiler.forms import number
+from inweave.compiler.origin import Origin
+from inweave.exact.constants import Constant, Shift, product
+from inweave.model.layers import AttentionLayer, Head, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import Piece, Projection
+from inweave.proof.certificate import Certificate
+from inweave.proof.degree import lower_bound
 
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
          "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
@@ -102,8 +109,6 @@ class Words:
         return piece.block is None or piece.block in self.fixed
 
     def _constant(self, piece: Piece) -> Constant:
-        from inweave.constants import product
-
         if piece.block is None:
             return piece.matrix
         return product(self.fixed[piece.block], piece.matrix)[1]
@@ -162,8 +167,6 @@ def _is_sum(text: str) -> bool:
 
 
 def _signed(c: Fraction, text: str) -> str:
-    from inweave.compiler.forms import number
-
     if abs(c) != 1:
         text = f"{number(abs(c))} {f'({text})' if _is_sum(text) else text}"
     elif c < 0 and _is_sum(text):
@@ -181,11 +184,6 @@ def _join(parts: list[str]) -> str:
     return out
 
 
-def head_text(network: Network, head: Head) -> str:
-    """A head in matrix terms, such as `− (ηX)ᵀ X w → w`."""
-    return "; ".join(f"{what} → {dest}" for dest, what in Words(network).head(head))
-
-
 def layer_lines(network: Network, layer: Any, words: Words | None = None) -> list[str]:
     """One line per head, or per function of a pointwise layer."""
     words = words or Words(network)
@@ -201,11 +199,20 @@ def layer_lines(network: Network, layer: Any, words: Words | None = None) -> lis
     ]
 
 
-def describe(network: Network) -> str:
-    """The table that `print(net)` shows."""
+def describe(
+    network: Network,
+    origin: Origin | None = None,
+    certificate: Certificate | None = None,
+    degree: tuple[int, bool] | None = None,
+    free: Sequence[str] = (),
+) -> str:
+    """The table that `print(net)` shows.
+
+    `degree` says whether it is exact; `free` are the sizes that the weights do not depend on.
+    """
     words = Words(network)
-    lines = [*_summary(network), ""]
-    number = [0]
+    lines = [*_summary(network, origin, certificate, degree, free), ""]
+    count = [0]
 
     def show(parts: tuple[Part, ...], indent: str) -> None:
         for part in parts:
@@ -217,8 +224,8 @@ def describe(network: Network) -> str:
                     deeper = indent + "  "
                 show(part.body, deeper)
                 continue
-            number[0] += 1
-            mark = f"{indent}{number[0]:>3}  "
+            count[0] += 1
+            mark = f"{indent}{count[0]:>3}  "
             for i, text in enumerate(layer_lines(network, part, words)):
                 lines.append((mark if i == 0 else " " * len(mark)) + text)
             if not part.skip and isinstance(part, AttentionLayer):
@@ -228,20 +235,23 @@ def describe(network: Network) -> str:
     return "\n".join(lines)
 
 
-def _summary(network: Network) -> list[str]:
-    origin, certificate = network.origin, network.certificate
+def _summary(
+    network: Network,
+    origin: Origin | None,
+    certificate: Certificate | None,
+    degree: tuple[int, bool] | None,
+    free: Sequence[str],
+) -> list[str]:
     title = f"{origin.program.name}: " if origin else ""
     mode = f", {origin.optimize}" if origin else ""
     lines = [f"{title}{network.target.upper()}{mode}"]
     depth = f"{network.depth} attention layers"
-    if origin is not None and is_polynomial(network):
-        degree, sure = known_degree(network)
-        from inweave.verify.degree import lower_bound
-
-        if sure:
-            depth += f" (lower bound {lower_bound(degree)}, degree {degree})"
+    if degree is not None:
+        most, exact = degree
+        if exact:
+            depth += f" (lower bound {lower_bound(most)}, degree {most})"
         else:
-            depth += f" (degree at most {degree})"
+            depth += f" (degree at most {most})"
     units = [layer.units for layer in network.layers if hasattr(layer, "units")]
     extra = f", up to {max(units)} hidden units per entry" if units else ""
     lines.append(f"{depth}, {network.heads} heads stored{extra}")
@@ -249,7 +259,6 @@ def _summary(network: Network) -> list[str]:
                  f"{network.stored_numbers} stored numbers")  # fmt: skip
     lines.append("prompt: " + " | ".join(f"{b.name} {b.rows}x{b.cols}" for b in network.layout))
     if origin is not None:
-        free = origin.free_sizes(network)
         fixed = [name for name in origin.program.size_names if name not in free]
         said = []
         if free:
@@ -265,25 +274,3 @@ def _summary(network: Network) -> list[str]:
     else:
         lines.append("not verified")
     return lines
-
-
-def is_polynomial(network: Network) -> bool:
-    return all(isinstance(layer, AttentionLayer) for layer in network.layers)
-
-
-def known_degree(network: Network) -> tuple[int, bool]:
-    """The degree, exact where that is quick to know, otherwise an upper bound."""
-    from inweave.run.plan import plan
-    from inweave.verify.degree import bound
-
-    assert network.origin is not None
-    if "_degree" not in vars(network) and plan(network).flops > 2e8:
-        return bound(network.origin.traced), False
-    return network._degree
-
-
-def projection_text(network: Network, projection: AnyProjection, transposed: bool = False) -> str:
-    """A projection in block terms."""
-    if not isinstance(projection, Projection):
-        return "dense"
-    return Words(network).affine(projection.pieces, transposed)

@@ -12,29 +12,33 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.arithmetic import Floats
-from inweave.constants import Array
 from inweave.errors import ProgramError, VerificationError
-from inweave.language import Program, Traced
-from inweave.network import BlockPointwiseLayer, Module, Network, Part
-from inweave.prompt import Place, fill_prompt, rooted
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.exact.field import LEAST, FieldArray, modulo, random_prime
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language import expressions as ex
+from inweave.language.program import Program, Traced
+from inweave.model.layers import BlockPointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.prompt import Place, fill_prompt, rooted
+from inweave.proof.certificate import Certificate
+from inweave.proof.degree import Bounded, Heights, state_heights
 from inweave.run.plan import plan
-from inweave.verify.arithmetic import FieldArithmetic
-from inweave.verify.certificate import Certificate
-from inweave.verify.degree import Bounded, Heights, state_heights
-from inweave.verify.field import LEAST, FieldArray, modulo, random_prime
 
 # more than this is not run in floating point unasked
 FLOAT_LAYERS, FLOAT_FLOPS, FLOAT_OPERATIONS = 5000, 2e9, 200_000
 
+SECONDS_PER_OPERATION = 3e-5  # of the program, two trials
+SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
 MOST_TRIALS = 100  # more are not worth asking for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
@@ -63,31 +67,40 @@ def draw(network: Network, rng: np.random.Generator) -> Point:
 
 
 def verify(
-    program: Program, network: Network, *, trials: int = 2, seed: int | None = None, **sizes: Any
+    name: str,
+    traced: Traced,
+    network: Network,
+    *,
+    trials: int = 2,
+    seed: int | None = None,
+    reference: Callable[[], Network] | None = None,
 ) -> Certificate:
-    """Check a network against a program; a Certificate, or VerificationError."""
-    traced = trace_for(program, network, sizes)
+    """Check a network against a recorded program; a Certificate, or VerificationError.
+
+    `reference` compiles the program again, to say where a wrong network parts from a right one.
+    """
+    compatible(name, traced, network)
     if not isinstance(trials, int) or trials < 1:
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
     seed = secrets.randbelow(2**32) if seed is None else seed
     try:
-        method, height, prime = compared(traced, network, trials, seed, program.name, opaque=True)
+        method, height, prime = compared(traced, network, trials, seed, name, reference, True)
     except VerificationError:
         if not divides(traced):
             raise
-        method, height, prime = compared(traced, network, trials, seed, program.name, opaque=False)
+        method, height, prime = compared(traced, network, trials, seed, name, reference, False)
     probability = float((min(height, LEAST) / LEAST) ** trials)  # a degree may pass any float
     if probability > UNSURE:
         raise VerificationError(
-            f"no difference between network and program {program.name!r} was found, but that "
+            f"no difference between network and program {name!r} was found, but that "
             f"proves nothing: their degree may reach {_rounded(height)}, and a wrong network would "
             f"pass with probability up to {probability:.2g}. {_remedy(traced, height)}; compile "
             "with verify=False to have it unproved"
         )
     return Certificate(
-        program=program.name,
+        program=name,
         network=network.fingerprint,
         method=method,
         prime=prime,
@@ -125,7 +138,13 @@ def divides(traced: Traced) -> bool:
 
 
 def compared(
-    traced: Traced, network: Network, trials: int, seed: int, name: str, opaque: bool
+    traced: Traced,
+    network: Network,
+    trials: int,
+    seed: int,
+    name: str,
+    reference: Callable[[], Network] | None,
+    opaque: bool,
 ) -> tuple[str, int, int]:
     """How program and network were found equal, the degree of what was compared, the least prime.
 
@@ -142,7 +161,10 @@ def compared(
             prime = random_prime(rng)
             try:
                 with modulo(prime):
-                    pairs, general = _trial(traced, network, pairs, arithmetic, rng, general, name)
+                    pairs, general, found = _trial(traced, network, pairs, arithmetic, rng, general)
+                    where = (
+                        "" if found is None else first_layer(network, rng, arithmetic, reference)
+                    )
                 break
             except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
                 continue
@@ -151,6 +173,8 @@ def compared(
                 f"program {name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
                 "everywhere"
             )
+        if found is not None:
+            raise VerificationError(f"network and program {name!r} differ: {found}{where}")
         least = min(least, prime)
     method = "direct" if pairs is None else "induction"
     return method, checked_height(traced, network, pairs, opaque), least
@@ -163,29 +187,25 @@ def _trial(
     arithmetic: FieldArithmetic,
     rng: np.random.Generator,
     general: bool,
-    name: str,
-) -> tuple[list[tuple[ex.Loop, int]] | None, bool]:
-    """Compare at one point; returns which loops, if any, were proved by one step, and how."""
+) -> tuple[list[tuple[ex.Loop, int]] | None, bool, Mismatch | None]:
+    """Compare at one point; which loops, if any, were proved by one step, how, and what differs."""
     if pairs is not None:
         for states in (True, False) if general else (False,):
             try:
                 point = draw(network, rng)
                 by_induction(traced, network, pairs, point, arithmetic, rng, states)
-                return pairs, states
+                return pairs, states, None
             except Mismatch:
                 continue
     try:
         directly(traced, network, draw(network, rng), arithmetic)
     except Mismatch as found:
-        where = first_layer(network, rng, arithmetic)
-        raise VerificationError(f"network and program {name!r} differ: {found}{where}") from None
-    return None, general
+        return None, general, found
+    return None, general, None
 
 
 def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
     """The program at the network's own sizes."""
-    if network.origin is not None and network.origin.program is program and not sizes:
-        return network.origin.traced
     found = dict(sizes)
     for spec in network.inputs:
         kind = program.arguments.get(spec.name)
@@ -194,19 +214,20 @@ def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> T
         for size, value in zip(kind.sizes, (spec.rows, spec.cols), strict=False):
             if isinstance(size, str):
                 found.setdefault(size, value)
-    traced = program.trace(**found)
+    return program.trace(**found)
+
+
+def compatible(name: str, traced: Traced, network: Network) -> None:
+    """Refuse a network whose inputs or answers are not the program's."""
     mine = {spec.name: (spec.rows, spec.cols) for spec in network.inputs}
     theirs = {spec.name: (spec.rows, spec.cols) for spec in traced.inputs}
     if mine != theirs:
-        raise VerificationError(
-            f"program {program.name!r} takes {theirs}, the network takes {mine}"
-        )
+        raise VerificationError(f"program {name!r} takes {theirs}, the network takes {mine}")
     if list(traced.outputs) != [output.name for output in network.outputs]:
         raise VerificationError(
-            f"program {program.name!r} answers {list(traced.outputs)}, "
+            f"program {name!r} answers {list(traced.outputs)}, "
             f"the network {[output.name for output in network.outputs]}"
         )
-    return traced
 
 
 def matched_loops(traced: Traced, network: Network) -> list[tuple[ex.Loop, int]] | None:
@@ -249,6 +270,19 @@ def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
 
     operations, products = work(ex.ordered(traced.outputs.values()), once)
     return int(operations), int(products)
+
+
+def seconds(traced: Traced, network: Network) -> float:
+    """About how many seconds it takes to verify a network; of a loop, one step is checked.
+
+    But a network without the program's loops is checked against all of their steps.
+    """
+    once = tuple(replace(m, repeat=1) if m.carries else m for m in network.modules)
+    flops = plan(
+        Network(network.layout, once, network.inputs, network.fills, network.outputs)
+    ).flops
+    operations, products = program_work(traced, once=matched_loops(traced, network) is not None)
+    return (flops + products) * SECONDS_PER_FLOP + operations * SECONDS_PER_OPERATION
 
 
 def run_parts(
@@ -373,13 +407,16 @@ def overwrite(
     return FieldArray(out)
 
 
-def first_layer(network: Network, rng: np.random.Generator, arithmetic: FieldArithmetic) -> str:
+def first_layer(
+    network: Network,
+    rng: np.random.Generator,
+    arithmetic: FieldArithmetic,
+    compiled: Callable[[], Network] | None,
+) -> str:
     """The first layer at which a network parts from a fresh compilation of its own program."""
-    if network.origin is None:
+    if compiled is None:
         return ""
-    from inweave.compiler import rebuild
-
-    reference = rebuild(network.origin)
+    reference = compiled()
     if reference.layout != network.layout or len(reference.modules) != len(network.modules):
         return ""
     point = draw(network, rng)

@@ -14,17 +14,16 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from keyword import iskeyword
 from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.constants import Array, identity
 from inweave.errors import BlockError, InputError, InweaveError, ProgramError, ShapeError
-from inweave.expressions import Expr, evaluate, refuse, user_line
-from inweave.prompt import Input, Kind, lift, lower
+from inweave.exact.constants import Array, identity
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr, evaluate, refuse, user_line
+from inweave.model.prompt import Input, Kind, lift, lower
 
 Size = str | int
 
@@ -99,6 +98,21 @@ class Traced:
         return dict(zip(self.outputs, values, strict=True))
 
 
+# Names that inputs, and that sizes and static arguments, cannot have, each with its owner: the
+# functions of `inweave.network` that take them as keywords. A test compares their signatures.
+OF_CALLS = {
+    **dict.fromkeys(("path", "compare"), "net.explore(...)"),
+    **dict.fromkeys(("self", "check"), "net(...)"),
+}
+OF_SIZES = {
+    "self": "net.resize(...)",
+    **dict.fromkeys(("network", "trials", "seed"), "inweave.verify(...)"),
+    **dict.fromkeys(
+        ("program", "target", "optimize", "tokens", "layout", "verify"), "inweave.compile(...)"
+    ),
+}
+
+
 class Program:
     """A matrix algorithm. Call it with arrays, or give it to `inweave.compile`."""
 
@@ -140,10 +154,9 @@ class Program:
 
     def _check_names(self) -> None:
         """Refuse names that could not be given, because inweave's own arguments take them."""
-        inputs, sizes = _taken()
-        named = [("input", name, inputs) for name in self.arguments]
-        named += [("size", name, sizes) for name in self.size_names]
-        named += [("static argument", name, sizes) for name in self.statics]
+        named = [("input", name, OF_CALLS) for name in self.arguments]
+        named += [("size", name, OF_SIZES) for name in self.size_names]
+        named += [("static argument", name, OF_SIZES) for name in self.statics]
         for what, name, taken in named:
             if name in taken or iskeyword(name):
                 why = f"an argument of {taken[name]}" if name in taken else "a word of Python"
@@ -314,25 +327,6 @@ class Program:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
         return f"<program {self.name}({inner})>"
-
-
-@cache
-def _taken() -> tuple[dict[str, str], dict[str, str]]:
-    """Names that inputs, and that sizes and static arguments, cannot have, each with its owner."""
-    from inweave.compiler import compile
-    from inweave.network import Network
-    from inweave.verify.check import verify
-
-    def names(**owners: Callable[..., Any]) -> dict[str, str]:
-        return {
-            name: owner.replace("_", ".") + "(...)"
-            for owner, function in owners.items()
-            for name, parameter in inspect.signature(function).parameters.items()
-            if parameter.kind is not parameter.VAR_KEYWORD
-        }
-
-    inputs = names(net_explore=Network.explore, net=Network.__call__)
-    return inputs, names(net_resize=Network.resize, inweave_verify=verify, inweave_compile=compile)
 
 
 def program(function: Callable[..., Any]) -> Program:

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats, assemble
-from inweave.constants import Array, Constant, content, exact, identity, real_array
 from inweave.errors import ShapeError
-from inweave.layout import Layout
+from inweave.exact.arithmetic import Arithmetic, Floats, assemble
+from inweave.exact.constants import Array, Constant, content, exact, identity, real_array
+from inweave.model.layout import Layout
 
 ONE = Fraction(1)
 
@@ -118,7 +118,7 @@ class Projection:
 
     def stored_numbers(self) -> int:
         """How many numbers it takes to write this projection down."""
-        from inweave.constants import Dense
+        from inweave.exact.constants import Dense
 
         return sum(
             p.matrix.rows * p.matrix.cols if isinstance(p.matrix, Dense) else 1 for p in self.pieces

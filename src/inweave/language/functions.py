@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.constants import Array
 from inweave.errors import InputError
-from inweave.expressions import Applied, Expr, refuse
-from inweave.language import hold
-from inweave.relunet import Function, ReluNet
+from inweave.exact.constants import Array
+from inweave.language import expressions as ex
+from inweave.language.expressions import Applied, Expr, refuse
+from inweave.language.program import hold
+from inweave.model.relunet import ABS, RELU, Function, ReluNet
 
 MOST_UNITS = 200_000
 TABLE_UNITS = 64  # of a table that Newton's iteration refines, on domains of moderate width
@@ -222,10 +222,6 @@ def _rsqrt(xp: Any, x: Array) -> Array:
 
 def _sigmoid(xp: Any, x: Array) -> Array:
     return 1.0 / (1.0 + xp.exp(-x))
-
-
-RELU = Function("relu", ReluNet((1.0,), (0.0,), (1.0,)))
-ABS = Function("abs", ReluNet((1.0, -1.0), (0.0, 0.0), (1.0, 1.0)))
 
 
 # -- the language ---------------------------------------------------------------------------------
