@@ -30,7 +30,8 @@ from inweave import (
 )
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError
 from inweave.explore.document import asset, digest, inert
-from inweave.explore.payload import payload
+from inweave.explore.payload import named
+from inweave.explore.payload import payload as contents
 from inweave.explore.record import PieceExecutor, Recording, record
 from inweave.model import dense
 from inweave.model.relunet import Function, ReluNet
@@ -46,6 +47,11 @@ INPUTS = {
     "lam": 0.1,
     "eta": 0.05,
 }
+
+
+def payload(networks, inputs, reference=None):
+    """What the page shows of these networks."""
+    return contents(named(networks), inputs, reference)
 
 
 def unpacked(packed: dict[str, Any]) -> np.ndarray:

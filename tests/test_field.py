@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from inweave.exact import field
 from inweave.exact.field import (
     FieldArray,
     P,
@@ -23,7 +24,6 @@ from inweave.exact.field import (
     random_prime,
     residue,
 )
-from inweave.proof import field
 
 EXTREMES = [0, 1, 2, 2**15, 2**16 - 1, 2**16, 2**30 - 1, 2**30, 2**30 + 1, P - 2, P - 1]
 entries = st.one_of(st.sampled_from(EXTREMES), st.integers(0, P - 1))

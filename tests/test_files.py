@@ -108,7 +108,7 @@ def test_a_network_from_a_file_says_that_resizing_needs_its_program(ridge):
 
 def test_files_are_the_same_in_every_process(ridge):
     code = (
-        "import sys, inweave; from tests.cases import CASES; from inweave.files import encode\n"
+        "import sys, inweave; from tests.cases import CASES; from tests.files_fuzz import encode\n"
         "c = next(c for c in CASES if c.name == 'ridge_gd')\n"
         "sys.stdout.buffer.write(encode(inweave.compile(c.program, verify=False, **c.sizes)))"
     )
