@@ -250,7 +250,7 @@ def test_everyone_who_shows_a_bound_shows_a_proved_one(program):
 
     network = inweave.compile(program)
     exact = network._degree[1]
-    data, page = report(network), explored(network)
+    data, page = report(network), explored(network.shown())
     for bound in (data["depth_lower_bound"], page["bound"]):
         assert bound == (network.depth_lower_bound if exact else None)
     assert ("lower bound" in str(network)) is exact

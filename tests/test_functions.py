@@ -10,7 +10,7 @@ import pytest
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.language.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
-from inweave.language.program import functions
+from inweave.language import functions
 
 POINTS = 100_000
 

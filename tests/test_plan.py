@@ -31,14 +31,14 @@ from inweave import (
 )
 from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
 from inweave.exact.constants import identity
-from inweave.exact.field import FieldArray
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.model import dense
 from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
-from inweave.run import plan
 from inweave.run.lower import Line, Loop
+from inweave.run.plan import plan
+from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
 
@@ -79,14 +79,14 @@ def equal(found: Any, expected: Any) -> None:
 @given(networks(), st.integers(0, 99), st.data())
 def test_from_inputs_and_blocks_it_equals_the_dense_executor_over_the_field(net, seed, data):
     rng = np.random.default_rng(seed)
-    inputs = random_inputs(net, data.draw, lambda shape: FieldArray.random(shape, rng))
+    inputs = random_inputs(net, data.draw, lambda shape: FIELD.field.random(shape, rng))
     check_every_entrance(net, inputs, FIELD, equal)
 
 
 @often
 @given(networks(), st.integers(0, 99), st.sampled_from(LEADS))
 def test_from_any_prompt_it_equals_the_dense_executor_over_the_field(net, seed, lead):
-    H = FieldArray.random((*lead, net.tokens, net.width), np.random.default_rng(seed))
+    H = FIELD.field.random((*lead, net.tokens, net.width), np.random.default_rng(seed))
     equal(plan(net).forward(H, FIELD), dense.forward(net, H, FIELD))
 
 
@@ -184,7 +184,7 @@ def test_values_that_begin_alike_are_told_apart_when_they_part(data):
         fills=tuple(Fill(place, "A") for place in places),
         outputs=tuple(Output(name, Place(name, 2, 2)) for name in stored),
     )
-    inputs = {"A": FieldArray.random((2, 2), np.random.default_rng(0))}
+    inputs = {"A": FIELD.field.random((2, 2), np.random.default_rng(0))}
     check_every_entrance(net, inputs, FIELD, equal)
 
 
@@ -271,7 +271,7 @@ def by_hand(G: Any, b: Any, repeat: int) -> Any:
 def test_a_tied_step_costs_what_its_formula_costs():
     net = tied(10, 100)
     assert plan(net).flops == 100 * (2 * 10 * 10 + 2 * 10)
-    assert repr(plan(net)).splitlines()[1:] == [
+    assert describe(plan(net)).splitlines()[1:] == [
         "  w = 0",
         "  repeat 100:",
         "    w += b - G w",
@@ -351,7 +351,7 @@ def test_a_function_of_a_place_leaves_the_rest_of_the_block_as_it_was():
     check_every_entrance(net, {"A": A}, Floats(), np.testing.assert_allclose)
     exact = Rationals().array(np.round(A[0] * 8) / 8)
     check_every_entrance(net, {"A": exact}, Rationals(), equal)
-    drawn = FieldArray.random((3, 3), np.random.default_rng(0))
+    drawn = FIELD.field.random((3, 3), np.random.default_rng(0))
     check_every_entrance(net, {"A": drawn}, FIELD, equal)
 
 

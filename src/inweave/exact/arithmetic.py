@@ -141,7 +141,7 @@ class Floats:
         return bool(self.xp.__name__.startswith("array_api_strict"))
 
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return self.xp.concat(_batched(self.xp.broadcast_to, arrays), axis=axis)
+        return self.xp.concat(batched(self.xp.broadcast_to, arrays), axis=axis)
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.floats(self.xp, x)
@@ -163,7 +163,7 @@ class Rationals:
         return fractions(entries)
 
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return np.concatenate(_batched(np.broadcast_to, arrays), axis=axis)
+        return np.concatenate(batched(np.broadcast_to, arrays), axis=axis)
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.rationals(x)
@@ -180,7 +180,7 @@ class Rationals:
         return np.vectorize(root, otypes=[object])(x)
 
 
-def _batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
+def batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
     """The arrays with their leading (batch) axes broadcast against each other."""
     lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in arrays))
     return [

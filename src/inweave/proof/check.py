@@ -22,7 +22,7 @@ import numpy as np
 from inweave.errors import ProgramError, VerificationError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.exact.field import LEAST, FieldArray, modulo, random_prime
+from inweave.exact.field import LEAST, Field, FieldArray, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
@@ -56,10 +56,10 @@ class Point:
     roots: dict[str, Any]
 
 
-def draw(network: Network, rng: np.random.Generator) -> Point:
+def draw(network: Network, field: Field, rng: np.random.Generator) -> Point:
     inputs, roots = {}, {}
     for spec in network.inputs:
-        value = FieldArray.random((spec.rows, spec.cols), rng)
+        value = field.random((spec.rows, spec.cols), rng)
         if spec.name in rooted(network.fills):
             roots[spec.name], value = value, value * value
         inputs[spec.name] = value
@@ -156,15 +156,12 @@ def compared(
     pairs = matched_loops(traced, network)
     general, least = True, 2**31
     for trial in range(trials):
-        arithmetic = FieldArithmetic(seed + trial, opaque)
         for _ in range(UNLUCKY):
             prime = random_prime(rng)
+            arithmetic = FieldArithmetic(Field(prime), seed + trial, opaque)
             try:
-                with modulo(prime):
-                    pairs, general, found = _trial(traced, network, pairs, arithmetic, rng, general)
-                    where = (
-                        "" if found is None else first_layer(network, rng, arithmetic, reference)
-                    )
+                pairs, general, found = _trial(traced, network, pairs, arithmetic, rng, general)
+                where = "" if found is None else first_layer(network, rng, arithmetic, reference)
                 break
             except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
                 continue
@@ -192,13 +189,13 @@ def _trial(
     if pairs is not None:
         for states in (True, False) if general else (False,):
             try:
-                point = draw(network, rng)
+                point = draw(network, arithmetic.field, rng)
                 by_induction(traced, network, pairs, point, arithmetic, rng, states)
                 return pairs, states, None
             except Mismatch:
                 continue
     try:
-        directly(traced, network, draw(network, rng), arithmetic)
+        directly(traced, network, draw(network, arithmetic.field, rng), arithmetic)
     except Mismatch as found:
         return None, general, found
     return None, general, None
@@ -340,11 +337,11 @@ def by_induction(
         start = [known[id(x)] for x in loop.init]
         _expect(network, H, module, start, arithmetic, f"the start of module {index}")
         kept = set() if general else {i for i, x in enumerate(start) if _is_symmetric(x)}
-        state = _random_state(loop, kept, rng)
+        state = _random_state(loop, kept, arithmetic.field, rng)
         after = loop.run(state, known, arithmetic, 1)
         while lost := {i for i in kept if not _is_symmetric(after[i])}:
             kept -= lost
-            state = _random_state(loop, kept, rng)
+            state = _random_state(loop, kept, arithmetic.field, rng)
             after = loop.run(state, known, arithmetic, 1)
         entered = overwrite(network, H, module, state, arithmetic)
         left = run_parts(network, (Module(module.body, 1, module.skip),), entered, arithmetic)
@@ -352,7 +349,7 @@ def by_induction(
         settled = overwrite(network, left, module, state, arithmetic)
         if not (settled == entered).all():
             raise Mismatch(f"one step of module {index} changes more than it carries")
-        final = _random_state(loop, kept, rng)
+        final = _random_state(loop, kept, arithmetic.field, rng)
         known[id(loop)] = final
         H = overwrite(network, H, module, final, arithmetic)
         at = index + 1
@@ -365,9 +362,11 @@ def _is_symmetric(x: FieldArray) -> bool:
     return x.shape[-1] == x.shape[-2] and bool((x == x.mT).all())
 
 
-def _random_state(loop: ex.Loop, symmetric: set[int], rng: np.random.Generator) -> list[Any]:
+def _random_state(
+    loop: ex.Loop, symmetric: set[int], field: Field, rng: np.random.Generator
+) -> list[Any]:
     """A uniformly random value for each that a loop carries; the given ones symmetric."""
-    state = [FieldArray.random(x.shape, rng) for x in loop.carried]
+    state = [field.random(x.shape, rng) for x in loop.carried]
     return [x + x.mT if i in symmetric else x for i, x in enumerate(state)]
 
 
@@ -404,7 +403,7 @@ def overwrite(
                         place.diagonal)  # fmt: skip
             whole = own.write(network.layout, value, arithmetic).values
             out[where] = whole[place.row : place.row + rows, place.col : place.col + cols]
-    return FieldArray(out)
+    return FieldArray(arithmetic.field, out)
 
 
 def first_layer(
@@ -419,7 +418,7 @@ def first_layer(
     reference = compiled()
     if reference.layout != network.layout or len(reference.modules) != len(network.modules):
         return ""
-    point = draw(network, rng)
+    point = draw(network, arithmetic.field, rng)
     H = fill_prompt(network.layout, network.fills, point.inputs, arithmetic, point.roots)
     mine = list(_unrolled(network.modules))
     theirs = list(_unrolled(reference.modules))

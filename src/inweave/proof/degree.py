@@ -18,7 +18,7 @@ import numpy as np
 
 from inweave.errors import InputError
 from inweave.exact.constants import Array
-from inweave.exact.field import FieldArray, inverse, modulo, random_prime, residue
+from inweave.exact.field import Field, FieldArray, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
@@ -214,23 +214,23 @@ class Top:
     def __mul__(self, other: Any) -> Top:
         if not isinstance(other, Top):
             if self.is_zero or other == 0:
-                return Top(-1, FieldArray.zeros(self.shape))
+                return Top(-1, self.part.field.zeros(self.shape))
             return Top(self.degree, self.part * other)._nonzero()
         if self.is_zero or other.is_zero:
-            return Top(-1, FieldArray.zeros(np.broadcast_shapes(self.shape, other.shape)))
+            return Top(-1, self.part.field.zeros(np.broadcast_shapes(self.shape, other.shape)))
         return Top(self.degree + other.degree, self.part * other.part)._nonzero()
 
     def __matmul__(self, other: Top) -> Top:
         if self.is_zero or other.is_zero:
-            return Top(-1, FieldArray.zeros((*self.shape[:-1], other.shape[-1])))
+            return Top(-1, self.part.field.zeros((*self.shape[:-1], other.shape[-1])))
         return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
 
 
 class Leading:
     """The arithmetic of leading forms."""
 
-    def __init__(self) -> None:
-        self.field = FieldArithmetic()
+    def __init__(self, field: Field) -> None:
+        self.field = FieldArithmetic(field)
 
     def number(self, value: Fraction) -> int:
         found = self.field.number(value)
@@ -239,7 +239,7 @@ class Leading:
         return found
 
     def zeros(self, shape: Sequence[int]) -> Top:
-        return Top(-1, FieldArray.zeros(tuple(shape)))
+        return Top(-1, self.field.zeros(shape))
 
     def array(self, entries: np.ndarray[Any, Any]) -> Top:
         part = self.field.array(entries)
@@ -267,18 +267,17 @@ def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
     rng = np.random.default_rng(seed)
-    prime = random_prime(rng)
-    with modulo(prime):
-        inputs = _random_inputs(traced, rng)
-        try:
-            tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
-            found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
-            return max(0, *found), True
-        except Cancelled:
-            limit = bound(traced)
-            if limit > RAY_LIMIT:
-                return limit, False
-            return _along_ray(traced, inputs, limit, prime), True
+    field = Field(random_prime(rng))
+    inputs = _random_inputs(traced, field, rng)
+    try:
+        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+        found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
+        return max(0, *found), True
+    except Cancelled:
+        limit = bound(traced)
+        if limit > RAY_LIMIT:
+            return limit, False
+        return _along_ray(traced, inputs, limit, field), True
 
 
 def least_degree(traced: Traced, seed: int = 0) -> int:
@@ -293,9 +292,8 @@ def least_degree(traced: Traced, seed: int = 0) -> int:
     if exact:
         return found
     rng = np.random.default_rng(seed)
-    prime = random_prime(rng)
-    with modulo(prime):
-        return _along_ray(traced, _random_inputs(traced, rng), RAY_LIMIT, prime)
+    field = Field(random_prime(rng))
+    return _along_ray(traced, _random_inputs(traced, field, rng), RAY_LIMIT, field)
 
 
 def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
@@ -315,35 +313,34 @@ def has_functions(traced: Traced) -> bool:
     return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
 
 
-def _random_inputs(traced: Traced, rng: np.random.Generator) -> dict[str, FieldArray]:
-    return {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
+def _random_inputs(traced: Traced, field: Field, rng: np.random.Generator) -> dict[str, FieldArray]:
+    return {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
 
 
-def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, prime: int) -> int:
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, field: Field) -> int:
     """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
 
     If the degree is above the limit, this is at most the limit: still no more than the degree.
     """
-    steps = FieldArray(np.arange(limit + 1, dtype=np.int64)[:, None, None])
+    steps = field.array(np.arange(limit + 1)[:, None, None])
     lifted = {name: x * steps for name, x in inputs.items()}
     best = 0
-    for value in traced.evaluate(lifted, FieldArithmetic()).values():
+    for value in traced.evaluate(lifted, FieldArithmetic(field)).values():
         if value.ndim < 3:
             continue  # constant
-        best = max(best, _interpolated(value.values, prime))
+        best = max(best, _interpolated(value))
     return best
 
 
-def _interpolated(values: np.ndarray[Any, Any], prime: int) -> int:
+def _interpolated(values: FieldArray) -> int:
     """The degree of the polynomial with these values at 0, 1, 2, ...: by divided differences."""
-    table = values.reshape(len(values), -1).copy()
+    table = values.reshape(len(values.values), -1)
     found = 0
-    for order in range(len(table)):
-        if table[0].any():
+    for order in range(len(values.values)):
+        if table[0].values.any():
             found = order
-        scale = int(inverse(residue(order + 1)))
-        table = (table[1:] - table[:-1]) % prime * scale % prime
-        if not len(table) or not table.any():
+        table = (table[1:] - table[:-1]) / (order + 1)
+        if not table.values.any():
             break
     return found
 
