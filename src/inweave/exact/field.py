@@ -284,9 +284,8 @@ def _operator(
 
     def method(self: FieldArray, other: Any) -> FieldArray:
         y = self.field.operand(other)
-        if y is None:
-            return NotImplemented
-        return _wrap(self.field, compute(self.field, self.values, y))
+        field = self.field
+        return NotImplemented if y is None else _wrap(field, compute(field, self.values, y))
 
     return method
 

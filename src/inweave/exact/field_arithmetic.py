@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import VerificationError
-from inweave.exact.arithmetic import batched
+from inweave.exact.arithmetic import Arithmetic, batched
 from inweave.exact.field import Field, FieldArray
 
 
-class FieldArithmetic:
+class FieldArithmetic(Arithmetic):
     """Residues modulo the prime of a field.
 
     `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError
+from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
 from inweave.exact.field import Field, FieldArray, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
@@ -72,7 +73,7 @@ class Bounded:
         return Bounded(shape, height)
 
 
-class Heights:
+class Heights(Arithmetic):
     """The arithmetic of bounds.
 
     A keyed random function gives a fresh variable. Two different arguments meet the same one only
@@ -226,7 +227,7 @@ class Top:
         return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
 
 
-class Leading:
+class Leading(Arithmetic):
     """The arithmetic of leading forms."""
 
     def __init__(self, field: Field) -> None:

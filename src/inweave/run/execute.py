@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError
-from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array, zeros
 from inweave.model.layers import PointwiseLayer
 from inweave.model.prompt import is_concrete
@@ -33,7 +33,7 @@ class Bound:
 
     def __init__(self, lowered: Lowered, arithmetic: Arithmetic) -> None:
         self.lowered, self.arithmetic = lowered, arithmetic
-        self.library = library(arithmetic)
+        self.library = arithmetic.library
         self.slots: list[Any] = [None] * lowered.slots
         with _outside_tracing(self.library):
             for slot, (kind, content) in lowered.fixed.items():
@@ -97,15 +97,6 @@ def _outside_tracing(library: str) -> AbstractContextManager[Any]:
     import jax
 
     return jax.ensure_compile_time_eval()
-
-
-def library(arithmetic: Arithmetic) -> str:
-    """'numpy' or 'jax' where there is a faster way than repeating lines, '' otherwise."""
-    if isinstance(arithmetic, Floats):
-        name = arithmetic.xp.__name__
-        if name.endswith("numpy"):
-            return "jax" if name.startswith("jax") else "numpy"
-    return ""
 
 
 def _stretch(lines: list[tuple[Any, int, int, int]]) -> Step:
@@ -175,7 +166,7 @@ def _function(
     function: Function, rows: int, cols: int, arithmetic: Arithmetic
 ) -> Callable[[Array], Array]:
     """A function entry by entry: by its ReLU net where there is an order, else by its stand-in."""
-    if not isinstance(arithmetic, (Floats, Rationals)):
+    if not arithmetic.ordered:
         return lambda x: arithmetic.pointwise(function, x)
     net = function.net
     units = max(net.units, 1)
@@ -183,16 +174,13 @@ def _function(
     for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
         array[: net.units, 0, 0] = numbers
     C[0] = net.constant
-    if isinstance(arithmetic, Floats):
-        _check_room(
-            function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic
-        )
+    _check_room(function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic)
     apply = _units(V, W, B, C, True, units * rows * cols, arithmetic)
-    if isinstance(arithmetic, Floats) and arithmetic.xp is np and function.domain and units > 8:
+    if arithmetic.library == "numpy" and function.domain and units > 8:
         apply = _between_knots(function)
-    if not (isinstance(arithmetic, Floats) and arithmetic.checked and function.domain):
+    if not (arithmetic.checked and function.domain):
         return apply
-    if library(arithmetic) == "jax":
+    if arithmetic.library == "jax":
         from inweave.run import jax
 
         return jax.guarded(function, apply)
@@ -222,9 +210,9 @@ def _between_knots(function: Function) -> Callable[[Array], Array]:
     return apply
 
 
-def _check_room(function: Function, largest: float, arithmetic: Floats) -> None:
+def _check_room(function: Function, largest: float, arithmetic: Arithmetic) -> None:
     """Weights that the dtype cannot hold would turn into infinities, and answers into NaN."""
-    if largest > float(arithmetic.xp.finfo(arithmetic.dtype).max):
+    if largest > arithmetic.largest:
         over = (
             ""
             if function.domain is None
@@ -251,16 +239,11 @@ def _units(
 
     def unit(x: Array, V: Array, W: Array, B: Array, C: Array) -> Array:
         inner = W * x + B
-        return V * (_relu(inner, arithmetic) if relu else inner) + C
+        return V * (arithmetic.relu(inner) if relu else inner) + C
 
-    if isinstance(arithmetic, Floats) and size <= MANY:
+    if arithmetic.xp is not None and size <= MANY:
         xp, arrays = arithmetic.xp, [arithmetic.array(array) for array in (V, W, B, C)]
         return lambda x: xp.sum(unit(xp.expand_dims(x, axis=-3), *arrays), axis=-3)
 
     units = [tuple(map(arithmetic.array, one)) for one in zip(V, W, B, C, strict=True)]
     return lambda x: reduce(operator.add, (unit(x, *one) for one in units))
-
-
-def _relu(x: Array, arithmetic: Arithmetic) -> Array:
-    where = arithmetic.xp.where if isinstance(arithmetic, Floats) else np.where
-    return where(x > 0, x, x * 0)

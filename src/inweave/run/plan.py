@@ -26,7 +26,7 @@ from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, fill_prompt, lower, plain, rooted
 from inweave.run import checks
 from inweave.run.build import Builder
-from inweave.run.execute import Bound, library
+from inweave.run.execute import Bound
 from inweave.run.graph import ONE, Node
 from inweave.run.inputs import lifted
 from inweave.run.leads import broadcast
@@ -56,9 +56,9 @@ class Variant:
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
-        if not isinstance(arithmetic, Floats):
+        key = arithmetic.identity
+        if key is None:
             return Bound(self.lowered, arithmetic)
-        key = (arithmetic.xp, arithmetic.dtype, arithmetic.device, arithmetic.checked)
         if key not in self._bound:
             self._bound[key] = Bound(self.lowered, arithmetic)
         return self._bound[key]
@@ -108,7 +108,7 @@ class Plan:
             raise self._located(arrays, arithmetic, left) or left from None
         if check:
             top = checks.reach(found, arithmetic.xp)
-            if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
+            if math.isnan(top) and arithmetic.library == "jax":  # which cannot raise by itself
                 left_unseen = self._located(arrays, arithmetic)
                 if left_unseen is not None:
                     raise left_unseen
@@ -249,13 +249,7 @@ class Plan:
         return {f.place.block for f in fills if f.source is not None or f.scale}
 
     def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
-        """Whether a prompt holds the zeros and constants that the network's fills put there.
-
-        Libraries that trace or differentiate are not asked: there, a zero may be a variable.
-        """
-        xp = arithmetic.xp if isinstance(arithmetic, Floats) else np
-        if any(word in xp.__name__ for word in ("torch", "jax", "dask")):
-            return False
+        """Whether a prompt holds the zeros and constants that the network's fills put there."""
         layout, opened = self.network.layout, self._open
         constants = [f for f in self.network.fills if f.place.block not in opened]
         own = fill_prompt(layout, constants, {}, arithmetic) if constants else None
@@ -263,11 +257,8 @@ class Plan:
             top = block.rows if block.name in opened else 0
             if top == layout.tokens:
                 continue
-            part = H[..., top:, block.columns]
-            same = part == (own[..., top:, block.columns] if own is not None else 0)
-            if xp is np and not isinstance(same, np.ndarray):
-                return False
-            if not bool(xp.all(same)):
+            known = 0 if own is None else own[..., top:, block.columns]
+            if not arithmetic.same(H[..., top:, block.columns], known):
                 return False
         return True
 
