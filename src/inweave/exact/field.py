@@ -41,7 +41,7 @@ _LIMB = 2.0**16
 _TERMS = 248  # 2**8 less a margin: rounding in _centre moves its bound from 2**30 to 2**30 + 3,
 #               and the high limb, up to 2**46 once reduced and shifted, joins the low one's sum.
 _FEW = 8192  # scalar products below which int64 loops beat the fixed cost of the float path
-_BLOCK = 2**16  # entries of the result worked on at a time, so that temporaries stay in cache
+_CHUNK = 2**16  # entries of the result worked on at a time, so that temporaries stay in cache
 
 
 def random_prime(rng: np.random.Generator) -> int:
@@ -137,7 +137,7 @@ class Field:
         return self._by_floats(a, b)
 
     def _by_floats(self, a: Ints, b: Ints) -> Ints:
-        """`a @ b` through float64 products, a block of the leading axis at a time."""
+        """`a @ b` through float64 products, a chunk of the leading axis at a time."""
         if b.ndim == 2 and a.ndim > 2:  # one large product instead of many small ones
             return self._by_floats(a.reshape(-1, a.shape[-1]), b).reshape(
                 *a.shape[:-1], b.shape[-1]
@@ -152,7 +152,7 @@ class Field:
 
         batch = np.broadcast_shapes(a.shape[:-2], y.shape[:-2])
         out = np.empty((*batch, a.shape[-2], y.shape[-1]), np.int64)
-        step = max(1, _BLOCK * len(out) // max(out.size, a[..., :_TERMS].size))
+        step = max(1, _CHUNK * len(out) // max(out.size, a[..., :_TERMS].size))
         for start in range(0, len(out), step):
             here = slice(start, start + step)
             left = a[here] if len(a) > 1 else a
@@ -170,7 +170,7 @@ class Field:
             high *= _LIMB
             high += low
             total = self._centre(high) + total
-        return self._lift(self._centre(np.asarray(total)).astype(np.int64))
+        return self._raised(self._centre(np.asarray(total)).astype(np.int64))
 
     def _centre(self, x: Floats) -> Floats:
         """Move integers |x| < 2**53 by multiples of p to |x| <= 2**30 + 3, in place."""
@@ -180,12 +180,12 @@ class Field:
         x -= quotient
         return x
 
-    def _lift(self, x: Ints) -> Ints:
+    def _raised(self, x: Ints) -> Ints:
         """Bring [-p, p) to [0, p): a negative number reads as a huge one without its sign."""
-        lifted: Ints = np.minimum(x.view(np.uint64), (x + self.prime).view(np.uint64)).view(
+        raised: Ints = np.minimum(x.view(np.uint64), (x + self.prime).view(np.uint64)).view(
             np.int64
         )
-        return lifted
+        return raised
 
     def _reduce(self, x: Ints) -> Ints:
         """`x % p`; numpy has vector instructions for `//` by a constant but not for `%`."""
@@ -350,11 +350,11 @@ class FieldArray:
         return _wrap(self.field, self.values[index])
 
     def __neg__(self) -> FieldArray:
-        return _wrap(self.field, self.field._lift(-self.values))
+        return _wrap(self.field, self.field._raised(-self.values))
 
-    __add__ = __radd__ = _operator(lambda field, x, y: field._lift(x + y - field.prime))
-    __sub__ = _operator(lambda field, x, y: field._lift(x - y))
-    __rsub__ = _operator(lambda field, x, y: field._lift(y - x))
+    __add__ = __radd__ = _operator(lambda field, x, y: field._raised(x + y - field.prime))
+    __sub__ = _operator(lambda field, x, y: field._raised(x - y))
+    __rsub__ = _operator(lambda field, x, y: field._raised(y - x))
     __mul__ = __rmul__ = _operator(lambda field, x, y: field._reduce(x * y))
     __truediv__ = _operator(lambda field, x, y: field._reduce(x * field.inverse(y)))
     __rtruediv__ = _operator(lambda field, x, y: field._reduce(y * field.inverse(x)))
