@@ -22,6 +22,7 @@ from inweave.model.modules import Module
 from inweave.model.projection import Projection
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import degree, lower_bound
+from inweave.proof.floats import float_difference
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
 
@@ -84,6 +85,16 @@ def test_no_prime_is_known_beforehand(factor):
     wrong = replace(net, certificate=None, modules=(replace(module, body=(layer,)),))
     with pytest.raises(VerificationError, match="differ: the answer"):
         inweave.verify(product, wrong)
+
+
+def test_the_float_difference_is_how_far_apart_program_and_network_are():
+    net = inweave.compile(product, n=3, m=2, k=4)
+    assert float_difference(net.origin.traced, net.plan) == net.certificate.float_difference
+    for by in (Fraction(1, 2**20), Fraction(1, 2), Fraction(-3)):
+        off = tampered(net, by=1 + by)
+        assert float_difference(net.origin.traced, off.plan) == pytest.approx(abs(float(by)))
+    rounded = inweave.compile(ridge_gd, optimize="depth", n=6, d=4, steps=30).certificate
+    assert 0 < rounded.float_difference < 1e-13
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
