@@ -17,12 +17,14 @@ from inweave import Matrix, Scalar, Vector
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
 from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import fractions
+from inweave.files.network_file import save
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Module
 from inweave.model.projection import Projection
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import degree, lower_bound
 from inweave.proof.floats import float_difference
+from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
 
@@ -65,6 +67,28 @@ def test_a_certificate_survives_json(case):
     assert certificate is not None
     assert Certificate.from_json(certificate.to_json()) == certificate
     assert json.loads(certificate.to_json())["prime"] == certificate.prime
+
+
+def test_a_changed_network_has_no_certificate_anywhere(tmp_path):
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert stale.certificate is None
+    for changed in (stale, replace(net, outputs=()), tampered(replace(net))):
+        assert "verified" not in str(changed).replace("not verified", "")
+        changed.explore(tmp_path / "page.html")
+        assert '"certificate":null' in (tmp_path / "page.html").read_text(encoding="utf-8")
+        changed.save(tmp_path / "net.inweave")
+        assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert replace(net, record=None).certificate == net.certificate
+
+
+def test_whoever_is_handed_a_certificate_of_another_network_shows_none(tmp_path):
+    """The rooms below the public Network get network and certificate side by side."""
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert "not verified" in describe(stale, net.origin, net.certificate)
+    save(tmp_path / "net.inweave", stale, None, net.certificate)
+    assert inweave.load(tmp_path / "net.inweave").certificate is None
 
 
 @pytest.mark.parametrize("factor", [2**31, Fraction(1, 2**31), 2**62])
@@ -158,7 +182,7 @@ def tampered(net, module=0, layer=0, head=0, part="value", piece=0, by=Fraction(
     body[layer] = replace(old, heads=tuple(heads))
     modules = list(net.modules)
     modules[module] = replace(net.modules[module], body=tuple(body))
-    return replace(net, modules=tuple(modules), certificate=None)
+    return replace(net, modules=tuple(modules))
 
 
 def test_a_wrong_product_names_the_first_entry_and_the_first_layer():

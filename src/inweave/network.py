@@ -21,7 +21,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Program, Traced
 from inweave.model import network as data
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import Certificate, about
 
 if TYPE_CHECKING:
     from inweave.explore.shown import Shown
@@ -41,6 +41,10 @@ class Network(data.Network):
     origin: Origin | None = field(default=None)
     certificate: Certificate | None = field(default=None)
     record: Record | None = field(default=None)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "certificate", about(self, self.certificate))
 
     # -- running ----------------------------------------------------------------------------------
     @cached_property

@@ -27,7 +27,7 @@ from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Input, Output, Place, fill_prompt, lift
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import about
 from inweave.proof.degree import lower_bound
 from inweave.run.plan import Plan
 from inweave.text.network import Words, pretty
@@ -391,7 +391,7 @@ class Packer:
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
             "report": report(self.shown),
-            "certificate": _certificate(self.shown.certificate),
+            "certificate": _certificate(self.shown),
         }  # fmt: skip
 
     def part(self, part: Part) -> dict[str, Any]:
@@ -596,7 +596,8 @@ def report(shown: Shown) -> dict[str, Any]:
     return out
 
 
-def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
+def _certificate(shown: Shown) -> dict[str, Any] | None:
+    certificate = about(shown.network, shown.certificate)
     if certificate is None:
         return None
     data = asdict(certificate)

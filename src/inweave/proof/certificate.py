@@ -1,10 +1,16 @@
-"""What verification leaves behind: how equality was established, and how sure that is."""
+"""What verification leaves behind: how equality was established, and how sure that is.
+
+A certificate belongs to one network, by its fingerprint. Whoever shows, saves or hands on a
+certificate beside a network goes through `about`: a changed network has none.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from inweave.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -53,3 +59,10 @@ class Certificate:
             )
         lines += [f"  {text}" for text in self.functions]
         return "\n".join(lines)
+
+
+def about(network: Network, certificate: Certificate | None) -> Certificate | None:
+    """The certificate if it is about exactly this network, otherwise None."""
+    if certificate is None or certificate.network != network.fingerprint:
+        return None
+    return certificate
