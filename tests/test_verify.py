@@ -247,6 +247,54 @@ def test_inputs_and_outputs_must_be_the_programs():
         inweave.verify(named, net)
 
 
+def test_the_shape_and_kind_of_an_answer_are_part_of_what_is_proved():
+    """Answers that only broadcast to the program's are others."""
+
+    @inweave.program
+    def three(s: Scalar):
+        return s * inweave.ones(3)
+
+    @inweave.program
+    def one(s: Scalar):
+        return 1 * s
+
+    @inweave.program
+    def column(s: Scalar):
+        return s * inweave.ones(3, 1)
+
+    nets = {program: inweave.compile(program) for program in (three, one, column)}
+    for program, said in ((three, "a vector of 3"), (one, "a scalar"), (column, "a 3 x 1 matrix")):
+        for other, net in nets.items():
+            if other is not program:
+                with pytest.raises(VerificationError, match=rf"answers {said}; the network ans"):
+                    inweave.verify(program, net)
+    swapped = replace(nets[three], outputs=(replace(nets[three].outputs[0], kind="matrix"),))
+    with pytest.raises(VerificationError, match="answers a 3 x 1 matrix"):
+        swapped.verify()
+
+
+def test_the_kind_of_an_input_is_part_of_what_is_proved():
+    @inweave.program
+    def vectors(x: Vector["n"]) -> Scalar:
+        return x.T @ x
+
+    @inweave.program
+    def columns(x: Matrix["n", 1]) -> Scalar:
+        return x.T @ x
+
+    with pytest.raises(VerificationError, match=r"x \(a 2 x 1 matrix\); the network takes x \(a v"):
+        inweave.verify(columns, inweave.compile(vectors, n=2), n=2)
+
+
+def test_a_sign_that_the_network_asks_for_is_stated():
+    net = inweave.paper.ridge_lsa(4, 3, 2)
+    found = inweave.verify(ridge, net, steps=2)
+    assert found.conditions == ("for nonnegative lam", "for positive eta")
+    assert "for positive eta" in str(found)
+    assert Certificate.from_json(found.to_json()) == found
+    assert inweave.compile(ridge_gd, n=4, d=3, steps=2).certificate.conditions == ()
+
+
 def test_scratch_left_behind_by_a_step_is_noticed():
     net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
     layer = net.modules[0].body[-1]

@@ -601,7 +601,8 @@ def _certificate(shown: Shown) -> dict[str, Any] | None:
     if certificate is None:
         return None
     data = asdict(certificate)
-    return {**data, "degree": str(data["degree"]), "functions": list(data["functions"])}
+    notes = {name: list(data[name]) for name in ("functions", "conditions")}
+    return {**data, "degree": str(data["degree"]), **notes}
 
 
 def named(networks: Several) -> dict[str, Shown]:

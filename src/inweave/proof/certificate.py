@@ -32,6 +32,7 @@ class Certificate:
     probability: float
     float_difference: float | None = None
     functions: tuple[str, ...] = field(default=())
+    conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -39,7 +40,8 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         data: dict[str, Any] = json.loads(text)
-        return cls(**{**data, "functions": tuple(data.get("functions", ()))})
+        notes = {name: tuple(data.get(name, ())) for name in ("functions", "conditions")}
+        return cls(**data | notes)
 
     def __str__(self) -> str:
         how = {
@@ -57,7 +59,7 @@ class Certificate:
             lines.append(
                 f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"
             )
-        lines += [f"  {text}" for text in self.functions]
+        lines += [f"  {text}" for text in (*self.conditions, *self.functions)]
         return "\n".join(lines)
 
 

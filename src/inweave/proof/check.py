@@ -80,6 +80,7 @@ def verify(
         probability=probability,
         float_difference=float_difference(traced, plan or Plan(network)),
         functions=tuple(function_notes(traced, network)),
+        conditions=tuple(conditions(traced, network)),
     )
 
 
@@ -160,16 +161,37 @@ def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> T
 
 
 def compatible(name: str, traced: Traced, network: Network) -> None:
-    """Refuse a network whose inputs or answers are not the program's."""
-    mine = {spec.name: (spec.rows, spec.cols) for spec in network.inputs}
-    theirs = {spec.name: (spec.rows, spec.cols) for spec in traced.inputs}
-    if mine != theirs:
-        raise VerificationError(f"program {name!r} takes {theirs}, the network takes {mine}")
-    if list(traced.outputs) != [output.name for output in network.outputs]:
-        raise VerificationError(
-            f"program {name!r} answers {list(traced.outputs)}, "
-            f"the network {[output.name for output in network.outputs]}"
-        )
+    """Refuse a network whose inputs or answers are not the program's, by name, kind and shape."""
+    taken = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in network.inputs}
+    wanted = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in traced.inputs}
+    given = {o.name: _said(o.kind, *o.place.value_shape) for o in network.outputs}
+    owed = {key: _said(traced.kinds[key], *x.shape) for key, x in traced.outputs.items()}
+    for verb, theirs, ours in (("takes", wanted, taken), ("answers", owed, given)):
+        if theirs != ours:
+            raise VerificationError(
+                f"program {name!r} {verb} {_listed(theirs)}; the network {verb} {_listed(ours)}"
+            )
+
+
+def _said(kind: str, rows: int, cols: int) -> str:
+    return {"scalar": "a scalar", "vector": f"a vector of {rows}"}.get(
+        kind, f"a {rows} x {cols} matrix"
+    )
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    named = [f"{name} ({what})" if name else what for name, what in values.items()]
+    return ", ".join(named) or "nothing"
+
+
+def conditions(traced: Traced, network: Network) -> list[str]:
+    """Where equality is claimed, if not everywhere: signs that the network asks of its inputs."""
+    free = {spec.name for spec in traced.inputs if spec.sign == "any"}
+    return [
+        f"for {spec.sign} {spec.name}"
+        for spec in network.inputs
+        if spec.sign != "any" and spec.name in free
+    ]
 
 
 def function_notes(traced: Traced, network: Network) -> list[str]:
