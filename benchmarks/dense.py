@@ -16,7 +16,6 @@ from inweave.exact.arithmetic import Floats
 from inweave.model.dense import DenseExecutor
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Module
-from inweave.run.plan import plan
 
 TIMED = ((40, 10), (400, 50))
 COUNTED = ((4000, 200),)
@@ -46,7 +45,7 @@ def rows(
         )
     for n, d in counted:
         net = problem.network(n, d)
-        ratio = flops(net) / plan(net).flops
+        ratio = flops(net) / net.plan.flops
         yield Row(
             family="dense executor",
             name=f"n={n} d={d}, operations",

@@ -17,11 +17,14 @@ from inweave import Matrix, Scalar, Vector
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
 from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import fractions
+from inweave.files.network_file import save
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Module
 from inweave.model.projection import Projection
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import degree, lower_bound
+from inweave.proof.floats import float_difference
+from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
 
@@ -66,6 +69,28 @@ def test_a_certificate_survives_json(case):
     assert json.loads(certificate.to_json())["prime"] == certificate.prime
 
 
+def test_a_changed_network_has_no_certificate_anywhere(tmp_path):
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert stale.certificate is None
+    for changed in (stale, replace(net, outputs=()), tampered(replace(net))):
+        assert "verified" not in str(changed).replace("not verified", "")
+        changed.explore(tmp_path / "page.html")
+        assert '"certificate":null' in (tmp_path / "page.html").read_text(encoding="utf-8")
+        changed.save(tmp_path / "net.inweave")
+        assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert replace(net, record=None).certificate == net.certificate
+
+
+def test_whoever_is_handed_a_certificate_of_another_network_shows_none(tmp_path):
+    """The rooms below the public Network get network and certificate side by side."""
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert "not verified" in describe(stale, net.origin, net.certificate)
+    save(tmp_path / "net.inweave", stale, None, net.certificate)
+    assert inweave.load(tmp_path / "net.inweave").certificate is None
+
+
 @pytest.mark.parametrize("factor", [2**31, Fraction(1, 2**31), 2**62])
 def test_no_prime_is_known_beforehand(factor):
     """2**31 = 1 modulo 2**31 - 1: with that prime alone, these networks were as good as proved."""
@@ -84,6 +109,16 @@ def test_no_prime_is_known_beforehand(factor):
     wrong = replace(net, certificate=None, modules=(replace(module, body=(layer,)),))
     with pytest.raises(VerificationError, match="differ: the answer"):
         inweave.verify(product, wrong)
+
+
+def test_the_float_difference_is_how_far_apart_program_and_network_are():
+    net = inweave.compile(product, n=3, m=2, k=4)
+    assert float_difference(net.origin.traced, net.plan) == net.certificate.float_difference
+    for by in (Fraction(1, 2**20), Fraction(1, 2), Fraction(-3)):
+        off = tampered(net, by=1 + by)
+        assert float_difference(net.origin.traced, off.plan) == pytest.approx(abs(float(by)))
+    rounded = inweave.compile(ridge_gd, optimize="depth", n=6, d=4, steps=30).certificate
+    assert 0 < rounded.float_difference < 1e-13
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
@@ -147,7 +182,7 @@ def tampered(net, module=0, layer=0, head=0, part="value", piece=0, by=Fraction(
     body[layer] = replace(old, heads=tuple(heads))
     modules = list(net.modules)
     modules[module] = replace(net.modules[module], body=tuple(body))
-    return replace(net, modules=tuple(modules), certificate=None)
+    return replace(net, modules=tuple(modules))
 
 
 def test_a_wrong_product_names_the_first_entry_and_the_first_layer():
@@ -210,6 +245,54 @@ def test_inputs_and_outputs_must_be_the_programs():
         inweave.verify(other, net, n=2)
     with pytest.raises(VerificationError, match="answers"):
         inweave.verify(named, net)
+
+
+def test_the_shape_and_kind_of_an_answer_are_part_of_what_is_proved():
+    """Answers that only broadcast to the program's are others."""
+
+    @inweave.program
+    def three(s: Scalar):
+        return s * inweave.ones(3)
+
+    @inweave.program
+    def one(s: Scalar):
+        return 1 * s
+
+    @inweave.program
+    def column(s: Scalar):
+        return s * inweave.ones(3, 1)
+
+    nets = {program: inweave.compile(program) for program in (three, one, column)}
+    for program, said in ((three, "a vector of 3"), (one, "a scalar"), (column, "a 3 x 1 matrix")):
+        for other, net in nets.items():
+            if other is not program:
+                with pytest.raises(VerificationError, match=rf"answers {said}; the network ans"):
+                    inweave.verify(program, net)
+    swapped = replace(nets[three], outputs=(replace(nets[three].outputs[0], kind="matrix"),))
+    with pytest.raises(VerificationError, match="answers a 3 x 1 matrix"):
+        swapped.verify()
+
+
+def test_the_kind_of_an_input_is_part_of_what_is_proved():
+    @inweave.program
+    def vectors(x: Vector["n"]) -> Scalar:
+        return x.T @ x
+
+    @inweave.program
+    def columns(x: Matrix["n", 1]) -> Scalar:
+        return x.T @ x
+
+    with pytest.raises(VerificationError, match=r"x \(a 2 x 1 matrix\); the network takes x \(a v"):
+        inweave.verify(columns, inweave.compile(vectors, n=2), n=2)
+
+
+def test_a_sign_that_the_network_asks_for_is_stated():
+    net = inweave.paper.ridge_lsa(4, 3, 2)
+    found = inweave.verify(ridge, net, steps=2)
+    assert found.conditions == ("for nonnegative lam", "for positive eta")
+    assert "for positive eta" in str(found)
+    assert Certificate.from_json(found.to_json()) == found
+    assert inweave.compile(ridge_gd, n=4, d=3, steps=2).certificate.conditions == ()
 
 
 def test_scratch_left_behind_by_a_step_is_noticed():

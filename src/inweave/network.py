@@ -21,13 +21,14 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Program, Traced
 from inweave.model import network as data
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import Certificate, about
 
 if TYPE_CHECKING:
     from inweave.explore.shown import Shown
     from inweave.export.torch import TorchNetwork
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
+    from inweave.run.plan import Plan
 
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
 QUICK = 0.2  # seconds that a statement about all sizes may take to check at one of them
@@ -41,12 +42,21 @@ class Network(data.Network):
     certificate: Certificate | None = field(default=None)
     record: Record | None = field(default=None)
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "certificate", about(self, self.certificate))
+
     # -- running ----------------------------------------------------------------------------------
+    @cached_property
+    def plan(self) -> Plan:
+        """The least work that this network stands for, which is what runs."""
+        from inweave.run.plan import Plan
+
+        return Plan(self)
+
     def forward(self, H: Array) -> Array:
         """The state after the last module."""
-        from inweave.run.plan import plan
-
-        return plan(self).forward(H)
+        return self.plan.forward(H)
 
     def __call__(self, *, check: bool = True, **inputs: Any) -> Any:
         """The program's answer, computed by attention alone.
@@ -56,9 +66,7 @@ class Network(data.Network):
         jax.jit, jax.grad or jax.vmap nothing can be raised: there an answer is NaN where a domain
         was left, and divergence is not looked for.
         """
-        from inweave.run.plan import plan
-
-        return plan(self).call(inputs, check, self._traced)
+        return self.plan.call(inputs, check, self._traced)
 
     def trace(self, **inputs: Any) -> Trace:
         """Every state and every head's query, key, value and output, by name."""
@@ -121,11 +129,10 @@ class Network(data.Network):
     def known_degree(self) -> tuple[int, bool] | None:
         """The degree, exact where that is quick to know, else an upper bound; None without one."""
         from inweave.proof.degree import bound
-        from inweave.run.plan import plan
 
         if self.origin is None or not self.is_polynomial:
             return None
-        if "_degree" not in self.__dict__ and plan(self).flops > 2e8:
+        if "_degree" not in self.__dict__ and self.plan.flops > 2e8:
             return bound(self.origin.traced), False
         return self._degree
 
@@ -264,10 +271,10 @@ def _public(compiled: Compiled) -> Network:
 
 def _certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
-    from inweave.proof.check import seconds
+    from inweave.proof.cost import seconds
 
     assert network.origin is not None
-    expected = seconds(network.origin.traced, network)
+    expected = seconds(network.origin.traced, network.plan)
     if expected > PATIENCE:
         warnings.warn(
             f"verifying this network would take about {expected:.0f} s; it is not verified yet: "
@@ -281,13 +288,16 @@ def _certified(network: Network) -> Network:
 
 def _fits(compiled: Compiled) -> bool:
     """Whether a network computes its program, as far as that is quickly seen."""
-    from inweave.proof.check import seconds, verify
+    from inweave.proof.check import verify
+    from inweave.proof.cost import seconds
+    from inweave.run.plan import Plan
 
-    traced = compiled.origin.traced
-    if seconds(traced, compiled.network) > QUICK:
+    traced, network = compiled.origin.traced, compiled.network
+    plan = Plan(network)
+    if seconds(traced, plan) > QUICK:
         return True
     try:
-        verify(compiled.origin.program.name, traced, compiled.network, seed=0)
+        verify(compiled.origin.program.name, traced, network, plan=plan, seed=0)
     except VerificationError:
         return False
     return True
@@ -315,7 +325,10 @@ def verify(
     else:
         traced = trace_for(program, network, sizes)
     reference = None if origin is None else lambda: build(origin).network
-    return check(program.name, traced, network, trials=trials, seed=seed, reference=reference)
+    plan = network.plan if isinstance(network, Network) else None
+    return check(
+        program.name, traced, network, trials=trials, seed=seed, plan=plan, reference=reference
+    )
 
 
 def explain(

@@ -2,26 +2,53 @@
 
 Programs and networks are evaluated by the same code in floating point (numpy, torch, jax, anything
 with the array API), in exact rationals, in a finite field, and in fields of degrees. What differs
-is small enough for one Protocol: how exact constants enter, and how a pointwise function acts.
-Sums, products and transposes are the array's own `+`, `-`, `*`, `@`, `.mT` and slicing.
+is small enough for one Protocol: how exact constants enter, how a pointwise function acts, and a
+few facts that an executor may use. Sums, products and transposes are the array's own `+`, `-`, `*`,
+`@`, `.mT` and slicing.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
 
 import numpy as np
 
-from inweave.errors import CompileError, DTypeError
+from inweave.errors import CompileError, DTypeError, VerificationError
 from inweave.exact.constants import Array, Constant, Ones, Shift, fractions
 
 Placed = tuple[int, int, Fraction, Constant]
 
 
 class Arithmetic(Protocol):
-    """Numbers that a program or a network can be computed in."""
+    """Numbers that a program or a network can be computed in; the defaults fit exact ones."""
+
+    xp: Any = None  # the array library; None if arrays are of a kind of their own
+    library: str = ""  # its name, such as 'numpy' or 'jax'
+    dtype: Any = None  # of its arrays
+    exact: bool = True  # nothing is rounded
+    ordered: bool = False  # numbers are larger or smaller, so that there is a ReLU
+    checked: bool = False  # pointwise functions look at their domains
+    largest: float = math.inf  # the largest number
+
+    @property
+    def identity(self) -> Any:
+        """What an arithmetic with equal constants has too; None if they need not be kept."""
+        return None
+
+    def relu(self, x: Array) -> Array:
+        """The larger of x and 0; a method of ordered arithmetics only."""
+        raise VerificationError(
+            "these numbers have no order, hence no ReLU: a dense pointwise layer can only be run, "
+            "and a function is proved where it is held as one (BlockPointwiseLayer)"
+        )
+
+    def same(self, x: Array, y: Array) -> bool:
+        """Whether two arrays are known to be equal."""
+        return bool(np.all(x == y))
 
     def number(self, value: Fraction) -> Any:
         """An exact coefficient, as something an array can be multiplied by."""
@@ -51,7 +78,7 @@ def assemble(arithmetic: Arithmetic, rows: int, cols: int, pieces: Iterable[Plac
     """The rows x cols matrix that is the sum of coefficient x constant placed at (row, col)."""
     pieces = list(pieces)
     plain = len(pieces) <= 1 and all(_exact_in_floats(c, m) for _, _, c, m in pieces)
-    in_floats = isinstance(arithmetic, Floats) or plain
+    in_floats = plain or not arithmetic.exact
     out: np.ndarray[Any, Any] = np.zeros((rows, cols))
     if not in_floats:
         out = fractions(out)
@@ -83,14 +110,23 @@ def namespace(*arrays: Array) -> Any:
     return array_namespace(*arrays)
 
 
-class Floats:
+class Floats(Arithmetic):
     """Floating point through the array API: numpy, torch, jax, cupy, array-api-strict."""
 
-    checked = False  # whether pointwise functions look at their domains
+    exact, ordered = False, True
 
     def __init__(self, xp: Any = None, dtype: Any = None, device: Any = None) -> None:
         xp = np if xp is None else xp
         self.xp, self.dtype, self.device = xp, dtype or xp.float64, device
+        self.library = xp.__name__.removeprefix("array_api_compat.").split(".")[0]
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        return float(self.xp.finfo(self.dtype).max)
+
+    @property
+    def identity(self) -> Any:
+        return self.xp, self.dtype, self.device, self.checked
 
     @classmethod
     def like(cls, x: Array) -> Floats:
@@ -123,7 +159,7 @@ class Floats:
         try:
             return float(value)
         except OverflowError:
-            digits = len(str(abs(value.numerator) // value.denominator))
+            digits = Decimal(abs(value.numerator) // value.denominator).adjusted() + 1
             raise CompileError(
                 f"a coefficient of {digits} digits is beyond floating point: scale the program's "
                 "constants, or its inputs, so that their products stay below 1e308"
@@ -134,14 +170,12 @@ class Floats:
 
     def array(self, entries: np.ndarray[Any, Any]) -> Array:
         plain = entries.astype(np.float64)
-        return self.xp.asarray(plain.tolist() if self._strict() else plain,
+        strict = self.library == "array_api_strict"
+        return self.xp.asarray(plain.tolist() if strict else plain,
                                dtype=self.dtype, device=self.device)  # fmt: skip
 
-    def _strict(self) -> bool:
-        return bool(self.xp.__name__.startswith("array_api_strict"))
-
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return self.xp.concat(_batched(self.xp.broadcast_to, arrays), axis=axis)
+        return self.xp.concat(batched(self.xp.broadcast_to, arrays), axis=axis)
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.floats(self.xp, x)
@@ -149,9 +183,18 @@ class Floats:
     def root(self, x: Array) -> Array:
         return self.xp.sqrt(x)
 
+    def relu(self, x: Array) -> Array:
+        return self.xp.where(x > 0, x, x * 0)
 
-class Rationals:
+    def same(self, x: Array, y: Array) -> bool:
+        """Libraries that trace or differentiate are not asked: there, a zero may be a variable."""
+        return self.library not in ("torch", "jax", "dask") and bool(self.xp.all(x == y))
+
+
+class Rationals(Arithmetic):
     """Exact rational numbers: numpy object arrays of Fractions. Slow, and never wrong."""
+
+    xp, ordered = np, True
 
     def number(self, value: Fraction) -> Fraction:
         return value
@@ -163,15 +206,13 @@ class Rationals:
         return fractions(entries)
 
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return np.concatenate(_batched(np.broadcast_to, arrays), axis=axis)
+        return np.concatenate(batched(np.broadcast_to, arrays), axis=axis)
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.rationals(x)
 
     def root(self, x: Array) -> Array:
         def root(q: Fraction) -> Fraction:
-            import math
-
             top, bottom = math.isqrt(q.numerator), math.isqrt(q.denominator)
             if Fraction(top, bottom) ** 2 != q:
                 raise ValueError(f"{q} has no rational square root")
@@ -179,8 +220,11 @@ class Rationals:
 
         return np.vectorize(root, otypes=[object])(x)
 
+    def relu(self, x: Array) -> Array:
+        return np.where(x > 0, x, x * 0)
 
-def _batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
+
+def batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
     """The arrays with their leading (batch) axes broadcast against each other."""
     lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in arrays))
     return [

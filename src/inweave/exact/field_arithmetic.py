@@ -13,35 +13,35 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import VerificationError
-from inweave.exact.arithmetic import _batched
-from inweave.exact.field import FieldArray, residue
+from inweave.exact.arithmetic import Arithmetic, batched
+from inweave.exact.field import Field, FieldArray
 
 
-class FieldArithmetic:
-    """Residues modulo the prime at work (see `inweave.exact.field`).
+class FieldArithmetic(Arithmetic):
+    """Residues modulo the prime of a field.
 
     `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such
     stand-ins too, instead of the field's inverse.
     """
 
-    def __init__(self, key: int = 0, opaque: bool = False) -> None:
-        self.key, self.opaque = key, opaque
+    def __init__(self, field: Field | None = None, key: int = 0, opaque: bool = False) -> None:
+        self.field, self.key, self.opaque = field or Field(), key, opaque
 
     def number(self, value: Fraction) -> int:
-        return int(residue(value))
+        return int(self.field.residue(value))
 
     def zeros(self, shape: Sequence[int]) -> FieldArray:
-        return FieldArray.zeros(tuple(shape))
+        return self.field.zeros(tuple(shape))
 
     def array(self, entries: np.ndarray[Any, Any]) -> FieldArray:
-        return FieldArray.of(entries)
+        return self.field.array(entries)
 
     def concat(self, arrays: Sequence[FieldArray], axis: int) -> FieldArray:
-        values = _batched(np.broadcast_to, [array.values for array in arrays])
-        return FieldArray(np.concatenate(values, axis=axis))
+        values = batched(np.broadcast_to, [self.field.array(array).values for array in arrays])
+        return FieldArray(self.field, np.concatenate(values, axis=axis))
 
     def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
-        return FieldArray.of(function.field(x, self.key, self.opaque))
+        return self.field.array(function.field(x, self.key, self.opaque))
 
     def root(self, x: FieldArray) -> FieldArray:
         raise VerificationError(

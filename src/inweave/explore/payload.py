@@ -27,9 +27,9 @@ from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Input, Output, Place, fill_prompt, lift
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import about
 from inweave.proof.degree import lower_bound
-from inweave.run.plan import plan
+from inweave.run.plan import Plan
 from inweave.text.network import Words, pretty
 from inweave.version import __version__
 
@@ -198,6 +198,7 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
     specs: dict[str, Input] = {}
     for net in networks.values():
         specs |= {spec.name: spec for spec in net.inputs}
+    plans = [Plan(net) for net in networks.values() if not _bare(net)]
     for scale in SCALES:
         rng = np.random.default_rng(0)
         drawn = {}
@@ -207,18 +208,19 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
                 value = 0.1 * np.abs(value) + 0.01 * scale
             drawn[name] = value
         with np.errstate(all="ignore"):
-            finals = [
-                plan(net).forward(net.prompt(**{s.name: drawn[s.name] for s in net.inputs}))
-                for net in networks.values()
-                if not _bare(net)
-            ]
+            finals = [plan.forward(_prompt(plan.network, drawn)) for plan in plans]
         if _tame(finals):
             break
     return drawn
 
 
+def _prompt(network: Network, inputs: Mapping[str, Any]) -> Array:
+    return network.prompt(**{spec.name: inputs[spec.name] for spec in network.inputs})
+
+
 def example_prompts(networks: Mapping[str, Network]) -> dict[str, np.ndarray[Any, Any]]:
     """Random prompts, the same for equal layouts, shrunk until no network overflows on them."""
+    plans = {name: Plan(net) for name, net in networks.items()}
     for scale in SCALES:
         drawn = {}
         for name, net in networks.items():
@@ -226,7 +228,7 @@ def example_prompts(networks: Mapping[str, Network]) -> dict[str, np.ndarray[Any
             parts = {b.name: scale * rng.uniform(-1, 1, size=(b.rows, b.cols)) for b in net.layout}
             drawn[name] = np.asarray(net.layout.pack(parts))
         with np.errstate(all="ignore"):
-            finals = [plan(net).forward(drawn[name]) for name, net in networks.items()]
+            finals = [plan.forward(drawn[name]) for name, plan in plans.items()]
         if _tame(finals):
             break
     return drawn
@@ -389,7 +391,7 @@ class Packer:
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
             "report": report(self.shown),
-            "certificate": _certificate(self.shown.certificate),
+            "certificate": _certificate(self.shown),
         }  # fmt: skip
 
     def part(self, part: Part) -> dict[str, Any]:
@@ -594,11 +596,13 @@ def report(shown: Shown) -> dict[str, Any]:
     return out
 
 
-def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
+def _certificate(shown: Shown) -> dict[str, Any] | None:
+    certificate = about(shown.network, shown.certificate)
     if certificate is None:
         return None
     data = asdict(certificate)
-    return {**data, "degree": str(data["degree"]), "functions": list(data["functions"])}
+    notes = {name: list(data[name]) for name in ("functions", "conditions")}
+    return {**data, "degree": str(data["degree"]), **notes}
 
 
 def named(networks: Several) -> dict[str, Shown]:

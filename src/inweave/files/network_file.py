@@ -33,7 +33,7 @@ from inweave.files.check import Reader, integer, mapping, read_certificate, text
 from inweave.model.layers import AttentionLayer, PointwiseLayer
 from inweave.model.network import Network
 from inweave.model.projection import DenseProjection
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import Certificate, about
 
 VERSION = 1
 KEY = "inweave"
@@ -99,6 +99,7 @@ def encode(
     """The bytes of a file; equal networks with equal records make equal bytes."""
     from safetensors.numpy import save as serialize
 
+    certificate = about(network, certificate)
     description = {
         "version": VERSION,
         "network": network.describe(),
@@ -180,7 +181,7 @@ def decode(data: bytes) -> Read:
     certificate = None
     if description["certificate"] is not None:
         certificate = read_certificate(description["certificate"], "certificate")
-        if certificate.network != network.fingerprint:
+        if about(network, certificate) is None:
             raise FileFormatError("the certificate is about another network")
     record = None if description["record"] is None else _record(description["record"], "record")
     return network, record, certificate

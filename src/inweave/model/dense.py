@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from inweave.errors import BlockError
-from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
@@ -134,7 +132,7 @@ def pointwise(layer: PointwiseLayer, H: Array, arithmetic: Arithmetic) -> Array:
         V, W, B, C = (arithmetic.array(x) for x in (V, W, B, C))
         inner = W * H + B
         if layer.activation == "relu":
-            inner = _relu(inner, arithmetic)
+            inner = arithmetic.relu(inner)
         term = V * inner + C
         total = term if total is None else total + term
     return H - H if total is None else total
@@ -146,7 +144,7 @@ def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Ar
     Floats and rationals go through the component `Σ V ⊙ σ(W ⊙ H + B) + C`; any other arithmetic has
     no order and hence no ReLU, and is asked for its own stand-in of each function.
     """
-    if isinstance(arithmetic, (Floats, Rationals)):
+    if arithmetic.ordered:
         return pointwise(layer.dense(layout), H, arithmetic)
     for place, function in layer.applied:
         rows, cols = place.extent
@@ -158,12 +156,6 @@ def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Ar
         parts = [H[..., :left], column, H[..., right:]]
         H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
     return H
-
-
-def _relu(x: Array, arithmetic: Arithmetic) -> Array:
-    if isinstance(arithmetic, Floats):
-        return arithmetic.xp.where(x > 0, x, x * 0)
-    return np.where(x > 0, x, x * 0)
 
 
 def _ready(network: Network, H: Array, arithmetic: Arithmetic | None) -> tuple[Array, Arithmetic]:

@@ -88,6 +88,11 @@ class Place:
             return self.diagonal, self.diagonal
         return (self.cols, self.rows) if self.transpose else (self.rows, self.cols)
 
+    @property
+    def value_shape(self) -> tuple[int, int]:
+        """Rows and columns of the value itself."""
+        return (1, 1) if self.diagonal else (self.rows, self.cols)
+
     def check(self, layout: Layout, what: str) -> None:
         block, (rows, cols) = layout[self.block], self.extent
         inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols

@@ -20,7 +20,6 @@ import numpy as np
 
 from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import Array, exact
-from inweave.exact.field import FieldArray, inverse, keyed
 
 
 def _up(bound: float) -> str:
@@ -105,8 +104,8 @@ class Function:
         stay small: what is equal is equal whatever stands in the function's place.
         """
         if self.is_reciprocal and not opaque:
-            return FieldArray(inverse(x.values))
-        return FieldArray(keyed(self.digest, key, x.values))
+            return x.inverse()
+        return x.keyed(self.digest, key)
 
     def note(self) -> str:
         """A line for the certificate."""

@@ -1,10 +1,16 @@
-"""What verification leaves behind: how equality was established, and how sure that is."""
+"""What verification leaves behind: how equality was established, and how sure that is.
+
+A certificate belongs to one network, by its fingerprint. Whoever shows, saves or hands on a
+certificate beside a network goes through `about`: a changed network has none.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from inweave.model.network import Network
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,7 @@ class Certificate:
     probability: float
     float_difference: float | None = None
     functions: tuple[str, ...] = field(default=())
+    conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), sort_keys=True)
@@ -33,7 +40,8 @@ class Certificate:
     @classmethod
     def from_json(cls, text: str) -> Certificate:
         data: dict[str, Any] = json.loads(text)
-        return cls(**{**data, "functions": tuple(data.get("functions", ()))})
+        notes = {name: tuple(data.get(name, ())) for name in ("functions", "conditions")}
+        return cls(**data | notes)
 
     def __str__(self) -> str:
         how = {
@@ -51,5 +59,12 @@ class Certificate:
             lines.append(
                 f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"
             )
-        lines += [f"  {text}" for text in self.functions]
+        lines += [f"  {text}" for text in (*self.conditions, *self.functions)]
         return "\n".join(lines)
+
+
+def about(network: Network, certificate: Certificate | None) -> Certificate | None:
+    """The certificate if it is about exactly this network, otherwise None."""
+    if certificate is None or certificate.network != network.fingerprint:
+        return None
+    return certificate

@@ -1,15 +1,13 @@
-"""Degrees: how deep a network must be, and how likely a wrong one could pass.
+"""The degree of a program's answers, exactly: how deep a network must be.
 
 An attention layer at most triples the degree of the state, so a program of degree D needs at least
-⌈log₃ D⌉ of them. `Heights` bounds degrees from above without any arrays (rational functions as
-pairs of numerator and denominator). `Leading` carries each value's leading form over the finite
-field: a nonzero top part proves that the degree is exact. Where tops cancel, the degree is read off
-values along a ray instead.
+⌈log₃ D⌉ of them. `Leading` carries each value's leading form over the finite field: a nonzero top
+part proves that the degree is exact. Where tops cancel, the degree is read off values along a ray
+instead.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -17,166 +15,18 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError
+from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
-from inweave.exact.field import FieldArray, inverse, modulo, random_prime, residue
+from inweave.exact.field import Field, FieldArray, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
-from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.projection import AnyProjection, Projection
+from inweave.proof.heights import Bounded, Height, Heights, state_heights
 
-Height = tuple[int, int]
-ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
 RAY_LIMIT = 600
 
 
-def plus(a: Height, b: Height) -> Height:
-    if a[0] < 0 or b[0] < 0:
-        return b if a[0] < 0 else a
-    if a[1] == b[1] == 0:
-        return max(a[0], b[0]), 0
-    return max(a[0] + b[1], b[0] + a[1]), a[1] + b[1]
-
-
-def multiplied(a: Height, b: Height) -> Height:
-    return ZERO if a[0] < 0 or b[0] < 0 else (a[0] + b[0], a[1] + b[1])
-
-
-class Bounded:
-    """A matrix of which only the shape and a bound on the height of its entries is known."""
-
-    def __init__(self, shape: Sequence[int], height: Height) -> None:
-        self.shape, self.height = tuple(shape), height
-
-    @property
-    def mT(self) -> Bounded:
-        return Bounded((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.height)
-
-    def __add__(self, other: Bounded) -> Bounded:
-        return Bounded(self.shape, plus(self.height, other.height))
-
-    __sub__ = __add__
-
-    def __mul__(self, other: Any) -> Bounded:
-        if isinstance(other, Bounded):
-            return Bounded(other.shape, multiplied(self.height, other.height))
-        return self
-
-    def __matmul__(self, other: Bounded) -> Bounded:
-        shape = (*self.shape[:-1], other.shape[-1])
-        height = multiplied(self.height, other.height)
-        if height[1]:  # a sum of fractions
-            height = (height[0] + (self.shape[-1] - 1) * height[1], height[1] * self.shape[-1])
-        return Bounded(shape, height)
-
-
-class Heights:
-    """The arithmetic of bounds.
-
-    A keyed random function gives a fresh variable. Two different arguments meet the same one only
-    by chance, with a probability that `arguments`, the sum of their degrees, bounds.
-    """
-
-    def __init__(self, opaque: bool = False) -> None:
-        self.opaque, self.arguments = opaque, 0
-
-    def applied(self, function: Any, height: Height, entries: int) -> Height:
-        if getattr(function, "is_reciprocal", False) and not self.opaque:
-            return height[1], max(height[0], 0)
-        self.arguments += entries * (max(height[0], 0) + height[1])
-        return 1, 0
-
-    def number(self, value: Fraction) -> int:
-        return 1
-
-    def zeros(self, shape: Sequence[int]) -> Bounded:
-        return Bounded(shape, ZERO)
-
-    def array(self, entries: np.ndarray[Any, Any]) -> Bounded:
-        return Bounded(entries.shape, (0, 0) if np.any(entries != 0) else ZERO)
-
-    def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
-        raise NotImplementedError
-
-    def pointwise(self, function: Any, x: Bounded) -> Bounded:
-        return Bounded(x.shape, self.applied(function, x.height, math.prod(x.shape)))
-
-    def root(self, x: Bounded) -> Bounded:
-        return Bounded(x.shape, (1, 0))
-
-
-def state_heights(
-    network: Network,
-    parts: Sequence[Part],
-    start: Mapping[str, Height],
-    heights: Heights | None = None,
-) -> dict[str, Height]:
-    """A bound for every block after some parts of a network."""
-    state, heights = dict(start), heights or Heights()
-    for part in parts:
-        _advance(network, part, state, heights)
-    return state
-
-
-def _advance(network: Network, part: Part, state: dict[str, Height], heights: Heights) -> None:
-    if isinstance(part, Module):
-        for _ in range(part.repeat):
-            before = dict(state)
-            for inner in part.body:
-                _advance(network, inner, state, heights)
-            if part.skip:
-                for name in state:
-                    state[name] = plus(state[name], before[name])
-        return
-    if isinstance(part, BlockPointwiseLayer):
-        for place, function in part.applied:
-            entries = place.rows * place.cols
-            state[place.block] = heights.applied(function, state[place.block], entries)
-        return
-    out = dict.fromkeys(state, ZERO)
-    if isinstance(part, AttentionLayer):
-        for head in part.heads:
-            q, k = (_height(p, state) for p in (head.query, head.key))
-            scores = multiplied(q, k)
-            for name, height in _written(network, head.value, state).items():
-                out[name] = plus(out[name], multiplied(scores, height))
-    else:
-        for name in part.touched(network.layout):
-            out[name] = (1, 0)
-    for name, height in out.items():
-        state[name] = plus(state[name], height) if part.skip else height
-
-
-def _height(projection: AnyProjection, state: Mapping[str, Height]) -> Height:
-    if not isinstance(projection, Projection):
-        total = (0, 0)
-        for height in state.values():
-            total = plus(total, height)
-        return total
-    total = ZERO
-    for piece in projection.pieces:
-        total = plus(total, (0, 0) if piece.block is None else state[piece.block])
-    return total
-
-
-def _written(
-    network: Network, projection: AnyProjection, state: Mapping[str, Height]
-) -> dict[str, Height]:
-    if not isinstance(projection, Projection):
-        height = _height(projection, state)
-        return {block.name: height for block in network.layout}
-    out: dict[str, Height] = {}
-    for piece in projection.pieces:
-        height = (0, 0) if piece.block is None else state[piece.block]
-        for block in network.layout:
-            if block.start < piece.stop and piece.at < block.stop:
-                out[block.name] = plus(out.get(block.name, ZERO), height)
-    return out
-
-
-# -- exact degrees ---------------------------------------------------------------------------------
 class Cancelled(Exception):
     """Top parts cancelled, so the leading form is not known."""
 
@@ -214,23 +64,23 @@ class Top:
     def __mul__(self, other: Any) -> Top:
         if not isinstance(other, Top):
             if self.is_zero or other == 0:
-                return Top(-1, FieldArray.zeros(self.shape))
+                return Top(-1, self.part.field.zeros(self.shape))
             return Top(self.degree, self.part * other)._nonzero()
         if self.is_zero or other.is_zero:
-            return Top(-1, FieldArray.zeros(np.broadcast_shapes(self.shape, other.shape)))
+            return Top(-1, self.part.field.zeros(np.broadcast_shapes(self.shape, other.shape)))
         return Top(self.degree + other.degree, self.part * other.part)._nonzero()
 
     def __matmul__(self, other: Top) -> Top:
         if self.is_zero or other.is_zero:
-            return Top(-1, FieldArray.zeros((*self.shape[:-1], other.shape[-1])))
+            return Top(-1, self.part.field.zeros((*self.shape[:-1], other.shape[-1])))
         return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
 
 
-class Leading:
+class Leading(Arithmetic):
     """The arithmetic of leading forms."""
 
-    def __init__(self) -> None:
-        self.field = FieldArithmetic()
+    def __init__(self, field: Field) -> None:
+        self.field = FieldArithmetic(field)
 
     def number(self, value: Fraction) -> int:
         found = self.field.number(value)
@@ -239,7 +89,7 @@ class Leading:
         return found
 
     def zeros(self, shape: Sequence[int]) -> Top:
-        return Top(-1, FieldArray.zeros(tuple(shape)))
+        return Top(-1, self.field.zeros(shape))
 
     def array(self, entries: np.ndarray[Any, Any]) -> Top:
         part = self.field.array(entries)
@@ -267,18 +117,17 @@ def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
     rng = np.random.default_rng(seed)
-    prime = random_prime(rng)
-    with modulo(prime):
-        inputs = _random_inputs(traced, rng)
-        try:
-            tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
-            found = [x.degree for x in traced.evaluate(tops, Leading()).values()]
-            return max(0, *found), True
-        except Cancelled:
-            limit = bound(traced)
-            if limit > RAY_LIMIT:
-                return limit, False
-            return _along_ray(traced, inputs, limit, prime), True
+    field = Field(random_prime(rng))
+    inputs = _random_inputs(traced, field, rng)
+    try:
+        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+        found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
+        return max(0, *found), True
+    except Cancelled:
+        limit = bound(traced)
+        if limit > RAY_LIMIT:
+            return limit, False
+        return _along_ray(traced, inputs, limit, field), True
 
 
 def least_degree(traced: Traced, seed: int = 0) -> int:
@@ -293,9 +142,8 @@ def least_degree(traced: Traced, seed: int = 0) -> int:
     if exact:
         return found
     rng = np.random.default_rng(seed)
-    prime = random_prime(rng)
-    with modulo(prime):
-        return _along_ray(traced, _random_inputs(traced, rng), RAY_LIMIT, prime)
+    field = Field(random_prime(rng))
+    return _along_ray(traced, _random_inputs(traced, field, rng), RAY_LIMIT, field)
 
 
 def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
@@ -315,35 +163,34 @@ def has_functions(traced: Traced) -> bool:
     return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
 
 
-def _random_inputs(traced: Traced, rng: np.random.Generator) -> dict[str, FieldArray]:
-    return {s.name: FieldArray.random((s.rows, s.cols), rng) for s in traced.inputs}
+def _random_inputs(traced: Traced, field: Field, rng: np.random.Generator) -> dict[str, FieldArray]:
+    return {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
 
 
-def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, prime: int) -> int:
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, field: Field) -> int:
     """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
 
     If the degree is above the limit, this is at most the limit: still no more than the degree.
     """
-    steps = FieldArray(np.arange(limit + 1, dtype=np.int64)[:, None, None])
+    steps = field.array(np.arange(limit + 1)[:, None, None])
     lifted = {name: x * steps for name, x in inputs.items()}
     best = 0
-    for value in traced.evaluate(lifted, FieldArithmetic()).values():
+    for value in traced.evaluate(lifted, FieldArithmetic(field)).values():
         if value.ndim < 3:
             continue  # constant
-        best = max(best, _interpolated(value.values, prime))
+        best = max(best, _interpolated(value))
     return best
 
 
-def _interpolated(values: np.ndarray[Any, Any], prime: int) -> int:
+def _interpolated(values: FieldArray) -> int:
     """The degree of the polynomial with these values at 0, 1, 2, ...: by divided differences."""
-    table = values.reshape(len(values), -1).copy()
+    table = values.reshape(len(values.values), -1)
     found = 0
-    for order in range(len(table)):
-        if table[0].any():
+    for order in range(len(values.values)):
+        if table[0].values.any():
             found = order
-        scale = int(inverse(residue(order + 1)))
-        table = (table[1:] - table[:-1]) % prime * scale % prime
-        if not len(table) or not table.any():
+        table = (table[1:] - table[:-1]) / (order + 1)
+        if not table.values.any():
             break
     return found
 

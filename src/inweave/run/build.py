@@ -57,9 +57,9 @@ class Builder:
     # -- states -----------------------------------------------------------------------------------
     def state(self, terms: Iterable[Term]) -> State:
         """A settled state from terms anywhere in the prompt."""
-        return tuple(map(self.settle, range(len(self.spans)), self.spread(terms)))
+        return tuple(map(self.settle, range(len(self.spans)), self.cut(terms)))
 
-    def spread(self, terms: Iterable[Term]) -> list[list[Term]]:
+    def cut(self, terms: Iterable[Term]) -> list[list[Term]]:
         """Terms cut up along the spans."""
         out: list[list[Term]] = [[] for _ in self.spans]
         for term in terms:
@@ -154,7 +154,7 @@ class Builder:
 
     def attention(self, layer: AttentionLayer, state: State) -> State:
         """A layer reads the old state everywhere before anything is written."""
-        added = self.spread(term for head in layer.heads for term in self.head(head, state))
+        added = self.cut(term for head in layer.heads for term in self.head(head, state))
         return tuple(
             (old if not new else self.settle(i, (*old, *new)))
             if layer.skip

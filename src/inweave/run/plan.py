@@ -1,8 +1,8 @@
 """The plan: what a network really has to compute.
 
-`plan(network)` follows the network once on terms (`build`), which leaves only products of values
+`Plan(network)` follows the network once on terms (`build`), which leaves only products of values
 that are neither zero nor identity, each once, in the cheaper order, outside every loop that does
-not change it; writes them as lines over slots (`lower`); and runs those in any arithmetic
+not change it; writes them as lines over slots (`code`); and runs those in any arithmetic
 (`execute`). What is known beforehand differs by entrance, so each has its own code: named inputs
 (`call`: constants and zeros of the prompt are known), named blocks (`run`: zeros below the blocks
 are known), and a whole prompt (`forward`: nothing is known, unless a look shows that it is the
@@ -24,24 +24,14 @@ from inweave.exact.constants import Array
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, fill_prompt, lower, plain, rooted
-from inweave.run import checks
 from inweave.run.build import Builder
-from inweave.run.execute import Bound, library
+from inweave.run.code import broadcast, encode
+from inweave.run.domains import OutOfDomain, marked, refusal
+from inweave.run.execute import Bound
 from inweave.run.graph import ONE, Node
+from inweave.run.growth import check_growth, reach
 from inweave.run.inputs import lifted
-from inweave.run.leads import broadcast
-from inweave.run.locate import located, marked
-from inweave.run.lower import Lowered
-from inweave.run.lower import lower as lower_graph
 from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
-
-
-def plan(network: Network) -> Plan:
-    """The plan of a network, made when it is first asked for and kept with the network."""
-    kept: Plan | None = vars(network).get("_plan")
-    if kept is None:
-        kept = vars(network)["_plan"] = Plan(network)
-    return kept
 
 
 class Variant:
@@ -51,16 +41,16 @@ class Variant:
         end = builder.run(start)
         nodes = [_read(builder, end, place) for place in ends]
         self.nodes, self.outputs = builder.graph.scopes[0].nodes, nodes
-        self.lowered: Lowered = lower_graph(self.nodes, nodes)
+        self.code = encode(self.nodes, nodes)
         self._bound: dict[Any, Bound] = {}
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
-        if not isinstance(arithmetic, Floats):
-            return Bound(self.lowered, arithmetic)
-        key = (arithmetic.xp, arithmetic.dtype, arithmetic.device, arithmetic.checked)
+        key = arithmetic.identity
+        if key is None:
+            return Bound(self.code, arithmetic)
         if key not in self._bound:
-            self._bound[key] = Bound(self.lowered, arithmetic)
+            self._bound[key] = Bound(self.code, arithmetic)
         return self._bound[key]
 
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
@@ -85,7 +75,7 @@ class Plan:
         self._blocks: dict[tuple[str, ...], Variant] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return plan, (self.network,)
+        return Plan, (self.network,)
 
     # -- entrances --------------------------------------------------------------------------------
     def call(
@@ -94,7 +84,7 @@ class Plan:
         check: bool = False,
         program: Callable[[], Traced | None] = lambda: None,
     ) -> Any:
-        """Named inputs in, the user's answers out; `check` looks for what `checks` describes.
+        """Named inputs in, the user's answers out; `check` looks at domains and for divergence.
 
         `program` records the network's program, to say which of its loops diverges.
         """
@@ -104,15 +94,15 @@ class Plan:
         try:
             with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                 found = self.answers(arrays, arithmetic)
-        except checks.OutOfDomain as left:
+        except OutOfDomain as left:
             raise self._located(arrays, arithmetic, left) or left from None
         if check:
-            top = checks.reach(found, arithmetic.xp)
-            if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
+            top = reach(found, arithmetic.xp)
+            if math.isnan(top) and arithmetic.library == "jax":  # which cannot raise by itself
                 left_unseen = self._located(arrays, arithmetic)
                 if left_unseen is not None:
                     raise left_unseen
-            checks.check_growth(program, arrays, top, arithmetic.xp)
+            check_growth(program, arrays, top, arithmetic.xp)
         lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
         return lowered[""] if list(lowered) == [""] else lowered
 
@@ -120,12 +110,17 @@ class Plan:
         self,
         inputs: Mapping[str, Array],
         arithmetic: Floats,
-        met: checks.OutOfDomain | None = None,
+        met: OutOfDomain | None = None,
     ) -> DomainError | None:
         """Where a function left its domain, found with every function named after its layer."""
-        plan = Plan(marked(self.network))
-        bound = plan.from_inputs.bind(arithmetic)
-        return located(bound, plan.sources(inputs, arithmetic), arithmetic, met)
+        plan, steps = Plan(marked(self.network)), list[int]()
+        try:
+            with np.errstate(all="ignore"):
+                bound = plan.from_inputs.bind(arithmetic)
+                bound.follow(plan.sources(inputs, arithmetic), steps)
+        except OutOfDomain as found:
+            return refusal(found, steps)
+        return None if met is None else refusal(met, steps)
 
     def answers(
         self,
@@ -249,13 +244,7 @@ class Plan:
         return {f.place.block for f in fills if f.source is not None or f.scale}
 
     def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
-        """Whether a prompt holds the zeros and constants that the network's fills put there.
-
-        Libraries that trace or differentiate are not asked: there, a zero may be a variable.
-        """
-        xp = arithmetic.xp if isinstance(arithmetic, Floats) else np
-        if any(word in xp.__name__ for word in ("torch", "jax", "dask")):
-            return False
+        """Whether a prompt holds the zeros and constants that the network's fills put there."""
         layout, opened = self.network.layout, self._open
         constants = [f for f in self.network.fills if f.place.block not in opened]
         own = fill_prompt(layout, constants, {}, arithmetic) if constants else None
@@ -263,11 +252,8 @@ class Plan:
             top = block.rows if block.name in opened else 0
             if top == layout.tokens:
                 continue
-            part = H[..., top:, block.columns]
-            same = part == (own[..., top:, block.columns] if own is not None else 0)
-            if xp is np and not isinstance(same, np.ndarray):
-                return False
-            if not bool(xp.all(same)):
+            known = 0 if own is None else own[..., top:, block.columns]
+            if not arithmetic.same(H[..., top:, block.columns], known):
                 return False
         return True
 
@@ -283,7 +269,12 @@ class Plan:
     @property
     def flops(self) -> int:
         """Additions and multiplications of one call, for one problem."""
-        return self.shown[0].lowered.flops
+        return self.shown[0].code.flops
+
+    @property
+    def flops_once(self) -> int:
+        """The same with one step of each outermost loop."""
+        return self.shown[0].code.flops_once
 
     def __repr__(self) -> str:
         return f"Plan({self.flops:,} flops)"

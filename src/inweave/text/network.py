@@ -18,7 +18,7 @@ from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import Certificate, about
 from inweave.proof.degree import lower_bound
 
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
@@ -268,6 +268,7 @@ def _summary(
         if said:
             lines.append("weights " + "; ".join(said))
         lines += [f"added to the prompt: {text}" for text in origin.added]
+    certificate = about(network, certificate)
     if certificate is not None:
         lines.append(f"verified ({certificate.method}), wrong with probability at most "
                      f"{certificate.probability:.0e}")  # fmt: skip

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
 
+from inweave.run.code import live_nodes, needs
 from inweave.run.graph import LoopBody, Node
-from inweave.run.lower import live_nodes, needs
 from inweave.run.plan import Plan
 
 SILENT = ("const", "source", "phi", "view", "loop", "result")

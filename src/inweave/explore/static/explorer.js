@@ -2098,7 +2098,7 @@ class Explorer {
       `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
     ];
     if (typeof c.float_difference === "number") out.push(`Largest relative difference in float64: ${short(c.float_difference)}.`);
-    for (const text of c.functions) out.push(text);
+    for (const text of [...c.conditions, ...c.functions]) out.push(text);
     out.push(`Fingerprint ${String(c.network).slice(0, 16)}…`);
     return out;
   }

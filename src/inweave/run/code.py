@@ -1,4 +1,4 @@
-"""From a graph to lines: straight code over numbered slots, every line a function of two slots.
+"""From a graph to code: lines over numbered slots, every line a function of two slots.
 
 `slots[out] = f(slots[a], slots[b])` is all an executor has to do, whatever the array library.
 Numbers, constants and slice indices are slots that are filled in beforehand. Only what the answers
@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from inweave.exact.constants import zeros
 from inweave.run.graph import ONE, LoopBody, Node, flops
@@ -33,14 +35,15 @@ class Line(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Loop:
-    """The body, `repeat` times; before that `phis` take `inits`, after every step `nexts`."""
+class Repeat:
+    """A body, `times` times; before that `phis` take `inits`, after every step `nexts`."""
 
-    repeat: int
-    body: Code
+    times: int
+    body: Lines
     phis: tuple[int, ...]
     inits: tuple[int, ...]
     nexts: tuple[int, ...]
+    flops: int  # of one step
 
     @cached_property
     def last(self) -> dict[int, int]:
@@ -49,19 +52,25 @@ class Loop:
         return dict.fromkeys(self.nexts, -1) | filled
 
 
-Code = list["Line | Loop"]
+Lines = list["Line | Repeat"]
 
 
 @dataclass
-class Lowered:
-    """Code, and how to fill its slots: names of sources, and the fixed ones by their contents."""
+class Code:
+    """Lines, and how to fill their slots: names of sources, and the fixed ones by contents."""
 
-    code: Code = field(default_factory=list)
+    lines: Lines = field(default_factory=list)
     slots: int = 0
     sources: dict[Any, int] = field(default_factory=dict)
     fixed: dict[int, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = ()
     flops: int = 0
+
+    @property
+    def flops_once(self) -> int:
+        """The work with one step of each outermost repetition."""
+        repeats = [line for line in self.lines if isinstance(line, Repeat)]
+        return self.flops - sum((repeat.times - 1) * repeat.flops for repeat in repeats)
 
 
 def live_nodes(outputs: Iterable[Node]) -> set[Node]:
@@ -97,9 +106,9 @@ def needs(node: Node, live: set[Node]) -> list[Node]:
     return [n for n in dict.fromkeys(found) if n not in inside]
 
 
-def lower(nodes: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
-    """The lines that compute the outputs."""
-    return _Lowering(live_nodes(outputs)).run(nodes, outputs)
+def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
+    """The code that computes the outputs."""
+    return _Encoder(live_nodes(outputs)).run(nodes, outputs)
 
 
 class _Cell(NamedTuple):
@@ -129,16 +138,16 @@ class _Cell(NamedTuple):
                              whole=whole)  # fmt: skip
 
 
-class _Lowering:
+class _Encoder:
     def __init__(self, live: set[Node]) -> None:
         self.live = live
-        self.out = Lowered()
+        self.out = Code()
         self.slot: dict[Node, int] = {}
         self._free: list[int] = []
         self._kept: dict[Any, int] = {}
 
-    def run(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> Lowered:
-        self.out.code = self._scope(nodes, set(outputs), 1)
+    def run(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
+        self.out.lines, self.out.flops = self._scope(nodes, set(outputs))
         self.out.outputs = tuple(self.slot[node] for node in outputs)
         return self.out
 
@@ -158,9 +167,9 @@ class _Lowering:
             self.out.fixed[self._kept[key]] = key
         return self._kept[key]
 
-    def _scope(self, nodes: Sequence[Node], keep: set[Node], times: int) -> Code:
-        """The code of a straight line or of a loop's body."""
-        code: Code = []
+    def _scope(self, nodes: Sequence[Node], keep: set[Node]) -> tuple[Lines, int]:
+        """The lines of a straight stretch or of a loop's body, and what they cost once."""
+        lines: Lines = []
         nodes = [node for node in nodes if node in self.live]
         last: dict[Node, int] = {}
         for i, node in enumerate(nodes):
@@ -170,26 +179,29 @@ class _Lowering:
         for node in nodes:
             if node not in keep and node.op not in ("const", "loop", "phi"):
                 dying[last[node]].append(node)
+        work = sum(map(flops, nodes))
         for node, dead in zip(nodes, dying, strict=True):
-            self.out.flops += times * flops(node)
-            self._node(node, code, times)
+            if node.op == "loop":
+                repeat = self._repeat(node.data)
+                lines.append(repeat)
+                work += repeat.times * repeat.flops
+            else:
+                self._node(node, lines)
             self._free += [self.slot[d] for d in dead]
-        return code
+        return lines, work
 
     # -- nodes ------------------------------------------------------------------------------------
-    def _node(self, node: Node, code: Code, times: int) -> None:
-        if node.op == "loop":
-            code.append(self._loop(node.data, times))
-        elif node.op == "source":
+    def _node(self, node: Node, lines: Lines) -> None:
+        if node.op == "source":
             self.slot[node] = self.out.sources[node.data] = self._fresh()
         elif node.op == "const":
             self.slot[node] = self._fixed("const", node.data)
         elif node.op == "result":
             self.slot[node] = self.slot[node.args[0].data.phis[node.data]]
         elif node.op == "view":
-            self._view(node, code)
+            self._view(node, lines)
         elif node.op == "sum":
-            self._sum(node, code)
+            self._sum(node, lines)
         elif node.op != "phi":
             a = self.slot[node.args[0]]
             if node.op == "scale":
@@ -201,66 +213,67 @@ class _Lowering:
                 op, b = "pointwise", self._fixed("function", content)
             else:
                 op, b = node.op, self.slot[node.args[1]]
-            self.slot[node] = self._line(code, op, a, b, node.rows, node.cols)
+            self.slot[node] = self._line(lines, op, a, b, node.rows, node.cols)
 
-    def _line(self, code: Code, op: str, a: int, b: int, rows: int, cols: int) -> int:
+    def _line(self, lines: Lines, op: str, a: int, b: int, rows: int, cols: int) -> int:
         out = self._new()
-        code.append(Line(op, a, b, out, rows, cols))
+        lines.append(Line(op, a, b, out, rows, cols))
         return out
 
-    def _slice(self, code: Code, a: int, top: int, left: int, rows: int, cols: int) -> int:
+    def _slice(self, lines: Lines, a: int, top: int, left: int, rows: int, cols: int) -> int:
         index = self._fixed("index", (top, top + rows, left, left + cols))
-        return self._line(code, "getitem", a, index, rows, cols)
+        return self._line(lines, "getitem", a, index, rows, cols)
 
-    def _view(self, node: Node, code: Code) -> None:
+    def _view(self, node: Node, lines: Lines) -> None:
         top, left, rows, cols, flip = node.data
         base = node.args[0]
         slot, sliced = self.slot[base], (rows, cols) != (base.rows, base.cols)
         if sliced:
-            slot = self._slice(code, slot, top, left, rows, cols)
+            slot = self._slice(lines, slot, top, left, rows, cols)
         if flip:
-            out = self._line(code, "flip", slot, slot, cols, rows)
+            out = self._line(lines, "flip", slot, slot, cols, rows)
             if sliced:
                 self._free.append(slot)
             slot = out
         self.slot[node] = slot
 
-    def _loop(self, body: LoopBody, times: int) -> Loop:
+    def _repeat(self, body: LoopBody) -> Repeat:
         carried = [i for i, phi in enumerate(body.phis) if phi in self.live]
         for i in carried:
             self.slot[body.phis[i]] = self._new()
         phis, nexts = [body.phis[i] for i in carried], [body.nexts[i] for i in carried]
-        code = self._scope(body.nodes, {*phis, *nexts}, times * body.repeat)
+        lines, work = self._scope(body.nodes, {*phis, *nexts})
         inside = {node for node in body.nodes if node.op not in ("const", "phi")}
         self._free += [self.slot[node] for node in dict.fromkeys(nexts) if node in inside]
-        return Loop(
+        return Repeat(
             body.repeat,
-            code,
+            lines,
             tuple(self.slot[phi] for phi in phis),
             tuple(self.slot[body.inits[i]] for i in carried),
             tuple(self.slot[node] for node in nexts),
+            work,
         )
 
     # -- sums -------------------------------------------------------------------------------------
-    def _sum(self, node: Node, code: Code) -> None:
+    def _sum(self, node: Node, lines: Lines) -> None:
         rows, cols, where = node.data
         cells = [
             _Cell(sign, self.slot[arg], row, col, 0, 0, arg.rows, arg.cols, True)
             for arg, (sign, row, col) in zip(node.args, where, strict=True)
         ]
         used: list[int] = []
-        self.slot[node] = out = self._cells(code, cells, rows, cols, used)
+        self.slot[node] = out = self._cells(lines, cells, rows, cols, used)
         self._free += [slot for slot in dict.fromkeys(used) if slot != out]
 
     def _cells(
-        self, code: Code, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
+        self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
     ) -> int:
         """The slot of a sum: cut where parts begin or end, added up, and joined again."""
         if not cells:
             return self._fixed("const", zeros(rows, cols))
         cuts = {0: _cuts(cells, 0, rows), 1: _cuts(cells, 1, cols)}
         if not cuts[0] and not cuts[1]:
-            return self._added(code, cells, rows, cols, used)
+            return self._added(lines, cells, rows, cols, used)
         axis = min(
             (axis for axis in (0, 1) if cuts[axis]), key=lambda a: _crossed(cells, a, cuts[a])
         )
@@ -269,34 +282,34 @@ class _Lowering:
         for low, high in pairwise(edges):
             inner = [c for cell in cells if (c := cell.clipped(axis, low, high)) is not None]
             shape = (high - low, cols) if axis == 0 else (rows, high - low)
-            part = self._cells(code, inner, *shape, used)
+            part = self._cells(lines, inner, *shape, used)
             total += high - low
             if held < 0:
-                held = self._line(code, "one", part, part, *shape)
+                held = self._line(lines, "one", part, part, *shape)
             else:
                 shape = (total, cols) if axis == 0 else (rows, total)
-                held = self._line(code, "more", held, part, *shape)
+                held = self._line(lines, "more", held, part, *shape)
             used.append(held)
-        out = self._line(code, "concat", held, self._fixed("axis", axis - 2), rows, cols)
+        out = self._line(lines, "concat", held, self._fixed("axis", axis - 2), rows, cols)
         used.append(out)
         return out
 
     def _added(
-        self, code: Code, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
+        self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
     ) -> int:
         out = -1
         for cell in sorted(cells, key=lambda c: -c.sign):
             slot = cell.slot
             if not cell.whole:
-                slot = self._slice(code, slot, cell.top, cell.left, rows, cols)
+                slot = self._slice(lines, slot, cell.top, cell.left, rows, cols)
                 used.append(slot)
             if out >= 0:
-                out = self._line(code, "add" if cell.sign > 0 else "sub", out, slot, rows, cols)
+                out = self._line(lines, "add" if cell.sign > 0 else "sub", out, slot, rows, cols)
                 used.append(out)
             elif cell.sign > 0:
                 out = slot
             else:
-                out = self._line(code, "mul", slot, self._fixed("number", -ONE), rows, cols)
+                out = self._line(lines, "mul", slot, self._fixed("number", -ONE), rows, cols)
                 used.append(out)
         return out
 
@@ -317,3 +330,38 @@ def _crossed(cells: Sequence[_Cell], axis: int, cuts: Sequence[int]) -> int:
         at, length = (cell.row, cell.rows) if axis == 0 else (cell.col, cell.cols)
         count += sum(at < cut < at + length for cut in cuts)
     return count
+
+
+# -- batch axes ------------------------------------------------------------------------------------
+Lead = tuple[int, ...]
+
+
+def broadcast(*leads: Lead) -> Lead:
+    """The batch axes of a result; nearly always those of its parts are equal or empty."""
+    out: Lead = ()
+    for lead in leads:
+        if lead and lead != out:
+            out = np.broadcast_shapes(out, lead) if out else lead
+    return out
+
+
+def batch_axes(lines: Lines, leads: dict[int, Lead]) -> None:
+    """The batch axes of every slot after the lines have run, from those before; () if not named.
+
+    Arrays and carried values of a loop are made in advance, so their full shapes must be known. A
+    value that a loop carries may begin without the batch axes that its steps give it.
+    """
+    for line in lines:
+        if isinstance(line, Line):
+            leads[line.out] = broadcast(leads.get(line.a, ()), leads.get(line.b, ()))
+            continue
+        for phi, init in zip(line.phis, line.inits, strict=True):
+            leads[phi] = leads.get(init, ())
+        settled = False
+        while not settled:
+            before = [leads[phi] for phi in line.phis]
+            batch_axes(line.body, leads)
+            pairs = zip(before, line.nexts, strict=True)
+            after = [broadcast(lead, leads.get(slot, ())) for lead, slot in pairs]
+            settled = before == after
+            leads.update(zip(line.phis, after, strict=True))

@@ -1,10 +1,7 @@
-"""What `net(...)` checks beside its answer: domains of pointwise functions, and divergence.
+"""Divergence: an iteration with too large a step grows, and that is not silent.
 
-A network is a network: outside its domain a ReLU table is flat, and an iteration with too large a
-step grows. Neither is silent. Domains are looked at while the functions are applied, and `locate`
-says where one was left; divergence only when an answer is not finite or suspiciously large, so that
-a good call pays nothing for it. Then the program itself is stepped to say where it happened and how
-fast it grows.
+It is looked for only when an answer is not finite or suspiciously large, so that a good call pays
+nothing for it. Then the program itself is stepped to say where it happened and how fast it grows.
 """
 
 from __future__ import annotations
@@ -22,9 +19,7 @@ from inweave.exact.constants import Array
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.prompt import is_concrete
-from inweave.model.relunet import Function
 
-SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 
 
@@ -32,50 +27,6 @@ def largest(x: Array, xp: Any) -> float:
     """The largest magnitude in an array, outside any gradient."""
     x = x.detach() if hasattr(x, "detach") else x
     return float(xp.max(xp.abs(x))) if math.prod(x.shape) else 0.0
-
-
-class OutOfDomain(Exception):
-    """A function met a value outside its domain."""
-
-    def __init__(self, function: Function, value: float) -> None:
-        super().__init__(function.name)
-        self.function, self.value = function, value
-
-
-def limits(function: Function) -> tuple[float, float]:
-    """What a function accepts: its domain, and what rounding may add to it."""
-    low, high = function.domain or (-math.inf, math.inf)
-    return low - SLACK * abs(low), high + SLACK * abs(high)
-
-
-def guard(function: Function, x: Array, xp: Any) -> None:
-    """Raise OutOfDomain if any entry lies outside the function's domain."""
-    if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
-        return
-    low, high = limits(function)
-    x = x.detach() if hasattr(x, "detach") else x
-    least, most = xp.min(x), xp.max(x)
-    if not is_concrete(least):  # a constant of the network inside jax.jit, whose values are known
-        x = np.asarray(x)
-        least, most = np.min(x), np.max(x)
-    least, most = float(least), float(most)
-    if not least >= low:
-        raise OutOfDomain(function, least)
-    if not most <= high:
-        raise OutOfDomain(function, most)
-
-
-def nan_outside(function: Function, x: Array, answer: Array, xp: Any) -> Array:
-    """The answer, NaN where a problem has any entry outside the domain.
-
-    For where nothing can be raised. The whole matrix becomes NaN and not that entry alone: a good
-    answer then means that no function left its domain, which is what is checked elsewhere.
-    """
-    low, high = limits(function)
-    inside = xp.all(
-        xp.all((x >= low) & (x <= high), axis=-1, keepdims=True), axis=-2, keepdims=True
-    )
-    return xp.where(inside, answer, xp.asarray(math.nan, dtype=answer.dtype))
 
 
 def reach(answers: Mapping[str, Array], xp: Any) -> float:

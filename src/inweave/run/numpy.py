@@ -14,16 +14,15 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.constants import Array
-from inweave.run.leads import Lead, broadcast, spread
-from inweave.run.lower import Line, Loop
+from inweave.run.code import Lead, Line, Repeat, batch_axes, broadcast
 
 Call = Callable[[], Any]
 FEWEST = 4  # repetitions below which preparing the calls does not pay
 
 
-def can_run(loop: Loop) -> bool:
+def can_run(loop: Repeat) -> bool:
     """Whether a loop is long enough and made only of lines that can write into an array."""
-    return loop.repeat >= FEWEST and all(
+    return loop.times >= FEWEST and all(
         isinstance(line, Line) and line.op != "pointwise" for line in loop.body
     )
 
@@ -37,14 +36,14 @@ def product(a: Array, b: Array) -> Array:
     return a @ b
 
 
-def run(loop: Loop, slots: list[Any], batched: bool) -> None:
+def run(loop: Repeat, slots: list[Any], batched: bool) -> None:
     """Run a loop from its inits; the carried values are in the slots of its phis afterwards."""
     leads: dict[int, Lead] = {}
     if batched:
         for slot, array in enumerate(slots):
             if isinstance(array, np.ndarray) and array.ndim > 2:
                 leads[slot] = array.shape[:-2]
-        spread([loop], leads)
+        batch_axes([loop], leads)
     front = []
     for phi, init in zip(loop.phis, loop.inits, strict=True):
         start = slots[init]
@@ -55,7 +54,7 @@ def run(loop: Loop, slots: list[Any], batched: bool) -> None:
     arrays: dict[int, Array] = {}
     forth = _calls(loop, slots, front, back, arrays)
     home = _calls(loop, slots, back, front, arrays)
-    pairs, odd = divmod(loop.repeat, 2)
+    pairs, odd = divmod(loop.times, 2)
     both = forth + home
     for _ in range(pairs):
         for call in both:
@@ -68,7 +67,7 @@ def run(loop: Loop, slots: list[Any], batched: bool) -> None:
 
 
 def _calls(
-    loop: Loop,
+    loop: Repeat,
     slots: list[Any],
     read: Sequence[Array],
     write: Sequence[Array],
