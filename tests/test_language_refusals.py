@@ -466,7 +466,15 @@ def test_a_parquet_file_that_is_none_is_refused(command, name):
 @pytest.mark.parametrize("source", [("ridge.inweave",), ("ridge.py:ridge", "steps=2")])
 def test_a_column_does_not_fill_a_scalar(command, source, value):
     code, said = command(
-        "run", *source, f"lam={value}", "--data", "table.csv", "--target", "y", "--columns", "f0,f1"
+        "run",
+        *source,
+        f"lam={value}",
+        "--data",
+        "table.csv",
+        "--response",
+        "y",
+        "--columns",
+        "f0,f1",
     )
     assert code == 2
     assert f"lam is a scalar: give a number, as in lam=0.1, not '{value}'" in said
@@ -483,6 +491,11 @@ def test_the_reserved_names_are_those_of_the_functions_that_take_inputs_and_size
 
     network = inweave.Network
     assert taken(net_explore=network.explore, net=network.__call__) == OF_CALLS
-    assert OF_SIZES == taken(
-        net_resize=network.resize, inweave_verify=inweave.verify, inweave_compile=inweave.compile
+    assert (
+        taken(
+            net_resize=network.resize,
+            inweave_verify=inweave.verify,
+            inweave_compile=inweave.compile,
+        )
+        == OF_SIZES
     )

@@ -19,11 +19,11 @@ from cyclopts import Parameter
 from numpy.typing import NDArray
 
 import inweave
+from inweave import explore
 from inweave.cli import output
 from inweave.cli.demo_programs import ridge
 from inweave.cli.options import Json
 from inweave.cli.show import report
-from inweave.cli.sources import optional
 from inweave.data import diabetes
 from inweave.errors import InputError
 from inweave.gallery.least_squares import ridge_gd as ridge_from
@@ -112,12 +112,12 @@ def networks(n: int, d: int, steps: int) -> dict[str, Callable[[], Network]]:
 def demo(
     *,
     steps: Annotated[int, Parameter(help="Steps of gradient descent.")] = 729,
-    page_to: Annotated[
-        Path, Parameter(name="--page", help="Where the explorer's page goes, if there is one.")
-    ] = Path("inweave-demo.html"),
+    page: Annotated[Path, Parameter(help="Where the explorer's page goes.")] = Path(
+        "inweave-demo.html"
+    ),
     json: Json = False,
 ) -> None:
-    """Run the main example: one regression as seven attention networks, proved and compared.
+    """Run the main example: one regression as seven attention networks, each proved.
 
     For example:
 
@@ -140,29 +140,25 @@ def demo(
         begin("comparing with numpy")
         predicted[GRADIENT] = problem.by_descent(steps)
         predicted[CLOSED] = problem.by_closed_form()
-    page_written = _explorer(problem, page_to)
+    _write_page(problem, page)
     seconds = time.perf_counter() - start
     if json:
-        output.say_json(_as_json(steps, made, predicted, problem, page_written))
+        output.say_json(_as_json(steps, made, predicted, problem, page))
         return
     _print_networks(steps, made)
     _print_predictions(predicted, problem)
-    _print_end(made["ELSA, depth"], page_written, seconds)
+    _print_end(made["ELSA, depth"], page, seconds)
 
 
-def _explorer(problem: Problem, path: Path) -> Path | None:
-    """A page on two networks side by side, at sizes that a person can take in; None without it."""
-    explorer = optional("inweave.explore")
-    if explorer is None:
-        return None
+def _write_page(problem: Problem, path: Path) -> None:
+    """A page on two networks side by side, at sizes that a person can take in."""
     n, steps = PAGE
     inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}
     inputs["eta"] = float(1 / (np.linalg.norm(problem.X[:n], 2) ** 2 + LAM))
     sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
     modes = {"step by step": "faithful", "least depth": "depth"}
     shown = {said: inweave.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
-    explorer.write(path, shown, inputs)
-    return path
+    explore.write(path, shown, inputs)
 
 
 def _bound(made: dict[str, Network]) -> tuple[int, int]:
@@ -206,15 +202,14 @@ def _gap(a: Numbers, b: Numbers) -> float:
     return float(np.max(np.abs(a - b)))
 
 
-def _print_end(network: Network, page_written: Path | None, seconds: float) -> None:
+def _print_end(network: Network, page: Path, seconds: float) -> None:
     output.say(network.certificate)
     output.say()
     output.say(
         "Data: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression (2004), as\n"
         "distributed with scikit-learn (BSD 3-Clause)."
     )
-    if page_written is not None:
-        output.say(f"Look inside: open {page_written} in a browser.")
+    output.say(f"Look inside: open {page} in a browser.")
     output.note(f"{seconds:.1f} s")
 
 
@@ -223,7 +218,7 @@ def _as_json(
     made: dict[str, Network],
     predicted: dict[str, Numbers],
     problem: Problem,
-    page_written: Path | None,
+    page: Path,
 ) -> dict[str, Any]:
     degree, bound = _bound(made)
     return {
@@ -242,5 +237,5 @@ def _as_json(
             }
             for name, values in predicted.items()
         },
-        "page": None if page_written is None else str(page_written),
+        "page": str(page),
     }

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from cyclopts import Parameter
 
 from inweave.cli import output, tables
-from inweave.cli.options import Json, Mode, Output, Source, Target
+from inweave.cli.options import FLAG, OUTPUT, Json, Mode, Source, Target
 from inweave.cli.resize import fitted, program_of
 from inweave.cli.roles import Argument, Roles, arguments, expect_all, roles
 from inweave.cli.show import report
@@ -22,34 +21,34 @@ from inweave.language.program import Program
 from inweave.network import Network
 
 
-def run_command(
+def run(
     source: Source,
     /,
     *values: str,
     data: Path,
-    target: str | None = None,
+    response: str | None = None,
     query: Path | None = None,
     columns: str | None = None,
     program: str | None = None,
-    standardize: Annotated[bool, Parameter(negative="", show_default=False)] = False,
-    attention: Target = "elsa",
+    standardize: Annotated[bool, FLAG] = False,
+    target: Target = "elsa",
     optimize: Mode = "faithful",
-    save_as: Output = None,
+    save_as: Annotated[Path | None, OUTPUT] = None,
     json: Json = False,
 ) -> None:
     """Run a network on your own table: rows to learn from, and rows to predict.
 
-    The features are the first matrix of the program, the target is its vector with one entry per
+    The features are the first matrix of the program, the response is its vector with one entry per
     row, and each row of the query table is one query; all queries go through in one batch.
 
     For example:
 
-        inweave run ridge.inweave lam=1 eta=0.01 --data table.csv --target y --query new.csv
+        inweave run ridge.inweave lam=1 eta=0.01 --data table.csv --response y --query new.csv
 
-        inweave run ridge.inweave lam=1 eta=0.01 --data wider.csv --target y --query new.csv \\
+        inweave run ridge.inweave lam=1 eta=0.01 --data wider.csv --response y --query new.csv \\
             --program ridge.py:ridge
 
-        inweave run ridge.py steps=99 lam=1 eta=0.01 --data table.csv --target y \\
+        inweave run ridge.py steps=99 lam=1 eta=0.01 --data table.csv --response y \\
             --query new.csv --standardize -o predictions.csv
 
     Parameters
@@ -60,17 +59,17 @@ def run_command(
     data
         The rows to learn from: .csv, .tsv, .npz or .parquet. An .npz whose arrays carry
         the names of the inputs fills them directly.
-    target
+    response
         The column of the data that is to be predicted; several with commas between.
     query
         The rows to predict; needs the same feature columns.
     columns
-        The feature columns, with commas between; all but the target if not given.
+        The feature columns, with commas between; all but the response if not given.
     program
         The program of a .inweave file, as FILE.py:NAME. With it, a table of another size resizes
         the network where its weights allow that. A file from the gallery does not need it.
     standardize
-        Centre and scale features and target by the data's own mean and deviation, and predictions
+        Centre and scale features and response by the data's own mean and deviation, and predictions
         back.
     save_as
         Where predictions go: .csv, .tsv, .npz or .parquet; to the screen if not given.
@@ -83,7 +82,7 @@ def run_command(
     known = program_of(found, program) if isinstance(found, Network) else found
     if known is found and program is not None:
         raise InputError("--program goes with a .inweave file; here the source is a program")
-    filled = _fill(known or found, given, data, target, query, columns, standardize)
+    filled = _fill(known or found, given, data, response, query, columns, standardize)
     network = found
     if isinstance(network, Network):
         if known is not None:
@@ -94,7 +93,7 @@ def run_command(
         for name, value in statics.items():
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
-        network = compiled(network, target=attention, optimize=optimize, sizes=sizes)
+        network = compiled(network, target=target, optimize=optimize, sizes=sizes)
     answers = filled.finish(_answers(network, _spread(network, filled.inputs)))
     if save_as is not None:
         tables.write(save_as, answers)
@@ -166,7 +165,7 @@ def _fill(
     source: Program | Network,
     given: dict[str, Any],
     data: Path,
-    target: str | None,
+    response: str | None,
     query: Path | None,
     columns: str | None,
     standardize: bool,
@@ -179,18 +178,18 @@ def _fill(
     if data.suffix == ".npz" and data.is_file():
         arrays = tables.arrays(data)
         if arrays and set(arrays) <= set(names):
-            if target or query or columns or standardize:
+            if response or query or columns or standardize:
                 raise InputError(f"{data} holds the inputs by name; leave out the other options")
             expect_all(known, [*arrays, *given])
             return Filled(arrays | given)
-    return _fill_from_table(known, given, tables.read(data), target, query, columns, standardize)
+    return _fill_from_table(known, given, tables.read(data), response, query, columns, standardize)
 
 
 def _fill_from_table(
     known: Sequence[Argument],
     given: dict[str, Any],
     table: tables.Table,
-    target: str | None,
+    response: str | None,
     query: Path | None,
     columns: str | None,
     standardize: bool,
@@ -198,15 +197,17 @@ def _fill_from_table(
     part = roles(known, list(given))
     if part.features is None:
         raise InputError("this program takes no matrix, so a table cannot fill it")
-    targets = _names(target)
-    table.expect(targets)
+    responses = _names(response)
+    table.expect(responses)
     borrowed = {k: v for k, v in given.items() if isinstance(v, str)}
-    unused = [c for c in table.columns if c not in targets and c not in borrowed.values()]
+    unused = [c for c in table.columns if c not in responses and c not in borrowed.values()]
     features = _names(columns) or unused
     if not features:
-        raise InputError(f"{table.path} has no feature columns beside {', '.join(targets)}")
-    if set(features) & set(targets):
-        raise InputError(f"{', '.join(set(features) & set(targets))} is both feature and target")
+        raise InputError(f"{table.path} has no feature columns beside {', '.join(responses)}")
+    if set(features) & set(responses):
+        raise InputError(
+            f"{', '.join(set(features) & set(responses))} is both feature and response"
+        )
     _check_size(part.features, table, features)
     X = table.numbers(features)
     filled = Filled(dict(given), tuple(features))
@@ -224,7 +225,7 @@ def _fill_from_table(
         if constant:
             raise InputError(f"{table.path}: column {constant[0]!r} is constant: cannot be scaled")
     filled.inputs[part.features.name] = (X - centre) / spread
-    _fill_target(filled, part, table, targets, standardize)
+    _fill_response(filled, part, table, responses, standardize)
     if query is not None:
         if part.query is None:
             raise InputError("this program takes no query vector; leave out --query")
@@ -253,30 +254,30 @@ def _check_size(features: Argument, table: tables.Table, names: Sequence[str]) -
     if isinstance(cols, int) and len(names) != cols:
         raise InputError(
             f"{table.path} gives {len(names)} feature columns ({', '.join(names)}), this network "
-            f"is for {cols}; choose with --columns, and name the target with --target; {resize}"
+            f"is for {cols}; choose with --columns, and name the response with --response; {resize}"
         )
 
 
-def _fill_target(
-    filled: Filled, part: Roles, table: tables.Table, targets: Sequence[str], standardize: bool
+def _fill_response(
+    filled: Filled, part: Roles, table: tables.Table, responses: Sequence[str], standardize: bool
 ) -> None:
-    if not targets:
-        if part.target is not None:
-            raise InputError(f"name the column that fills {part.target.name!r} with --target")
+    if not responses:
+        if part.response is not None:
+            raise InputError(f"name the column that fills {part.response.name!r} with --response")
         return
-    if part.target is None:
-        raise InputError("this program takes no target; leave out --target")
-    y = table.numbers(targets)
-    if part.target.kind == "vector":
-        if len(targets) != 1:
-            raise InputError(f"{part.target.name!r} is a vector: name one target column")
+    if part.response is None:
+        raise InputError("this program takes no response; leave out --response")
+    y = table.numbers(responses)
+    if part.response.kind == "vector":
+        if len(responses) != 1:
+            raise InputError(f"{part.response.name!r} is a vector: name one response column")
         y = y[:, 0]
         if standardize:
             filled.shift, filled.scale = float(y.mean()), float(y.std()) or 1.0
             y = (y - filled.shift) / filled.scale
     elif standardize:
-        raise InputError("--standardize knows one target column only")
-    filled.inputs[part.target.name] = y
+        raise InputError("--standardize knows one response column only")
+    filled.inputs[part.response.name] = y
 
 
 def _spread(network: Network, inputs: dict[str, Any]) -> dict[str, Any]:
