@@ -268,6 +268,13 @@ def test_json_of_run_holds_the_answers(inweave: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
+def test_target_is_the_architecture_in_run_as_in_every_command(inweave: Any) -> None:
+    argv = ("programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
+    for target in ("elsa", "lsa"):
+        result = inweave("run", *argv, "--target", target)
+        assert json.loads(result.out)["network"]["target"] == target
+
+
 def test_arrays_by_name_need_no_table(inweave: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X, y, u = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=2)
@@ -331,6 +338,25 @@ def test_a_bad_table_is_refused_with_column_and_row(
     assert "train.csv" in result.err
     assert said in result.err
     assert not (tmp_path / "out.csv").exists()
+
+
+def test_a_parquet_file_whose_columns_share_a_name_is_refused(inweave: Any, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"])
+    parquet.write_table(table, tmp_path / "train.parquet")
+    argv = ("programs.py:ridge", "lam=1", "eta=0.1", "steps=2", "--data", "train.parquet")
+    result = inweave("run", *argv, "--response", "y")
+    assert result.code == 2
+    assert "train.parquet: column name 'a' is used twice" in result.err
+
+
+def test_a_quoted_cell_may_hold_a_comma_and_a_line_break(inweave: Any, tmp_path: Path) -> None:
+    text = '\ufeffname;a;b;y\n"p; q, r";1;2;3\n\n"r\ns";4;5;6\n'
+    (tmp_path / "train.csv").write_text(text, encoding="utf-8")
+    argv = ("run", "programs.py:ridge", "lam=1", "eta=0.01", "steps=2", *RUN)
+    assert inweave(*argv, "--columns", "a,b").code == 0
 
 
 def test_text_columns_may_be_left_out(inweave: Any, tmp_path: Path) -> None:

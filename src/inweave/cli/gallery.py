@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from inweave.cli import output
 from inweave.cli.options import Json
-from inweave.cli.show import report
+from inweave.cli.show import report, tell
 from inweave.gallery import Entry, difference, entries, get
 
 SHOWN = 4  # entries of an answer that are printed
@@ -89,9 +89,7 @@ def _one(entry: Entry, json: bool) -> int:
         return int(not agrees)
     output.say(cleandoc(entry.program.__doc__ or entry.name))
     output.say(f"\nSource: {entry.source}\n")
-    output.say(network)
-    output.say()
-    output.say(network.certificate or "not verified")
+    tell(network)
     shown = output.table("\nOn its example data", "answer", "network", "reference")
     for title, ours, theirs in _rows(answer, reference):
         shown.add_row(title, ours, theirs)
