@@ -122,8 +122,8 @@ def test_the_written_out_update_is_that_of_adamw(decay):
 
 def test_a_run_killed_at_any_time_resumes_to_bit_identical_weights(tmp_path):
     (tmp_path / "c.toml").write_text(TOML.format(steps=400))
-    command = [sys.executable, "-m", "inweave.lab", "train", str(tmp_path / "c.toml"), "--out"]
-    victim = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment())
+    command = [sys.executable, "-m", "inweave", "lab", "train", str(tmp_path / "c.toml")]
+    victim = subprocess.Popen([*command, "--out", str(tmp_path / "killed")], env=environment())
     metrics = tmp_path / "killed" / METRICS
     while not metrics.exists() or metrics.read_text().count("\n") < 5:
         assert victim.poll() is None, "the run ended before it could be killed"

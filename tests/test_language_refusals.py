@@ -466,7 +466,15 @@ def test_a_parquet_file_that_is_none_is_refused(command, name):
 @pytest.mark.parametrize("source", [("ridge.inweave",), ("ridge.py:ridge", "steps=2")])
 def test_a_column_does_not_fill_a_scalar(command, source, value):
     code, said = command(
-        "run", *source, f"lam={value}", "--data", "table.csv", "--target", "y", "--columns", "f0,f1"
+        "run",
+        *source,
+        f"lam={value}",
+        "--data",
+        "table.csv",
+        "--response",
+        "y",
+        "--columns",
+        "f0,f1",
     )
     assert code == 2
     assert f"lam is a scalar: give a number, as in lam=0.1, not '{value}'" in said

@@ -32,10 +32,14 @@ def show(
     if json:
         output.say_json(report(network))
         return
+    tell(network)
+
+
+def tell(network: Network) -> None:
+    """A network and, if it has one, its certificate."""
     output.say(network)
     if network.certificate is not None:
-        output.say()
-        output.say(network.certificate)
+        output.say(f"\n{network.certificate}")
 
 
 def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) -> Network:
