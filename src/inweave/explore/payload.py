@@ -26,7 +26,7 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Laye
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import Input, Output, Place, fill_prompt, lift
+from inweave.model.prompt import Input, Output, fill_prompt, lift
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import lower_bound
 from inweave.run.plan import plan
@@ -475,7 +475,7 @@ class Packer:
     def block_curves(self, layer: BlockPointwiseLayer) -> list[dict[str, Any]]:
         out = []
         for place, function in layer.applied:
-            low, high = self._range(layer, self._region(place))
+            low, high = self._range(layer, place.region(self.network.layout))
             if function.domain is not None:
                 low, high = function.domain
             x, log = samples(low, high)
@@ -533,11 +533,6 @@ class Packer:
             if len(out) == CURVES:
                 break
         return out
-
-    def _region(self, place: Place) -> tuple[slice, slice]:
-        rows, cols = place.extent
-        left = self.network.layout[place.block].start + place.col
-        return slice(place.row, place.row + rows), slice(left, left + cols)
 
     def _range(self, layer: Layer, at: tuple[slice, slice]) -> tuple[float, float]:
         """The values met at a place, a little widened."""

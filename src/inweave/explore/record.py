@@ -148,8 +148,6 @@ class PieceExecutor(DenseExecutor):
             return super().layer(layer, H, name)
         output = H.copy()
         for place, function in layer.applied:
-            rows, cols = place.extent
-            left = self.layout[place.block].start + place.col
-            at = (slice(place.row, place.row + rows), slice(left, left + cols))
+            at = place.region(self.layout)
             output[at] = function.net(H[at])
         return Step(name, layer, H, output, output)

@@ -16,12 +16,12 @@ import jax.numpy as jnp
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
-from inweave.export.weights import attention_weights, function_weights, pointwise_weights, region
+from inweave.export.weights import attention_weights, function_weights, pointwise_weights
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.prompt import fill_prompt, lift, lower
+from inweave.model.prompt import fill_prompt, lift
 
 Apply = Callable[..., Any]
 Params = dict[str, Any]
@@ -54,9 +54,8 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
         lifted, _ = lift(network.inputs, inputs)
         arithmetic = Floats(jnp, kind)
         lifted = {name: jnp.asarray(value, kind) for name, value in lifted.items()}
-        H = _run(network, params, fill_prompt(layout, network.fills, lifted, arithmetic))
-        found = {o.name: lower(o.place.read(layout, H), o.kind) for o in network.outputs}
-        return found[""] if list(found) == [""] else found
+        H = fill_prompt(layout, network.fills, lifted, arithmetic)
+        return network.readout(_run(network, params, H))
 
     return apply, params
 
@@ -122,7 +121,7 @@ def _project(p: Params, letter: str, H: Any) -> Any:
 def _applied(layer: BlockPointwiseLayer, p: Params, H: Any, layout: Layout) -> Any:
     out = H
     for i, (place, _) in enumerate(layer.applied):
-        net, (rows, cols) = p[f"function {i}"], region(place, layout)
+        net, (rows, cols) = p[f"function {i}"], place.region(layout)
         inner = H[..., rows, cols, None] * net["W"] + net["B"]
         out = out.at[..., rows, cols].set(jax.nn.relu(inner) @ net["V"] + net["C"])
     return out

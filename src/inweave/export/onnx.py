@@ -23,7 +23,6 @@ from inweave.export.weights import (
     function_weights,
     is_fixed,
     pointwise_weights,
-    region,
     standing,
 )
 from inweave.files.atomic import whole
@@ -135,7 +134,7 @@ class _Graph:
             if not is_fixed(fill):
                 name = f"prompt/fill {i} of {fill.place.block}"
                 value = self.filled(fill, name, lifted, squares)
-                rows, cols = region(fill.place, self.layout)
+                rows, cols = fill.place.region(self.layout)
                 whole = self.padded(value, f"{name}/in place", rows, cols)
                 H = self.node("Add", [H, whole], f"prompt/after fill {i}")
         return H
@@ -163,7 +162,7 @@ class _Graph:
         name = output.name or "answer"
         if name in {spec.name for spec in self.network.inputs}:
             name = f"{name} out"
-        rows, cols = region(place, self.layout)
+        rows, cols = place.region(self.layout)
         if place.diagonal:
             rows, cols = slice(rows.start, rows.start + 1), slice(cols.start, cols.start + 1)
         value = self.sliced("final state", f"answer {name}/read", rows, cols)
@@ -264,7 +263,7 @@ class _Graph:
 
     def function(self, place: Place, net: Any, H: str, out: str, name: str) -> str:
         """`out` with `V @ relu(W x + B) + C` of the entries of H that stand at a place."""
-        rows, cols = region(place, self.layout)
+        rows, cols = place.region(self.layout)
         stored = {letter: self.store(f"{name}/{letter}", array) for letter, array in net.items()}
         x = self.sliced(H, f"{name}/x", rows, cols)
         x = self.node("Unsqueeze", [x, self.integers("axis of entries", -1)], f"{name}/entries")

@@ -12,7 +12,7 @@ from inweave.model.layers import AttentionLayer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Place
+from inweave.model.prompt import Fill
 from inweave.model.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -51,19 +51,12 @@ def function_weights(function: Function) -> Arrays:
     }
 
 
-def region(place: Place, layout: Layout) -> tuple[slice, slice]:
-    """The rows and columns of the prompt that a place takes up."""
-    rows, cols = place.extent
-    left = layout[place.block].start + place.col
-    return slice(place.row, place.row + rows), slice(left, left + cols)
-
-
 def fixed_prompt(network: Network) -> np.ndarray[Any, Any]:
     """What the prompt holds whatever the inputs are."""
     H = np.zeros((network.tokens, network.width))
     for fill in network.fills:
         if is_fixed(fill):
-            H[region(fill.place, network.layout)] += standing(fill)
+            H[fill.place.region(network.layout)] += standing(fill)
     return H
 
 

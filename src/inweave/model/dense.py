@@ -149,13 +149,11 @@ def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Ar
     if isinstance(arithmetic, (Floats, Rationals)):
         return pointwise(layer.dense(layout), H, arithmetic)
     for place, function in layer.applied:
-        rows, cols = place.extent
-        left = layout[place.block].start + place.col
-        right, bottom = left + cols, place.row + rows
-        part = arithmetic.pointwise(function, H[..., place.row : bottom, left:right])
-        middle = [H[..., : place.row, left:right], part, H[..., bottom:, left:right]]
+        rows, cols = place.region(layout)
+        part = arithmetic.pointwise(function, H[..., rows, cols])
+        middle = [H[..., : rows.start, cols], part, H[..., rows.stop :, cols]]
         column = arithmetic.concat([x for x in middle if x.shape[-2]], -2)
-        parts = [H[..., :left], column, H[..., right:]]
+        parts = [H[..., : cols.start], column, H[..., cols.stop :]]
         H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
     return H
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from inweave.errors import InputError
+from inweave.exact.whole import whole
 from inweave.model.layers import AttentionLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.prompt import Place
@@ -27,8 +27,7 @@ class Module:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "body", tuple(self.body))
-        if not isinstance(self.repeat, int) or isinstance(self.repeat, bool) or self.repeat < 0:
-            raise InputError(f"repeat must be a non-negative int, got {self.repeat!r}")
+        object.__setattr__(self, "repeat", whole("repeat", self.repeat, 0))
 
     def check(self, layout: Layout, what: str) -> None:
         for i, part in enumerate(self.body):

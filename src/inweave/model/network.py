@@ -19,7 +19,7 @@ from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.layout import describe as describe_layout
 from inweave.model.modules import Module, executed, layers_of
-from inweave.model.prompt import Fill, Input, Output, fill_prompt, lift, lower
+from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, lift, lower
 
 
 def _check_names(what: str, names: list[str]) -> None:
@@ -114,8 +114,8 @@ class Network:
     def readout(self, H: Array) -> Any:
         """The answers that stand in a state: one value, or a dict of named ones."""
         self.layout.check(H)
-        found = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
-        return found[""] if list(found) == [""] else found
+        answers = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
+        return as_answer(answers)
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:

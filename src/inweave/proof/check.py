@@ -24,12 +24,13 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.exact.field import LEAST, FieldArray, modulo, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
 from inweave.model.layers import BlockPointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.prompt import Place, fill_prompt, rooted
+from inweave.model.prompt import fill_prompt, rooted
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import Bounded, Heights, state_heights
 from inweave.run.plan import plan
@@ -80,11 +81,11 @@ def verify(
     `reference` compiles the program again, to say where a wrong network parts from a right one.
     """
     compatible(name, traced, network)
-    if not isinstance(trials, int) or trials < 1:
+    if not is_whole(trials, 1):
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
+    if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
-    seed = secrets.randbelow(2**32) if seed is None else seed
+    trials, seed = int(trials), secrets.randbelow(2**32) if seed is None else int(seed)
     try:
         method, height, prime = compared(traced, network, trials, seed, name, reference, True)
     except VerificationError:
@@ -396,14 +397,9 @@ def overwrite(
     out = H.values.copy()
     for places, value in zip(module.carries, values, strict=True):
         for place in places:
-            block = network.layout[place.block]
-            rows, cols = place.extent
-            where = (slice(place.row, place.row + rows),
-                     slice(block.start + place.col, block.start + place.col + cols))  # fmt: skip
-            own = Place(place.block, place.rows, place.cols, place.row, place.col, place.transpose,
-                        place.diagonal)  # fmt: skip
-            whole = own.write(network.layout, value, arithmetic).values
-            out[where] = whole[place.row : place.row + rows, place.col : place.col + cols]
+            rows, cols = place.region(network.layout)
+            block = place.write(network.layout, value, arithmetic).values
+            out[rows, cols] = block[rows, place.col : place.col + place.extent[1]]
     return FieldArray(out)
 
 
