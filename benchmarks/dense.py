@@ -16,7 +16,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.model.dense import DenseExecutor
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Module
-from inweave.run import plan
+from inweave.run.plan import plan
 
 TIMED = ((40, 10), (400, 50))
 COUNTED = ((4000, 200),)

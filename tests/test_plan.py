@@ -37,8 +37,9 @@ from inweave.model import dense
 from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
-from inweave.run import plan
 from inweave.run.lower import Line, Loop
+from inweave.run.plan import plan
+from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
 
@@ -271,7 +272,7 @@ def by_hand(G: Any, b: Any, repeat: int) -> Any:
 def test_a_tied_step_costs_what_its_formula_costs():
     net = tied(10, 100)
     assert plan(net).flops == 100 * (2 * 10 * 10 + 2 * 10)
-    assert repr(plan(net)).splitlines()[1:] == [
+    assert describe(plan(net)).splitlines()[1:] == [
         "  w = 0",
         "  repeat 100:",
         "    w += b - G w",

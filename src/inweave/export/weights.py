@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError
-from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
@@ -76,15 +76,11 @@ def standing(fill: Fill) -> np.ndarray[Any, Any]:
 
 def steps(network: Network) -> list[Part | str]:
     """The executed layers in order; 'open' and 'close' enclose what one skip goes around."""
-    if sum(map(_length, network.modules)) > LONGEST:
+    if sum(module.executed(Layer) for module in network.modules) > LONGEST:
         raise InputError(
             f"the network executes more than {LONGEST:,} layers, too many to write out"
         )
     return [step for module in network.modules for step in _steps(module)]
-
-
-def _length(part: Part) -> int:
-    return part.repeat * sum(map(_length, part.body)) if isinstance(part, Module) else 1
 
 
 def _steps(part: Part) -> Iterator[Part | str]:

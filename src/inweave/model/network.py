@@ -18,7 +18,7 @@ from inweave.exact.constants import Array
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.layout import describe as describe_layout
-from inweave.model.modules import Module, executed, layers_of
+from inweave.model.modules import Module
 from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, lift, lower
 
 
@@ -62,7 +62,7 @@ class Network:
     @cached_property
     def depth(self) -> int:
         """Attention layers executed."""
-        return sum(executed(module) for module in self.modules)
+        return sum(module.executed() for module in self.modules)
 
     @cached_property
     def heads(self) -> int:
@@ -72,7 +72,7 @@ class Network:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers as stored, those of a tied module once."""
-        return tuple(layer for module in self.modules for layer in layers_of(module))
+        return tuple(layer for module in self.modules for layer in module.layers)
 
     @cached_property
     def stored_numbers(self) -> int:
