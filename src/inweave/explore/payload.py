@@ -28,9 +28,8 @@ from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Input, Output, fill_prompt, lift
 from inweave.proof.certificate import Certificate
-from inweave.proof.degree import lower_bound
 from inweave.run.plan import plan
-from inweave.text.network import Words, pretty
+from inweave.text.network import Words, facts, pretty
 from inweave.version import __version__
 
 Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
@@ -567,26 +566,20 @@ def title(shown: Shown) -> str:
 
 def report(shown: Shown) -> dict[str, Any]:
     """Sizes, and depth beside its lower bound where that is known."""
-    network, origin = shown.network, shown.origin
-    out: dict[str, Any] = {
-        "target": network.target.upper(),
+    origin, known = shown.origin, facts(shown.network, degree=shown.degree)
+    degree = None
+    if shown.degree is not None:
+        degree = str(shown.degree[0]) if shown.degree[1] else f"at most {shown.degree[0]}"
+    return {
+        **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
+        "target": known["target"].upper(),
         "optimize": origin.optimize if origin else None,
         "program": origin.program.name if origin else None,
         "sizes": {str(k): str(v) for k, v in origin.sizes.items()} if origin else {},
-        "depth": network.depth,
-        "heads": network.heads,
-        "tokens": network.tokens,
-        "width": network.width,
-        "numbers": network.stored_numbers,
-        "fingerprint": network.fingerprint,
-        "degree": None,
-        "bound": None,
+        "numbers": known["stored_numbers"],
+        "degree": degree,
+        "bound": known["depth_lower_bound"],
     }
-    if shown.degree is not None:
-        degree, sure = shown.degree
-        out["degree"] = str(degree) if sure else f"at most {degree}"
-        out["bound"] = lower_bound(degree) if sure else None
-    return out
 
 
 def _certificate(certificate: Certificate | None) -> dict[str, Any] | None:
