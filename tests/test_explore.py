@@ -49,8 +49,8 @@ INPUTS = {
 }
 
 
-def payload(networks, inputs, reference=None):
-    """What the page shows of these networks."""
+def payload(networks: Any, inputs: dict[str, Any], reference: Any = None) -> dict[str, Any]:
+    """What the page of some public networks holds."""
     return contents(named(networks), inputs, reference)
 
 
@@ -117,10 +117,7 @@ def test_the_executor_for_large_prompts_computes_the_same(network: Network) -> N
 
     H = 0.3 * np.random.default_rng(1).normal(size=(network.tokens, network.width))
     with np.errstate(all="ignore"):
-        expected = found = H
-        executor = PieceExecutor(network.layout, Floats())
-        for i, module in enumerate(network.modules):
-            found = executor.run(module, found, f"module {i}", lambda *_: None)
+        found = PieceExecutor(network.layout, Floats()).run(network.modules, H)
         expected = dense.forward(network, H)
     if np.isfinite(expected).all() and np.abs(expected).max() < 1e6:
         np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -13,7 +13,7 @@ out is to be verified against the program like any other network.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,7 @@ from inweave.compiler.origin import Compiled, Origin
 from inweave.errors import CompileError, InputError, InweaveError
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part, layers_of
+from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Piece, Projection
 from inweave.model.prompt import Fill, Output, Place
@@ -85,11 +85,12 @@ def _differ(a: Network, b: Network) -> bool:
     return _weights(a.modules) != _weights(b.modules)
 
 
-def _weights(parts: tuple[Part, ...]) -> list[Any]:
+def _weights(modules: Sequence[Module]) -> list[Any]:
     """Layers, repeats and skips, without the heights of what is carried."""
     return [
-        (part.repeat, part.skip, _weights(part.body)) if isinstance(part, Module) else part
-        for part in parts
+        (part.repeat, part.skip, len(part.body)) if isinstance(part, Module) else part
+        for module in modules
+        for part in module.walk()
     ]
 
 
@@ -200,18 +201,18 @@ def _between(start: Any, ends: Sequence[Any], shares: Sequence[Fraction]) -> Any
 
 
 def _heights(
-    layout: Layout, parts: Sequence[Part], fills: Sequence[Fill], outputs: Sequence[Output]
+    layout: Layout, modules: Sequence[Module], fills: Sequence[Fill], outputs: Sequence[Output]
 ) -> dict[str, int]:
     """Rows of every block that may hold something: what is filled, read, and written by heads."""
     tops = {block.name: 1 for block in layout}
     places = [fill.place for fill in fills] + [output.place for output in outputs]
-    places += [place for part in parts for place in _places(part)]
+    places += [place for module in modules for place in _places(module)]
     for place in places:
         tops[place.block] = max(tops[place.block], place.row + place.extent[0])
     heads = [
         head
-        for part in parts
-        for layer in layers_of(part)
+        for module in modules
+        for layer in module.layers
         if isinstance(layer, AttentionLayer)
         for head in layer.heads
     ]
@@ -223,11 +224,13 @@ def _heights(
     return tops
 
 
-def _places(part: Part) -> list[Place]:
-    if isinstance(part, Module):
-        carried = [place for places in part.carries for place in places]
-        return carried + [place for inner in part.body for place in _places(inner)]
-    return [place for place, _ in part.applied] if isinstance(part, BlockPointwiseLayer) else []
+def _places(module: Module) -> Iterator[Place]:
+    """Where what is carried stands, and what functions are applied to."""
+    for part in module.walk():
+        if isinstance(part, Module):
+            yield from (place for places in part.carries for place in places)
+        elif isinstance(part, BlockPointwiseLayer):
+            yield from (place for place, _ in part.applied)
 
 
 def _write(head: Head, layout: Layout, tops: dict[str, int]) -> None:
@@ -255,8 +258,8 @@ def _pieces(projection: AnyProjection) -> tuple[Piece, ...]:
     return projection.pieces
 
 
-def _tallest_bias(parts: Sequence[Part]) -> int:
-    layers = [layer for part in parts for layer in layers_of(part)]
+def _tallest_bias(modules: Sequence[Module]) -> int:
+    layers = [layer for module in modules for layer in module.layers]
     heads = [h for layer in layers if isinstance(layer, AttentionLayer) for h in layer.heads]
     pieces = [piece for head in heads for read in head.projections for piece in _pieces(read)]
     return max((piece.matrix.rows for piece in pieces if piece.block is None), default=0)

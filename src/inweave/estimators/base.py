@@ -29,6 +29,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from inweave.compiler.driver import TARGETS
 from inweave.errors import InputError
+from inweave.exact.whole import is_whole
 from inweave.language.program import Program
 from inweave.network import Network, compile
 
@@ -111,10 +112,7 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
             raise InputError(f"tol must be a number between 0 and 1, got {self.tol!r}")
-        fixed = isinstance(self.steps, numbers.Integral) and not isinstance(self.steps, bool)
-        if not (isinstance(self.steps, str) and self.steps == "auto") and not (
-            fixed and self.steps >= 1
-        ):
+        if not ((isinstance(self.steps, str) and self.steps == "auto") or is_whole(self.steps, 1)):
             raise InputError(f"steps must be 'auto' or a positive int, got {self.steps!r}")
 
     def _number(self, name: str, positive: bool = False) -> float:

@@ -26,11 +26,10 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Laye
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import Input, Output, Place, fill_prompt, lift
+from inweave.model.prompt import Input, Output, fill_prompt, lift
 from inweave.proof.certificate import about
-from inweave.proof.degree import lower_bound
 from inweave.run.plan import Plan
-from inweave.text.network import Words, pretty
+from inweave.text.network import Words, facts, pretty
 from inweave.version import __version__
 
 Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
@@ -477,7 +476,7 @@ class Packer:
     def block_curves(self, layer: BlockPointwiseLayer) -> list[dict[str, Any]]:
         out = []
         for place, function in layer.applied:
-            low, high = self._range(layer, self._region(place))
+            low, high = self._range(layer, place.region(self.network.layout))
             if function.domain is not None:
                 low, high = function.domain
             x, log = samples(low, high)
@@ -536,11 +535,6 @@ class Packer:
                 break
         return out
 
-    def _region(self, place: Place) -> tuple[slice, slice]:
-        rows, cols = place.extent
-        left = self.network.layout[place.block].start + place.col
-        return slice(place.row, place.row + rows), slice(left, left + cols)
-
     def _range(self, layer: Layer, at: tuple[slice, slice]) -> tuple[float, float]:
         """The values met at a place, a little widened."""
         found = self.kept.ranges.get(id(layer))
@@ -574,26 +568,20 @@ def title(shown: Shown) -> str:
 
 def report(shown: Shown) -> dict[str, Any]:
     """Sizes, and depth beside its lower bound where that is known."""
-    network, origin = shown.network, shown.origin
-    out: dict[str, Any] = {
-        "target": network.target.upper(),
+    origin, known = shown.origin, facts(shown.network, degree=shown.degree)
+    degree = None
+    if shown.degree is not None:
+        degree = str(shown.degree[0]) if shown.degree[1] else f"at most {shown.degree[0]}"
+    return {
+        **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
+        "target": known["target"].upper(),
         "optimize": origin.optimize if origin else None,
         "program": origin.program.name if origin else None,
         "sizes": {str(k): str(v) for k, v in origin.sizes.items()} if origin else {},
-        "depth": network.depth,
-        "heads": network.heads,
-        "tokens": network.tokens,
-        "width": network.width,
-        "numbers": network.stored_numbers,
-        "fingerprint": network.fingerprint,
-        "degree": None,
-        "bound": None,
+        "numbers": known["stored_numbers"],
+        "degree": degree,
+        "bound": known["depth_lower_bound"],
     }
-    if shown.degree is not None:
-        degree, sure = shown.degree
-        out["degree"] = str(degree) if sure else f"at most {degree}"
-        out["bound"] = lower_bound(degree) if sure else None
-    return out
 
 
 def _certificate(shown: Shown) -> dict[str, Any] | None:

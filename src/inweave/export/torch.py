@@ -28,7 +28,6 @@ from inweave.export.weights import (
     function_weights,
     is_fixed,
     pointwise_weights,
-    region,
     standing,
     steps,
 )
@@ -36,7 +35,7 @@ from inweave.files.network_file import load, save
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.network import Network
-from inweave.model.prompt import Input, lift, lower
+from inweave.model.prompt import Input, lift
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin as Hub
@@ -210,7 +209,7 @@ class Prompt(nn.Module):
             if fill.constant is not None:
                 written = torch.tensor(standing(fill).copy(), dtype=dtype)
                 self.register_buffer(f"fill_{i}", written, False)
-            rows, cols = region(fill.place, network.layout)
+            rows, cols = fill.place.region(network.layout)
             below, right = network.tokens - rows.stop, network.width - cols.stop
             self.fills.append(
                 _Fill(
@@ -307,10 +306,7 @@ class TorchNetwork(nn.Module, Hub):
 
     def forward_inputs(self, **inputs: Any) -> Any:
         """Named inputs in, the answer or a dict of answers out."""
-        H = self.forward_prompt(self.prompt_of(**inputs))
-        layout, outputs = self.network.layout, self.network.outputs
-        found = {o.name: lower(o.place.read(layout, H), o.kind) for o in outputs}
-        return found[""] if list(found) == [""] else found
+        return self.network.readout(self.forward_prompt(self.prompt_of(**inputs)))
 
     def prompt_of(self, **inputs: Any) -> Tensor:
         """The prompt that holds these inputs."""
@@ -423,7 +419,7 @@ class _Maker:
         if id(layer) not in self._shared:
             written = [self.parameters(function_weights(f)) for _, f in layer.applied]
             self._shared[id(layer)] = written
-        at = [region(place, self.layout) for place, _ in layer.applied]
+        at = [place.region(self.layout) for place, _ in layer.applied]
         return Block(Functions(self._shared[id(layer)], at), layer.skip)
 
     def parameters(self, arrays: Arrays) -> dict[str, nn.Parameter]:

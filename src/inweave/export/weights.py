@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError
-from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Place
+from inweave.model.prompt import Fill
 from inweave.model.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
@@ -51,19 +51,12 @@ def function_weights(function: Function) -> Arrays:
     }
 
 
-def region(place: Place, layout: Layout) -> tuple[slice, slice]:
-    """The rows and columns of the prompt that a place takes up."""
-    rows, cols = place.extent
-    left = layout[place.block].start + place.col
-    return slice(place.row, place.row + rows), slice(left, left + cols)
-
-
 def fixed_prompt(network: Network) -> np.ndarray[Any, Any]:
     """What the prompt holds whatever the inputs are."""
     H = np.zeros((network.tokens, network.width))
     for fill in network.fills:
         if is_fixed(fill):
-            H[region(fill.place, network.layout)] += standing(fill)
+            H[fill.place.region(network.layout)] += standing(fill)
     return H
 
 
@@ -83,15 +76,11 @@ def standing(fill: Fill) -> np.ndarray[Any, Any]:
 
 def steps(network: Network) -> list[Part | str]:
     """The executed layers in order; 'open' and 'close' enclose what one skip goes around."""
-    if sum(map(_length, network.modules)) > LONGEST:
+    if sum(module.executed(Layer) for module in network.modules) > LONGEST:
         raise InputError(
             f"the network executes more than {LONGEST:,} layers, too many to write out"
         )
     return [step for module in network.modules for step in _steps(module)]
-
-
-def _length(part: Part) -> int:
-    return part.repeat * sum(map(_length, part.body)) if isinstance(part, Module) else 1
 
 
 def _steps(part: Part) -> Iterator[Part | str]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from inweave.errors import FileFormatError
 from inweave.exact.constants import Constant, Dense, Ones, Shift
+from inweave.exact.whole import is_whole
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Block, Layout
 from inweave.model.modules import Module, Part
@@ -65,7 +66,7 @@ def listed(value: Any, where: str, most: int = LARGEST_SIZE) -> list[Any]:
 
 
 def integer(value: Any, where: str, low: int = 0, high: int = LARGEST_SIZE) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+    if not is_whole(value, low) or value > high:
         raise FileFormatError(
             f"{where}: expected an integer from {low} to {_said(high)}, got {_said(value)}"
         )

@@ -23,6 +23,7 @@ import numpy as np
 from inweave.errors import DTypeError, InputError, InweaveError, ProgramError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, matrix
 from inweave.exact.constants import Array, Constant, Ones, exact, identity, select, simplest, zeros
+from inweave.exact.whole import is_whole
 from inweave.model.prompt import Kind
 from inweave.model.relunet import ABS
 
@@ -195,7 +196,7 @@ class Expr:
         return multiply(lift(other), self)
 
     def __pow__(self, power: Any) -> Expr:
-        if _is_index(power) and power >= 1 and self.is_scalar:
+        if is_whole(power, 1) and self.is_scalar:
             out: Expr = self
             for _ in range(power - 1):
                 out = Scaled(self, out)
@@ -580,10 +581,6 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float, Fraction, np.number)) and not isinstance(x, bool)
 
 
-def _is_index(x: Any) -> bool:
-    return isinstance(x, (int, np.integer)) and not isinstance(x, bool)
-
-
 def _check_range(number: Any, x: Any = "") -> None:
     """Refuse a number that no float holds: a network could be proved with it, but not run."""
     try:
@@ -723,14 +720,14 @@ def take(x: Expr, key: Any) -> Expr:
     keys = key if isinstance(key, tuple) else (key,)
     if len(keys) > 2:
         raise refuse(f"{x!r} has two axes, got the index {key!r}", ShapeError)
-    if len(keys) == 1 and _is_index(keys[0]) and not x.units[1]:
+    if len(keys) == 1 and is_whole(keys[0]) and not x.units[1]:
         raise refuse(
             f"{x!r}[{keys[0]}] is ambiguous; write x[i:i+1, :] for a row, x[i, j] for an entry"
         )
     units = list(x.units)
     for axis, k in enumerate(keys):
         size = x.shape[axis]
-        if _is_index(k):
+        if is_whole(k):
             k = int(k)
             if not -size <= k < size:
                 raise refuse(f"index {k} is outside axis {axis} of {x!r}", ShapeError)
@@ -755,7 +752,7 @@ def take(x: Expr, key: Any) -> Expr:
 def _bounds(k: slice, size: int, x: Expr) -> tuple[int, int]:
     """Where a slice starts and stops, which must be known and whole."""
     for end in (k.start, k.stop):
-        if end is not None and not _is_index(end):
+        if end is not None and not is_whole(end):
             raise refuse(
                 f"the slice {_sliced(k)} of {x!r} needs ints known at compile time, got {end!r}"
             )

@@ -21,9 +21,10 @@ import numpy as np
 
 from inweave.errors import BlockError, InputError, InweaveError, ProgramError, ShapeError
 from inweave.exact.constants import Array, identity
+from inweave.exact.whole import is_whole, whole
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, evaluate, refuse, user_line
-from inweave.model.prompt import Input, Kind, lift, lower
+from inweave.model.prompt import Input, Kind, as_answer, lift, lower
 
 Size = str | int
 
@@ -42,17 +43,13 @@ class Type:
 
 def _typed(kind: Kind, axes: int, sizes: Any) -> Type:
     sizes = sizes if isinstance(sizes, tuple) else (sizes,)
-    good = all(
-        (isinstance(s, str) and s.isidentifier())
-        or (isinstance(s, int) and not isinstance(s, bool) and s >= 1)
-        for s in sizes
-    )
+    good = all((isinstance(s, str) and s.isidentifier()) or is_whole(s, 1) for s in sizes)
     if len(sizes) != axes or not good:
         raise ProgramError(
             f"{kind.capitalize()} takes {axes} sizes, each a name like 'n' or a positive int; "
             f"got {sizes!r}"
         )
-    return Type(kind, sizes)
+    return Type(kind, tuple(s if isinstance(s, str) else int(s) for s in sizes))
 
 
 class Matrix:
@@ -200,17 +197,11 @@ class Program:
                 + "; ".join(said)
             )
         for name in self.size_names:
-            size = values[name]
-            if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
-                raise ShapeError(f"size {name} must be a positive int, got {size!r}")
-            values[name] = int(size)
+            values[name] = whole(f"size {name}", values[name], 1, ShapeError)
         for name, value in values.items():
-            if self.signature.parameters.get(name) is not None:
-                wants = self.signature.parameters[name].annotation
-                if wants is int and (
-                    isinstance(value, bool) or not isinstance(value, (int, np.integer))
-                ):
-                    raise InputError(f"{name} must be an int, got {value!r}")
+            parameter = self.signature.parameters.get(name)
+            if parameter is not None and parameter.annotation is int:
+                whole(name, value)
         return values
 
     def _trace(self, values: Mapping[str, Any]) -> Traced:
@@ -322,7 +313,7 @@ class Program:
             if tuple(value.shape[:-2]) != lead:
                 value = arithmetic.xp.broadcast_to(value, (*lead, *value.shape[-2:]))
             answers[name] = lower(value, traced.kinds[name])
-        return answers[""] if list(answers) == [""] else answers
+        return as_answer(answers)
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
@@ -348,7 +339,7 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     >>> float(fibonacci(a=0, b=1))
     55.0
     """
-    if isinstance(times, bool) or not isinstance(times, (int, np.integer)):
+    if not is_whole(times):
         raise refuse(
             f"iterate needs a number of times known at compile time, got {times!r}", InputError
         )
@@ -418,9 +409,7 @@ def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
 def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, tuple[bool, bool]]:
     if len(sizes) == 1 and isinstance(sizes[0], tuple):
         sizes = sizes[0]
-    if len(sizes) not in (1, 2) or any(
-        isinstance(s, bool) or not isinstance(s, (int, np.integer)) or s < 1 for s in sizes
-    ):
+    if len(sizes) not in (1, 2) or not all(is_whole(s, 1) for s in sizes):
         raise refuse(f"inweave.{what} takes one or two positive sizes, got {sizes!r}", ShapeError)
     rows, cols = int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else 1
     return rows, cols, (False, len(sizes) == 1)
@@ -438,7 +427,7 @@ def ones(*sizes: Any) -> Expr:
 
 def eye(size: int) -> Expr:
     """The identity matrix."""
-    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 1:
+    if not is_whole(size, 1):
         raise refuse(f"inweave.eye takes one positive size, got {size!r}", ShapeError)
     return ex.ConstantExpr(identity(int(size)))
 

@@ -6,7 +6,7 @@ Slow on purpose and in any arithmetic; every faster executor is tested against t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part
+from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
 
 
@@ -75,11 +75,21 @@ class Trace:
         return [self.layout.unpack(H)[name] for H in self.states.values()]
 
 
-class DenseExecutor:
-    """Executes the parts of one network, writing each projection's `W` and `B` out once."""
+Record = Callable[[str, Array, Step | None], None]
 
-    def __init__(self, layout: Layout, arithmetic: Arithmetic) -> None:
+
+class DenseExecutor(Executor[Array]):
+    """Executes the parts of one network, writing each projection's `W` and `B` out once.
+
+    `record` is called with every state by name, and with the Step of the layer that made it; None
+    where a step of a module ends.
+    """
+
+    def __init__(
+        self, layout: Layout, arithmetic: Arithmetic, record: Record | None = None
+    ) -> None:
         self.layout, self.arithmetic = layout, arithmetic
+        self.record = record or (lambda *_: None)
         self._written: dict[int, tuple[Any, Array, Array]] = {}
 
     def project(self, projection: Any, H: Array) -> Array:
@@ -96,7 +106,18 @@ class DenseExecutor:
         q, k, v = (self.project(p, H) for p in head.projections)
         return HeadTrace(q, k, v, q @ k.mT @ v)
 
-    def layer(self, layer: Layer, H: Array, name: str = "") -> Step:
+    def layer(self, layer: Layer, state: Array, name: str) -> Array:
+        done = self.done(layer, state, name)
+        self.record(name, done.after, done)
+        return done.after
+
+    def step(self, module: Module, state: Array, name: str) -> Array:
+        after = super().step(module, state, name)
+        self.record(name, after, None)
+        return after
+
+    def done(self, layer: Layer, H: Array, name: str) -> Step:
+        """What a layer does to a state."""
         heads: tuple[HeadTrace, ...] = ()
         if isinstance(layer, AttentionLayer):
             heads = tuple(self.head(head, H) for head in layer.heads)
@@ -106,23 +127,6 @@ class DenseExecutor:
         else:
             output = applied(layer, H, self.layout, self.arithmetic)
         return Step(name, layer, H, output, H + output if layer.skip else output, heads)
-
-    def run(self, part: Part, H: Array, name: str, record: Any) -> Array:
-        """The state after a part; `record` is called with every layer's Step and every state."""
-        if not isinstance(part, Module):
-            step = self.layer(part, H, name)
-            record(name, step.after, step)
-            return step.after
-        for t in range(part.repeat):
-            at = f"{name}, step {t}" if part.repeat != 1 else name
-            start = H
-            for i, inner in enumerate(part.body):
-                word = "module" if isinstance(inner, Module) else "layer"
-                H = self.run(inner, H, f"{at}, {word} {i}", record)
-            if part.skip:
-                H = start + H
-            record(at, H, None)
-        return H
 
 
 def pointwise(layer: PointwiseLayer, H: Array, arithmetic: Arithmetic) -> Array:
@@ -147,13 +151,11 @@ def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Ar
     if arithmetic.ordered:
         return pointwise(layer.dense(layout), H, arithmetic)
     for place, function in layer.applied:
-        rows, cols = place.extent
-        left = layout[place.block].start + place.col
-        right, bottom = left + cols, place.row + rows
-        part = arithmetic.pointwise(function, H[..., place.row : bottom, left:right])
-        middle = [H[..., : place.row, left:right], part, H[..., bottom:, left:right]]
+        rows, cols = place.region(layout)
+        part = arithmetic.pointwise(function, H[..., rows, cols])
+        middle = [H[..., : rows.start, cols], part, H[..., rows.stop :, cols]]
         column = arithmetic.concat([x for x in middle if x.shape[-2]], -2)
-        parts = [H[..., :left], column, H[..., right:]]
+        parts = [H[..., : cols.start], column, H[..., cols.stop :]]
         H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
     return H
 
@@ -170,16 +172,12 @@ def _ready(network: Network, H: Array, arithmetic: Arithmetic | None) -> tuple[A
 def forward(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Array:
     """The state after the last module, computed densely."""
     H, arithmetic = _ready(network, H, arithmetic)
-    executor = DenseExecutor(network.layout, arithmetic)
-    for i, module in enumerate(network.modules):
-        H = executor.run(module, H, f"module {i}", lambda *_: None)
-    return H
+    return DenseExecutor(network.layout, arithmetic).run(network.modules, H)
 
 
 def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Trace:
     """A forward pass that keeps everything."""
     H, arithmetic = _ready(network, H, arithmetic)
-    executor = DenseExecutor(network.layout, arithmetic)
     steps: list[Step] = []
     states: dict[str, Array] = {"input": H}
 
@@ -188,6 +186,5 @@ def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> T
         if step is not None:
             steps.append(step)
 
-    for i, module in enumerate(network.modules):
-        H = executor.run(module, H, f"module {i}", record)
+    DenseExecutor(network.layout, arithmetic, record).run(network.modules, H)
     return Trace(network.layout, tuple(steps), states)

@@ -149,9 +149,7 @@ class BlockPointwiseLayer:
         V, W, B, C = (np.zeros(shape) for _ in range(4))
         V[0], W[0], V[1], W[1] = 1.0, 1.0, -1.0, -1.0
         for place, function in self.applied:
-            rows, cols = place.extent
-            left = layout[place.block].start + place.col
-            at = (slice(place.row, place.row + rows), slice(left, left + cols))
+            at = place.region(layout)
             net = function.net
             for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
                 array[(slice(None), *at)] = 0.0

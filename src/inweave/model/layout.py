@@ -18,6 +18,7 @@ import numpy as np
 from inweave.errors import BlockError, DTypeError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
+from inweave.exact.whole import whole
 
 
 @dataclass(frozen=True)
@@ -33,9 +34,8 @@ class Block:
         if not isinstance(self.name, str) or not self.name:
             raise BlockError(f"a block needs a name, got {self.name!r}")
         for what in ("rows", "cols", "start"):
-            size = getattr(self, what)
-            if not isinstance(size, int) or isinstance(size, bool):
-                raise ShapeError(f"block {self.name!r}: {what} must be an int, got {size!r}")
+            size = whole(f"block {self.name!r}: {what}", getattr(self, what), error=ShapeError)
+            object.__setattr__(self, what, size)
         if self.rows < 1 or self.cols < 1 or self.start < 0:
             raise ShapeError(
                 f"block {self.name!r} needs at least one row and one column, "
@@ -64,8 +64,7 @@ class Layout:
     def __post_init__(self) -> None:
         if not self.blocks:
             raise BlockError("a layout needs at least one block")
-        if not isinstance(self.tokens, int) or isinstance(self.tokens, bool):
-            raise ShapeError(f"tokens must be an int, got {self.tokens!r}")
+        object.__setattr__(self, "tokens", whole("tokens", self.tokens, error=ShapeError))
         at, seen = 0, set[str]()
         for block in self.blocks:
             if block.name in seen:

@@ -18,8 +18,8 @@ from inweave.exact.constants import Array
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.layout import describe as describe_layout
-from inweave.model.modules import Module, executed, layers_of
-from inweave.model.prompt import Fill, Input, Output, fill_prompt, lift, lower
+from inweave.model.modules import Module
+from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, lift, lower
 
 
 def _check_names(what: str, names: list[str]) -> None:
@@ -62,7 +62,7 @@ class Network:
     @cached_property
     def depth(self) -> int:
         """Attention layers executed."""
-        return sum(executed(module) for module in self.modules)
+        return sum(module.executed() for module in self.modules)
 
     @cached_property
     def heads(self) -> int:
@@ -72,7 +72,7 @@ class Network:
     @property
     def layers(self) -> tuple[Layer, ...]:
         """The layers as stored, those of a tied module once."""
-        return tuple(layer for module in self.modules for layer in layers_of(module))
+        return tuple(layer for module in self.modules for layer in module.layers)
 
     @cached_property
     def stored_numbers(self) -> int:
@@ -114,8 +114,8 @@ class Network:
     def readout(self, H: Array) -> Any:
         """The answers that stand in a state: one value, or a dict of named ones."""
         self.layout.check(H)
-        found = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
-        return found[""] if list(found) == [""] else found
+        answers = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
+        return as_answer(answers)
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:

@@ -93,6 +93,18 @@ class Place:
         """Rows and columns of the value itself."""
         return (1, 1) if self.diagonal else (self.rows, self.cols)
 
+    def region(self, layout: Layout) -> tuple[slice, slice]:
+        """The rows and columns of the prompt that the value takes up."""
+        return self._slices(layout, *self.extent)
+
+    def source(self, layout: Layout) -> tuple[slice, slice]:
+        """The rows and columns from which the value is read: of `s I_q`, the first entry."""
+        return self._slices(layout, *((1, 1) if self.diagonal else self.extent))
+
+    def _slices(self, layout: Layout, rows: int, cols: int) -> tuple[slice, slice]:
+        left = layout[self.block].start + self.col
+        return slice(self.row, self.row + rows), slice(left, left + cols)
+
     def check(self, layout: Layout, what: str) -> None:
         block, (rows, cols) = layout[self.block], self.extent
         inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols
@@ -104,9 +116,7 @@ class Place:
 
     def read(self, layout: Layout, H: Array) -> Array:
         """The value that stands here in a prompt, as (..., rows, cols)."""
-        rows, cols = (1, 1) if self.diagonal else self.extent
-        left = layout[self.block].start + self.col
-        part = H[..., self.row : self.row + rows, left : left + cols]
+        part = H[..., *self.source(layout)]
         return part.mT if self.transpose else part
 
     def write(self, layout: Layout, value: Array, arithmetic: Arithmetic) -> Array:
@@ -389,6 +399,11 @@ def _is_mapped(tensor: Array) -> bool:
             return True
         tensor = functorch.get_unwrapped(tensor)
     return False
+
+
+def as_answer(answers: Mapping[str, Any]) -> Any:
+    """Answers as a user gets them: a dict, or the value itself where the only one has no name."""
+    return answers[""] if list(answers) == [""] else answers
 
 
 def lower(value: Array, kind: Kind) -> Array:

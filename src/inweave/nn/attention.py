@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError, ProgramError, ShapeError
+from inweave.exact.whole import is_whole, whole
 from inweave.model.layers import AttentionLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.projection import DenseProjection
@@ -85,11 +86,10 @@ class ExtendedLinearAttention(nn.Module):
     ) -> None:
         super().__init__()
         for what, size in (("tokens", tokens), ("features", features), ("heads", heads)):
-            if not isinstance(size, int) or size < 1:
-                raise ShapeError(f"attention layer: {what} must be a positive int, got {size!r}")
+            whole(f"attention layer: {what}", size, 1, ShapeError)
         if activation not in (None, "relu", "softmax"):
             raise InputError(f"activation {activation!r} is not None, 'relu' or 'softmax'")
-        if not isinstance(queries, int) or not 0 <= queries < tokens:
+        if not is_whole(queries, 0) or queries >= tokens:
             raise InputError(f"queries must be an int from 0 to {tokens - 1}, got {queries!r}")
         self.tokens, self.features, self.heads = tokens, features, heads
         self.activation, self.merged, self.skip = activation, merged, skip

@@ -120,17 +120,17 @@ class AttentionNetwork(nn.Module):
             raise InputError("this network has no output to read; use final(H)")
         output = self.outputs[0]
         place = output.place
-        height, width = (1, 1) if place.diagonal else place.extent
-        top = place.row
+        rows, cols = place.source(self.layout)
         if tokens != self.layout.tokens:
-            if top + height != self.layout.tokens:
+            if rows.stop != self.layout.tokens:
                 raise ShapeError(
                     f"got a prompt of {tokens} tokens, expected {self.layout.tokens}: the answer "
-                    f"stands from row {top} on, and only one at the last tokens moves with them"
+                    f"stands from row {rows.start} on, and only one at the last tokens moves with "
+                    "them"
                 )
-            top += tokens - self.layout.tokens
-        left = self.layout[place.block].start + place.col
-        return slice(top, top + height), slice(left, left + width), output
+            more = tokens - self.layout.tokens
+            rows = slice(rows.start + more, rows.stop + more)
+        return rows, cols, output
 
     @staticmethod
     def _shaped(part: Tensor, output: Output) -> Tensor:

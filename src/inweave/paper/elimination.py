@@ -29,6 +29,7 @@ import numpy as np
 
 from inweave.errors import BlockError, DomainError, InputError, ShapeError
 from inweave.exact.constants import Array
+from inweave.exact.whole import whole
 from inweave.paper.components import (
     affine,
     anti_mask,
@@ -298,6 +299,4 @@ def gaussian_elimination(
     most `chord_error(ρ)`; the module's text says what this does to x. With `knots=None` the
     component is replaced by f itself, which over Fractions is exact elimination.
     """
-    if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 2:
-        raise InputError(f"m must be an int of at least 2, got {m!r}")
-    return GaussianElimination(int(m), f, None if knots is None else sigma(f, knots))
+    return GaussianElimination(whole("m", m, 2), f, None if knots is None else sigma(f, knots))

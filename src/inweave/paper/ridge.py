@@ -22,6 +22,7 @@ from typing import Any, Literal
 from inweave.errors import InputError, ShapeError
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array, identity
+from inweave.exact.whole import whole
 from inweave.model.layers import AttentionLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
@@ -44,7 +45,7 @@ def designed_layout(n: int, d: int) -> Layout:
     The last row is the spare one. It holds √η yᵀ and the constant 1, apart from everything else, so
     that a Gram matrix has √η y = (√η yᵀ)ᵀ 1 in it, and it takes the answer below w.
     """
-    n, d = _size("n", n), _size("d", d)
+    n, d = whole("n", n, 1, ShapeError), whole("d", d, 1, ShapeError)
     return Layout.of(
         {
             "√ηXᵀ": (d, n),
@@ -68,7 +69,7 @@ def ridge_lsa(n: int, d: int, steps: int, module: Literal["lsa", "elsa"] = "lsa"
     With `module="elsa"` the module of `ridge_elsa` serves this prompt, as the paper remarks: the
     first block of heads does the above, and the second passes it on by Property 3.
     """
-    layout, steps = designed_layout(n, d), _steps(steps)
+    layout, steps = designed_layout(n, d), whole("steps", steps, 0)
     if module not in ("lsa", "elsa"):
         raise InputError(f"module must be 'lsa' or 'elsa', got {module!r}")
     X, y, one = "√ηXᵀ", "√ηyᵀ", "1"
@@ -112,7 +113,7 @@ def enumerated_layout(n: int, d: int) -> Layout:
     Each variable stands by itself. Y₀ᵀ holds yᵀ in its last row, so that XᵀY₀ is zero but for its
     last column, Xᵀy; the block `answer` is free until the read-out.
     """
-    n, d = _size("n", n), _size("d", d)
+    n, d = whole("n", n, 1, ShapeError), whole("d", d, 1, ShapeError)
     return Layout.of(
         {
             "Xᵀ": (d, n),
@@ -134,7 +135,7 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
     Second block: I(-ηI)ᵀΔw = -ηΔw, and the one skip around both adds it to w. Read-out: e₀uᵀw into
     `answer`, then passed on by Property 3. Heads that are zero keep the structure common.
     """
-    layout, steps = enumerated_layout(n, d), _steps(steps)
+    layout, steps = enumerated_layout(n, d), whole("steps", steps, 0)
     last, eta = layout.width - 1, layout["√ηI"].start
     unit, minus = Piece(identity(d), 0), Piece(identity(d), 0, MINUS)
     first = _elsa_block(
@@ -341,15 +342,3 @@ def _inputs(n: int, d: int, roots: set[str], w: str = "w0") -> tuple[Input, ...]
         Input("lam", kind="scalar", sign="nonnegative" if "lam" in roots else "any"),
         Input("eta", kind="scalar", sign="positive" if "eta" in roots else "any"),
     )
-
-
-def _size(name: str, size: Any) -> int:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ShapeError(f"{name} must be a positive int, got {size!r}")
-    return size
-
-
-def _steps(steps: Any) -> int:
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        raise InputError(f"steps must be a non-negative int, got {steps!r}")
-    return steps

@@ -18,6 +18,7 @@ import numpy as np
 from inweave.errors import ProgramError, VerificationError
 from inweave.exact.field import LEAST, Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
 from inweave.model.layers import BlockPointwiseLayer
@@ -50,11 +51,11 @@ def verify(
     say where a wrong network parts from a right one.
     """
     compatible(name, traced, network)
-    if not isinstance(trials, int) or trials < 1:
+    if not is_whole(trials, 1):
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
-    if seed is not None and (not isinstance(seed, int) or seed < 0):
+    if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
-    seed = secrets.randbelow(2**32) if seed is None else seed
+    trials, seed = int(trials), secrets.randbelow(2**32) if seed is None else int(seed)
     try:
         method, height, prime = compared(traced, network, trials, seed, name, reference, True)
     except VerificationError:

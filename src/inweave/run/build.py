@@ -206,9 +206,7 @@ class Builder:
         """A function at each place, everything else as it was."""
         terms = [term for matrix in state for term in matrix]
         for place, function in layer.applied:
-            rows, cols = place.extent
-            left = self.layout[place.block].start + place.col
-            box = Box(place.row, left, place.row + rows, left + cols)
+            box = Box.of(*place.region(self.layout))
             node = self.graph.apply(function, self.value(state, box))
             terms = [part for term in terms for part in around(self.graph, term, box)]
             terms.append(standing(self.graph, node, box.top, box.left))

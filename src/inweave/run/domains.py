@@ -18,8 +18,7 @@ import numpy as np
 
 from inweave.errors import DomainError
 from inweave.exact.constants import Array
-from inweave.model.layers import BlockPointwiseLayer
-from inweave.model.modules import Module, Part
+from inweave.model.layers import BlockPointwiseLayer, Layer
 from inweave.model.network import Network
 from inweave.model.prompt import Place, is_concrete
 from inweave.model.relunet import Function
@@ -72,15 +71,11 @@ def nan_outside(function: Function, x: Array, answer: Array, xp: Any) -> Array:
 
 
 # -- where -----------------------------------------------------------------------------------------
-Path = tuple[tuple[str, bool], ...]
-"""Names of parts from the outside in, such as 'module 0', and whether each is repeated."""
-
-
 @dataclass(frozen=True)
 class Marked(Function):
     """A function that knows the layer and the place where it is applied."""
 
-    path: Path = ()
+    path: str = ""  # such as 'module 0, step {}, layer 1'
     place: Place | None = None
 
     def at(self, steps: list[int]) -> str:
@@ -88,38 +83,25 @@ class Marked(Function):
 
         Those are the outermost ones; what an inner loop does not change belongs to its step 0.
         """
-        words, left = [], list(steps)
-        for name, repeated in self.path:
-            words.append(name)
-            if repeated:
-                words.append(f"step {left.pop(0) if left else 0}")
         block = f", block {self.place.block!r}" if self.place else ""
-        return f"{', '.join(words)}{block}"
+        return self.path.format(*steps, *[0] * self.path.count("{}")) + block
 
 
 def marked(network: Network) -> Network:
     """The same network with its functions marked."""
-    modules = tuple(_marked(module, (), f"module {i}") for i, module in enumerate(network.modules))
+    modules = tuple(m.map(_marked, f"module {i}") for i, m in enumerate(network.modules))
     return Network(network.layout, modules, network.inputs, network.fills, network.outputs)
 
 
-def _marked(part: Part, outside: Path, name: str) -> Any:
-    if isinstance(part, Module):
-        path = (*outside, (name, part.repeat != 1))
-        body = [
-            _marked(inner, path, f"{'module' if isinstance(inner, Module) else 'layer'} {i}")
-            for i, inner in enumerate(part.body)
-        ]
-        return replace(part, body=tuple(body))
-    if not isinstance(part, BlockPointwiseLayer):
-        return part
-    path = (*outside, (name, False))
+def _marked(layer: Layer, name: str) -> Layer:
+    if not isinstance(layer, BlockPointwiseLayer):
+        return layer
     applied = [
         (place, Marked(**{f.name: getattr(function, f.name) for f in fields(function)},
-                       path=path, place=place))
-        for place, function in part.applied
+                       path=name, place=place))
+        for place, function in layer.applied
     ]  # fmt: skip
-    return replace(part, applied=tuple(applied))
+    return replace(layer, applied=tuple(applied))
 
 
 def refusal(left: OutOfDomain, steps: list[int]) -> DomainError:

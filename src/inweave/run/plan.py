@@ -23,7 +23,7 @@ from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Place, fill_prompt, lower, plain, rooted
+from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, lower, plain, rooted
 from inweave.run.build import Builder
 from inweave.run.code import broadcast, encode
 from inweave.run.domains import OutOfDomain, marked, refusal
@@ -103,8 +103,7 @@ class Plan:
                 if left_unseen is not None:
                     raise left_unseen
             check_growth(program, arrays, top, arithmetic.xp)
-        lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
-        return lowered[""] if list(lowered) == [""] else lowered
+        return as_answer({o.name: lower(found[o.name], o.kind) for o in outputs})
 
     def _located(
         self,
@@ -313,8 +312,8 @@ def _filled(builder: Builder, fill: Fill) -> list[Term]:
         matrix = tuple(term._replace(core=place.diagonal) for term in matrix)
     elif place.transpose:
         matrix = transposed(graph, matrix)
-    left = builder.layout[place.block].start + place.col
-    return [term.moved(place.row, left) for term in matrix]
+    rows, cols = place.region(builder.layout)
+    return [term.moved(rows.start, cols.start) for term in matrix]
 
 
 def _read(builder: Builder, state: State, where: Box | Place) -> Node:
@@ -323,10 +322,9 @@ def _read(builder: Builder, state: State, where: Box | Place) -> Node:
     if isinstance(where, Box):
         node = builder.value(state, where)
     else:
-        rows, cols = (1, 1) if where.diagonal else where.extent
-        top, left = where.row, builder.layout[where.block].start + where.col
-        node = builder.value(state, Box(top, left, top + rows, left + cols))
-        node = graph.view(node, 0, 0, rows, cols, flip=where.transpose)
+        box = Box.of(*where.source(builder.layout))
+        node = builder.value(state, box)
+        node = graph.view(node, 0, 0, box.rows, box.cols, flip=where.transpose)
     base = node.args[0] if node.op == "view" else node
     if base.op in ("source", "const"):
         return graph.make("scale", (node,), ONE, node.rows, node.cols)

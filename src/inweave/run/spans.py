@@ -74,8 +74,8 @@ def _fixed_blocks(network: Network, heads: Iterable[Head], pieces: Pieces) -> se
 
 
 def _columns(layout: Layout, place: Place) -> Range:
-    start = layout[place.block].start + place.col
-    return start, start + place.extent[1]
+    _, cols = place.region(layout)
+    return cols.start, cols.stop
 
 
 def _read(layout: Layout, piece: Piece) -> Range:

@@ -60,6 +60,10 @@ class Box(NamedTuple):
     bottom: int
     right: int
 
+    @classmethod
+    def of(cls, rows: slice, cols: slice) -> Box:
+        return cls(rows.start, cols.start, rows.stop, cols.stop)
+
     @property
     def rows(self) -> int:
         return self.bottom - self.top

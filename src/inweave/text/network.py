@@ -6,6 +6,7 @@ what the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from inweave.compiler.forms import number
 from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift, product
-from inweave.model.layers import AttentionLayer, Head, PointwiseLayer
+from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
@@ -27,10 +28,7 @@ GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", 
 
 def pretty(name: str) -> str:
     """A block's name for people: Greek letters where the program spells them, s for s·I."""
-    base = name.removesuffix("·I")
-    words = base.replace("(", " ( ").replace(")", " ) ").split(" ")
-    return "".join(GREEK.get(w, w) if w in "()" else GREEK.get(w, w) + " " for w in words).strip() \
-        .replace(" ( ", "(").replace("( ", "(").replace(" )", ")").replace(" (", "(")  # fmt: skip
+    return re.sub(r"[^ ()]+", lambda word: GREEK.get(word[0], word[0]), name.removesuffix("·I"))
 
 
 def turned(name: str) -> str:
@@ -184,9 +182,35 @@ def _join(parts: list[str]) -> str:
     return out
 
 
-def layer_lines(network: Network, layer: Any, words: Words | None = None) -> list[str]:
+def facts(
+    network: Network,
+    certificate: Certificate | None = None,
+    degree: tuple[int, bool] | None = None,
+) -> dict[str, Any]:
+    """What is known of a network, as data for other programs.
+
+    A degree that is only an upper bound gives no lower bound of the depth, and is left out.
+    """
+    known = degree[0] if degree is not None and degree[1] else None
+    return {
+        "target": network.target,
+        "depth": network.depth,
+        "heads": network.heads,
+        "tokens": network.tokens,
+        "width": network.width,
+        "stored_numbers": network.stored_numbers,
+        "inputs": {spec.name: list(spec.shape) for spec in network.inputs},
+        "outputs": {out.name: out.kind for out in network.outputs},
+        "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
+        "fingerprint": network.fingerprint,
+        "degree": known,
+        "depth_lower_bound": None if known is None else lower_bound(known),
+        "certificate": None if certificate is None else vars(certificate),
+    }
+
+
+def _layer_lines(words: Words, layer: Layer) -> list[str]:
     """One line per head, or per function of a pointwise layer."""
-    words = words or Words(network)
     if isinstance(layer, AttentionLayer):
         return [
             "; ".join(f"{what} → {dest}" for dest, what in words.head(head)) for head in layer.heads
@@ -226,7 +250,7 @@ def describe(
                 continue
             count[0] += 1
             mark = f"{indent}{count[0]:>3}  "
-            for i, text in enumerate(layer_lines(network, part, words)):
+            for i, text in enumerate(_layer_lines(words, part)):
                 lines.append((mark if i == 0 else " " * len(mark)) + text)
             if not part.skip and isinstance(part, AttentionLayer):
                 lines[-1] += "   (no skip)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 
+from inweave.compiler.forms import number
 from inweave.run.code import live_nodes, needs
 from inweave.run.graph import LoopBody, Node
 from inweave.run.plan import Plan
@@ -119,7 +119,7 @@ class _Printer:
         if node.op == "scale" and node.data == -1:
             return f"-{self._text(node.args[0], '*')}"
         if node.op == "scale":
-            return f"{_number(node.data)} {self._text(node.args[0], '*')}".removeprefix("1 ")
+            return f"{number(node.data)} {self._text(node.args[0], '*')}".removeprefix("1 ")
         if node.op == "sum":
             return _joined([(sign, text) for sign, text, _ in self._parts(node)])
         if node.op == "view":
@@ -152,7 +152,3 @@ def _joined(parts: Sequence[tuple[int, str]]) -> str:
         else:
             text = part if sign > 0 else f"-{part}"
     return text
-
-
-def _number(number: Fraction) -> str:
-    return str(number) if number.denominator < 1000 else f"{float(number):g}"
