@@ -16,12 +16,12 @@ import jax.numpy as jnp
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
-from inweave.export.weights import attention_weights, function_weights, pointwise_weights, region
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.prompt import fill_prompt, lift, lower
+from inweave.model.written import attention_weights, function_weights, pointwise_weights, region
 
 Apply = Callable[..., Any]
 Params = dict[str, Any]
