@@ -26,6 +26,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 PICTURE = ROOT / "docs" / "figures" / "rooms.svg"
 FACE = "__init__"
+FONT = 'font-family="sans-serif"'
 DEEPEST = 6  # calls within calls that the walk follows
 
 
@@ -46,8 +47,8 @@ def picture() -> str:
         for x, name in enumerate(row):
             left = width / 2 + (x - (len(row) - 1) / 2) * (wide + 24)
             where[name] = (left, 24 + y * 52)
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {52 * len(rows) + 16}" '
-             'font-family="sans-serif" font-size="13">']  # fmt: skip
+    view = f"0 0 {width} {52 * len(rows) + 16}"
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" font-size="13" {FONT}>']
     for (lower, upper), n in sorted(count.items()):
         if lower not in where or upper not in where:
             continue

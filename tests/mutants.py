@@ -42,8 +42,8 @@ def damaged(mutant: Mutant, folder: Path) -> None:
     text = path.read_text(encoding="utf-8")
     if text.count(mutant.text) != 1:
         raise SystemExit(
-            f"{mutant.file}: {mutant.text!r} stands there {text.count(mutant.text)} times, expected "
-            "once; the list of defects in tests/mutants.py must follow the code"
+            f"{mutant.file}: {mutant.text!r} stands there {text.count(mutant.text)} times, "
+            "expected once; the list of defects in tests/mutants.py must follow the code"
         )
     path.write_text(text.replace(mutant.text, mutant.instead), encoding="utf-8")
 
@@ -53,8 +53,8 @@ def killer(mutant: Mutant) -> str | None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         damaged(mutant, folder)
-        command = [sys.executable, "-m", "pytest", "-q", "-x", "--no-header", "-p", "no:cacheprovider",
-                   "-m", "not browser", *mutant.tests.split()]  # fmt: skip
+        options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-m", "not browser"]
+        command = [sys.executable, "-m", "pytest", *options, *mutant.tests.split()]
         environment = os.environ | {
             "PYTHONPATH": str(folder / "src"),
             "PYTHONDONTWRITEBYTECODE": "1",

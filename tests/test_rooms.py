@@ -30,7 +30,7 @@ run
 proof
 text
 files
-export explore
+export explore stack
 network
 __init__
 nn paper gallery data

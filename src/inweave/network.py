@@ -25,10 +25,10 @@ from inweave.proof.certificate import Certificate, about
 
 if TYPE_CHECKING:
     from inweave.explore.shown import Shown
-    from inweave.export.torch import TorchNetwork
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
     from inweave.run.plan import Plan
+    from inweave.stack.exported import TorchNetwork
 
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
 QUICK = 0.2  # seconds that a statement about all sizes may take to check at one of them
@@ -192,7 +192,7 @@ class Network(data.Network):
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""
-        from inweave.export.torch import to_torch
+        from inweave.stack.exported import to_torch
 
         return to_torch(self, trainable, dtype)
 

@@ -18,12 +18,12 @@ import jax.numpy as jnp
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
-from inweave.export.weights import attention_weights, function_weights, pointwise_weights
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module, Part, named
 from inweave.model.network import Network
 from inweave.model.prompt import fill_prompt, lift
+from inweave.model.written import attention_weights, function_weights, pointwise_weights
 
 Apply = Callable[..., Any]
 Params = dict[str, Any]

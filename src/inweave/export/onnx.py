@@ -17,7 +17,12 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from inweave.errors import InputError
-from inweave.export.weights import (
+from inweave.files.atomic import whole
+from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.modules import Executor, Module
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Input, Output, Place, rooted
+from inweave.model.written import (
     PARTS,
     fixed_prompt,
     function_weights,
@@ -25,11 +30,6 @@ from inweave.export.weights import (
     pointwise_weights,
     standing,
 )
-from inweave.files.atomic import whole
-from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
-from inweave.model.modules import Executor, Module
-from inweave.model.network import Network
-from inweave.model.prompt import Fill, Input, Output, Place, rooted
 
 OPSET, IR = 18, 10  # old enough for every onnxruntime of the last years
 KINDS = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}

@@ -38,7 +38,7 @@ from inweave.errors import InputError
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.tasks import TASKS, Target, Task, stream
-from inweave.nn import INITS, Activation, AttentionNetwork, build
+from inweave.nn import INITS, Architecture, AttentionNetwork
 
 T = TypeVar("T")
 
@@ -57,20 +57,10 @@ class FormConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """The arguments of `inweave.nn.build`."""
+class ModelConfig(Architecture):
+    """The architecture that `inweave.nn.build` makes; here without biases unless told."""
 
-    depth: int = 1
-    blocks: int = 1
-    heads: int = 1
     bias: bool = False
-    activation: Activation | None = None
-    merged: bool = False
-    tied: bool = False
-    mlp_units: int = 0
-    readout: bool = False
-    queries: int = 0
-    init: str = "scaled"
     scale: float = 0.1
 
     def __post_init__(self) -> None:
@@ -148,18 +138,8 @@ class Config:
 
     def make_model(self, device: torch.device | str = "cpu") -> AttentionNetwork:
         """The model at its start; the seed alone decides, on every device."""
-        made = self.make_form()
-        arguments = {f.name: getattr(self.model, f.name) for f in dataclasses.fields(self.model)}
-        return build(
-            made.layout,
-            generator=stream(self.train.seed, "init"),
-            dtype=self.train.torch_dtype,
-            device=device,
-            inputs=made.inputs,
-            fills=made.fills,
-            outputs=made.outputs,
-            **arguments,
-        )
+        start = stream(self.train.seed, "init")
+        return self.make_form().build(self.model, start, self.train.torch_dtype, device)
 
     def asdict(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

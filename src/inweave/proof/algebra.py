@@ -340,7 +340,8 @@ class Scope:
     def inside(self, loop: ex.Loop, carried: Sequence[Words]) -> Scope:
         """The body of a loop, with symbols for what it carries."""
         self.values(ex.outer(loop))
-        known = {**self.known, **dict(zip(loop.carried, carried, strict=True))}
+        known: Known = dict(self.known)
+        known.update(zip(loop.carried, carried, strict=True))
         return Scope(self.prover, loop.step, known)
 
     def finish(self) -> None:

@@ -17,6 +17,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -326,7 +327,7 @@ def _cancel(group: list[tuple[Fraction, list[Constant]]]) -> bool:
         return False
     if math.prod(rows * cols for rows, cols in shapes) > MOST_ENTRIES:
         return False
-    total: np.ndarray | int = 0  # type: ignore[type-arg]
+    total: Any = 0
     for c, constants in group:
         part = np.array(c, dtype=object)
         for constant in constants:

@@ -1,22 +1,18 @@
-"""The weights of a layer written out as float64 arrays, under one set of names for all exports."""
+"""Layers and fills written out as float64 arrays, under one set of names for everyone outside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from inweave.errors import InputError
-from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.layers import AttentionLayer, PointwiseLayer
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.prompt import Fill
 from inweave.model.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-LONGEST = 100_000  # executed layers of a network that is written out layer by layer
 PARTS = ("query", "key", "value")
 
 
@@ -72,25 +68,3 @@ def standing(fill: Fill) -> np.ndarray[Any, Any]:
     if fill.place.diagonal:
         return entries * np.eye(fill.place.diagonal)
     return entries.T if fill.place.transpose else entries
-
-
-def steps(network: Network) -> list[Part | str]:
-    """The executed layers in order; 'open' and 'close' enclose what one skip goes around."""
-    if sum(module.executed(Layer) for module in network.modules) > LONGEST:
-        raise InputError(
-            f"the network executes more than {LONGEST:,} layers, too many to write out"
-        )
-    return [step for module in network.modules for step in _steps(module)]
-
-
-def _steps(part: Part) -> Iterator[Part | str]:
-    if not isinstance(part, Module):
-        yield part
-        return
-    for _ in range(part.repeat if part.body or part.skip else 0):
-        if part.skip:
-            yield "open"
-        for inner in part.body:
-            yield from _steps(inner)
-        if part.skip:
-            yield "close"

@@ -1,4 +1,8 @@
-"""Trainable modules and networks: layers in sequence inside a skip, tied or untied over depth."""
+"""Modules and networks of torch layers: layers in sequence inside a skip, tied over depth or not.
+
+They mirror a network's data one to one, a tied module once, and read an answer by computing in the
+last layer only what is read. `inweave.nn` is the public face of all this.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +16,12 @@ from inweave.errors import InputError, ProgramError, ShapeError
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
+from inweave.model.network import Network
 from inweave.model.prompt import Fill, Input, Output, lower
-from inweave.network import Network
-from inweave.nn.attention import ALL, Activation, ExtendedLinearAttention
-from inweave.nn.pointwise import PointwiseNetwork
-from inweave.nn.queries import split_queries
+from inweave.stack.attention import ALL, ExtendedLinearAttention
+from inweave.stack.blocks import Blocks, Step
+from inweave.stack.pointwise import Functions, PointwiseNetwork
+from inweave.stack.queries import split_queries
 
 
 class AttentionModule(nn.Module):
@@ -24,8 +29,8 @@ class AttentionModule(nn.Module):
 
     def __init__(self, body: Sequence[nn.Module], repeat: int = 1, skip: bool = True) -> None:
         super().__init__()
-        if not body or repeat < 1:
-            raise InputError("a trainable module needs at least one layer and one repetition")
+        if repeat < 0:
+            raise InputError(f"a module is repeated 0 times or more, got repeat={repeat}")
         self.body, self.repeat, self.skip = nn.ModuleList(body), repeat, skip
 
     def steps(self, H: Tensor) -> Iterator[Tensor]:
@@ -38,14 +43,27 @@ class AttentionModule(nn.Module):
         inner: Tensor = H
         for layer in list(self.body)[:-1]:
             inner = layer(inner)
-        inner = self.body[-1](inner, rows, columns)
+        inner = self.body[-1](inner, rows, columns) if self.body else inner[..., rows, columns]
         return H[..., rows, columns] + inner if self.skip else inner
 
     def forward(self, H: Tensor, rows: slice = ALL, columns: slice = ALL) -> Tensor:
         """The state after all repetitions, at the given rows and columns."""
         for _ in range(self.repeat - 1):
             H = self._once(H)
-        return self._once(H, rows, columns)
+        return self._once(H, rows, columns) if self.repeat else H[..., rows, columns]
+
+    def executed(self) -> Iterator[Step]:
+        """The layers in the order in which they run."""
+        for _ in range(self.repeat if self.body or self.skip else 0):
+            if self.skip:
+                yield "open"
+            for part in self.body:
+                if isinstance(part, AttentionModule):
+                    yield from part.executed()
+                else:
+                    yield part  # type: ignore[misc]
+            if self.skip:
+                yield "close"
 
     def extra_repr(self) -> str:
         return f"repeat={self.repeat}, skip={self.skip}"
@@ -90,21 +108,31 @@ class AttentionNetwork(nn.Module):
     def states(self, H: Tensor) -> list[Tensor]:
         """The prompt, then the state after every repetition of every module."""
         found = [H]
-        for module in self.stack:
-            assert isinstance(module, AttentionModule)
+        for module in self.parts:
             found.extend(module.steps(found[-1]))
         return found
 
     @property
+    def parts(self) -> list[AttentionModule]:
+        """The modules, as what they are."""
+        return [module for module in self.stack if isinstance(module, AttentionModule)]
+
+    def hooked(self) -> Blocks:
+        """The layers as blocks with hook points, on the same parameters; gives the final state."""
+        return Blocks(step for module in self.parts for step in module.executed())
+
+    @property
+    def only_layer(self) -> ExtendedLinearAttention | None:
+        """The layer of a network that is one attention layer, run once."""
+        (module, *more), layer = self.parts, None
+        if not more and len(module.body) == module.repeat == 1:
+            layer = module.body[0]
+        return layer if isinstance(layer, ExtendedLinearAttention) else None
+
+    @property
     def reads_entries(self) -> bool:
         """Whether prompts are best given with the batch innermost (one plain LSA layer)."""
-        if len(self.stack) > 1:
-            return False
-        module = self.stack[0]
-        assert isinstance(module, AttentionModule)
-        layer = module.body[0]
-        alone = len(module.body) == 1 and module.repeat == 1
-        return alone and isinstance(layer, ExtendedLinearAttention) and layer.reads_entries
+        return self.only_layer is not None and self.only_layer.reads_entries
 
     def read(self, H: Tensor) -> Tensor:
         """The answer that stands in a state."""
@@ -148,26 +176,15 @@ class AttentionNetwork(nn.Module):
         device: torch.device | str | None = None,
     ) -> Self:
         """Trainable weights that start as a construction."""
-
-        def module(part: Module) -> AttentionModule:
-            return AttentionModule([convert(p) for p in part.body], part.repeat, part.skip)
-
-        def convert(part: Part) -> nn.Module:
-            if isinstance(part, Module):
-                return module(part)
-            if isinstance(part, AttentionLayer):
-                return ExtendedLinearAttention.from_layer(
-                    part, network.layout, bias=bias, merged=merged, dtype=dtype, device=device
-                )
-            if isinstance(part, BlockPointwiseLayer):
-                part = part.dense(network.layout)
-            return PointwiseNetwork.from_layer(part, dtype=dtype, device=device)
-
-        modules = [module(part) for part in network.modules if part.repeat]
+        modules = [
+            module_of(part, network.layout, bias=bias, merged=merged, dtype=dtype, device=device)
+            for part in network.modules
+            if part.repeat
+        ]
         return cls(modules, network.layout, network.inputs, network.fills, network.outputs)
 
-    def to_network(self) -> Network:
-        """These weights as a network: to be saved, explored, traced and compared.
+    def to_data(self) -> Network:
+        """These weights as a network's data.
 
         Where the last tokens only ask (`queries`), they move into columns of their own.
         """
@@ -176,77 +193,53 @@ class AttentionNetwork(nn.Module):
             raise ProgramError(
                 f"layers with different numbers of queries, {sorted(queries)}, make no network"
             )
-
-        def convert(part: nn.Module) -> Layer | Module:
-            if isinstance(part, AttentionModule):
-                return Module(tuple(convert(p) for p in part.body), part.repeat, part.skip)
-            if isinstance(part, ExtendedLinearAttention):
-                return part.unmasked_layer()
-            if isinstance(part, PointwiseNetwork):
-                return part.to_layer()
-            raise ProgramError(f"{type(part).__name__} has no counterpart in a network")
-
-        modules = []
-        for part in self.stack:
-            made = convert(part)
-            modules.append(made if isinstance(made, Module) else Module((made,)))
-        network = Network(self.layout, tuple(modules), self.inputs, self.fills, self.outputs)
+        modules = tuple(map(_module_data, self.parts))
+        network = Network(self.layout, modules, self.inputs, self.fills, self.outputs)
         return split_queries(network, *queries) if any(queries) else network
 
 
-from_network = AttentionNetwork.from_network
-
-
-def build(
+def module_of(
+    module: Module,
     layout: Layout,
     *,
-    depth: int = 1,
-    blocks: int = 1,
-    heads: int = 1,
-    bias: bool = True,
-    activation: Activation | None = None,
+    bias: bool | None = None,
     merged: bool = False,
-    tied: bool = False,
-    mlp_units: int = 0,
-    readout: bool = False,
-    queries: int = 0,
-    init: str = "scaled",
-    scale: float = 1.0,
-    generator: torch.Generator | None = None,
-    dtype: torch.dtype | None = None,
+    by_entry: bool = True,
+    dtype: torch.dtype | None = torch.float64,
     device: torch.device | str | None = None,
-    inputs: Sequence[Input] = (),
-    fills: Sequence[Fill] = (),
-    outputs: Sequence[Output] = (),
-) -> AttentionNetwork:
-    """A network as in the paper: `depth` modules, each of `blocks` multi-head layers in one skip.
+) -> AttentionModule:
+    """A module of a network in torch.
 
-    `tied` shares one module over the whole depth; `readout` adds one more module with weights of
-    its own, as the paper's networks have; `mlp_units` ends each module with a pointwise network;
-    the last `queries` tokens are attended to by nobody.
+    A function of blocks is written out `by_entry`, each entry with weights of its own, or else
+    stays one function with one set of weights.
     """
 
-    def module(repeat: int) -> AttentionModule:
-        body: list[nn.Module] = [
-            ExtendedLinearAttention(
-                layout.tokens, layout.width, heads, bias, activation, merged,
-                queries=queries, init=init, scale=scale, generator=generator,
-                dtype=dtype, device=device,
+    def convert(part: Part) -> nn.Module:
+        if isinstance(part, Module):
+            return AttentionModule([convert(p) for p in part.body], part.repeat, part.skip)
+        if isinstance(part, AttentionLayer):
+            return ExtendedLinearAttention.from_layer(
+                part, layout, bias=bias, merged=merged, dtype=dtype, device=device
             )
-            for _ in range(blocks)
-        ]  # fmt: skip
-        if mlp_units:
-            body.append(
-                PointwiseNetwork(
-                    layout.tokens, layout.width, mlp_units,
-                    generator=generator, dtype=dtype, device=device,
-                )
-            )  # fmt: skip
-        return AttentionModule(body, repeat)
+        if isinstance(part, BlockPointwiseLayer):
+            if not by_entry:
+                return Functions.from_layer(part, layout, dtype=dtype, device=device)
+            part = part.dense(layout)
+        return PointwiseNetwork.from_layer(part, dtype=dtype, device=device)
 
-    if depth < 1 or blocks < 1:
-        raise InputError(f"depth and blocks must be positive, got {depth} and {blocks}")
-    modules = [module(depth)] if tied else [module(1) for _ in range(depth)]
-    if readout:
-        modules.append(module(1))
-    return AttentionNetwork(modules, layout, inputs, fills, outputs)
+    made = convert(module)
+    assert isinstance(made, AttentionModule)
+    return made
+
+
+def _module_data(module: AttentionModule) -> Module:
+    def convert(part: nn.Module) -> Layer | Module:
+        if isinstance(part, AttentionModule):
+            return _module_data(part)
+        if isinstance(part, ExtendedLinearAttention):
+            return part.unmasked_layer()
+        if isinstance(part, PointwiseNetwork):
+            return part.to_layer()
+        raise ProgramError(f"{type(part).__name__} has no counterpart in a network")
+
+    return Module(tuple(convert(part) for part in module.body), module.repeat, module.skip)

@@ -1,15 +1,18 @@
-"""One trainable attention layer: a sum of (extended) linear heads, computed the cheapest way.
+"""One attention layer, a sum of (extended) linear heads, computed in two ways.
 
-Three things make it fast and change no result. All heads and all three projections are one matrix
-product. The order of multiplication is chosen from the shapes: `(Q Kᵀ) V` costs tokens²,
-`Q (Kᵀ V)` costs features², and without biases all heads share the Gram matrix `HᵀH`. And a read-out
-computes only the rows and columns that are read: for one entry of a one-layer network nothing is
-larger than the prompt itself.
+`ExtendedLinearAttention` is for training: it computes the cheapest way. Three things make it fast
+and change no result. All heads and all three projections are one matrix product. The order of
+multiplication is chosen from the shapes: `(Q Kᵀ) V` costs tokens², `Q (Kᵀ V)` costs features², and
+without biases all heads share the Gram matrix `HᵀH`. And a read-out computes only the rows and
+columns that are read: for one entry of a one-layer network nothing is larger than the prompt.
+
+`HookedAttention` is for looking inside: the same parameters, computed head by head as a layer is
+defined, with a hook point for every value.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 import torch
@@ -20,11 +23,13 @@ from inweave.exact.whole import is_whole, whole
 from inweave.model.layers import AttentionLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.projection import DenseProjection
+from inweave.stack.entry import KEY, QUERY, VALUE, Entry
+from inweave.stack.hooks import HookPoint
+from inweave.stack.parameters import as_numpy, normal_
 
 Activation = Literal["relu", "softmax"]
 Order = Literal["scores", "memory", "gram"]
 ALL = slice(None)
-QUERY, KEY, VALUE = 0, 1, 2
 
 # preset: (std of weights, std of biases) in units of 1/√features, and whether values start at zero
 INITS: dict[str, tuple[float, float, bool]] = {
@@ -56,7 +61,100 @@ def cheapest_order(
     return min(cost, key=lambda order: cost[order])
 
 
-class ExtendedLinearAttention(nn.Module):
+class Heads(nn.Module):
+    """The parameters of a sum of heads, and its projections.
+
+    `weight` is (features, heads, parts, features) and `bias` (tokens, heads, 3, features), so that
+    the fused projection is a view. With two parts instead of three the heads are `merged`: the key
+    is the prompt itself, W_k = I.
+    """
+
+    weight: nn.Parameter
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        weight: nn.Parameter,
+        bias: nn.Parameter | None,
+        activation: Activation | None = None,
+        queries: int = 0,
+    ) -> None:
+        super().__init__()
+        self.weight = weight
+        self.register_parameter("bias", bias)
+        self.features, self.heads, parts, _ = weight.shape
+        self.merged, self.activation, self.queries = parts == 2, activation, queries
+
+    def seen(self, H: Tensor) -> Tensor:
+        """The tokens that are keys and values: all but the last, which only ask."""
+        return H[..., : H.shape[-2] - self.queries, :] if self.queries else H
+
+    def project(
+        self, H: Tensor, part: int, rows: slice | None = None, columns: slice = ALL
+    ) -> Tensor:
+        """`H W + B` for every head, (..., rows, heads, columns); H is the first rows of a prompt
+        unless told which."""
+        if part == KEY and self.merged:
+            out = H.unsqueeze(-2).expand(*H.shape[:-1], self.heads, self.features)
+        else:
+            out = _times(H, self.weight[:, :, (0, 1, -1)[part], columns])
+        if self.bias is None:
+            return out
+        return out + self.bias[slice(H.shape[-2]) if rows is None else rows, :, part, columns]
+
+    def projected(
+        self, seen: Tensor, part: Tensor, rows: slice = ALL, columns: slice = ALL
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Q of the wanted rows, K, and V in the wanted columns, each (..., tokens, heads, .)."""
+        if rows == ALL and columns == ALL and not self.merged and not self.queries:
+            fused = _times(seen, self.weight)
+            query, key, value = (fused if self.bias is None else fused + self.bias).unbind(-2)
+            return query, key, value
+        query, key = self.project(part, QUERY, rows), self.project(seen, KEY)
+        return query, key, self.project(seen, VALUE, columns=columns)
+
+    def activated(self, scores: Tensor) -> Tensor:
+        """The nonlinearity, if there is one, of the scores `Q Kᵀ`."""
+        if self.activation == "relu":
+            return scores.relu()
+        return scores.softmax(-1) if self.activation == "softmax" else scores
+
+
+class HookedAttention(Heads):
+    """A sum of heads by its definition, every value passing through a hook point; no skip.
+
+    `hook_q`, `hook_k`, `hook_v` and `hook_z` are (..., tokens, heads, features), `hook_kv` (Kᵀ V,
+    the fast weights of linear attention) is (..., heads, features, features). Where scores go
+    through a nonlinearity there is no Kᵀ V; `hook_pattern`, (..., heads, tokens, tokens), is what
+    comes out of it.
+    """
+
+    hook_q: HookPoint
+    hook_k: HookPoint
+    hook_v: HookPoint
+    hook_kv: HookPoint
+    hook_pattern: HookPoint
+    hook_z: HookPoint
+
+    def __init__(self, of: Heads) -> None:
+        super().__init__(of.weight, of.bias, of.activation, of.queries)
+        for name in ("q", "k", "v", "kv" if of.activation is None else "pattern", "z"):
+            self.add_module(f"hook_{name}", HookPoint())
+
+    def forward(self, H: Tensor) -> Tensor:
+        query, key, value = self.projected(self.seen(H), H)
+        q, k, v = self.hook_q(query), self.hook_k(key), self.hook_v(value)
+        if self.activation is None:
+            kv = self.hook_kv(torch.einsum("...thf,...thc->...hfc", k, v))
+            z = torch.einsum("...thf,...hfc->...thc", q, kv)
+        else:
+            scores = torch.einsum("...qhf,...thf->...hqt", q, k)
+            z = torch.einsum("...hqt,...thc->...qhc", self.hook_pattern(self.activated(scores)), v)
+        heads: Tensor = self.hook_z(z)
+        return heads.sum(-2)
+
+
+class ExtendedLinearAttention(Heads):
     """A sum of heads `(H W_q + B_q)(H W_k + B_k)ᵀ(H W_v + B_v)`; with `skip`, `H +` that sum.
 
     `weight` is (features, heads, parts, features) and `bias` (tokens, heads, 3, features), so that
@@ -84,24 +182,20 @@ class ExtendedLinearAttention(nn.Module):
         dtype: torch.dtype | None = None,
         device: torch.device | str | None = None,
     ) -> None:
-        super().__init__()
         for what, size in (("tokens", tokens), ("features", features), ("heads", heads)):
             whole(f"attention layer: {what}", size, 1, ShapeError)
         if activation not in (None, "relu", "softmax"):
             raise InputError(f"activation {activation!r} is not None, 'relu' or 'softmax'")
         if not is_whole(queries, 0) or queries >= tokens:
             raise InputError(f"queries must be an int from 0 to {tokens - 1}, got {queries!r}")
-        self.tokens, self.features, self.heads = tokens, features, heads
-        self.activation, self.merged, self.skip = activation, merged, skip
-        self.queries = queries
-        made = {"dtype": dtype, "device": device}
-        parts = 2 if merged else 3
-        self.weight = nn.Parameter(torch.empty(features, heads, parts, features, **made))  # type: ignore[arg-type]
-        self.bias = (
-            nn.Parameter(torch.empty(tokens, heads, 3, features, **made))  # type: ignore[arg-type]
-            if bias
-            else None
-        )
+
+        def empty(first: int, parts: int) -> nn.Parameter:
+            shape = (first, heads, parts, features)
+            return nn.Parameter(torch.empty(shape, dtype=dtype, device=device))
+
+        biases = empty(tokens, 3) if bias else None
+        super().__init__(empty(features, 2 if merged else 3), biases, activation, queries)
+        self.tokens, self.skip = tokens, skip
         self.reset_parameters(init, scale, generator)
 
     @torch.no_grad()
@@ -139,7 +233,7 @@ class ExtendedLinearAttention(nn.Module):
                 entry = self._entry(H, rows, columns)
                 return H[:, rows, columns] + entry if self.skip else entry
         part = H[..., rows, :]
-        seen = H[..., : H.shape[-2] - self.queries, :] if self.queries else H
+        seen = self.seen(H)
         width = len(range(*columns.indices(self.features)))
         order = cheapest_order(
             part.shape[-2], seen.shape[-2], self.features, width, self.heads,
@@ -148,18 +242,15 @@ class ExtendedLinearAttention(nn.Module):
         if order == "gram":
             output = self._by_gram(seen, part, columns)
         elif order == "memory":
-            query, key, value = self._projected(seen, part, rows, columns)
+            query, key, value = self.projected(seen, part, rows, columns)
             # Σ_h Q_h (K_hᵀ V_h), heads side by side in one product
             memory = torch.einsum("...thf,...thc->...hfc", key, value).flatten(-3, -2)
             output = query.flatten(-2) @ memory
         else:
             scores, value = self._scores(seen, part, rows, columns)
-            if self.activation == "relu":
-                scores = scores.relu()
-            elif self.activation == "softmax":
-                scores = scores.softmax(-1)
             # Σ_h S_h V_h, heads side by side in one product
-            output = scores.transpose(-3, -2).flatten(-2) @ value.transpose(-3, -2).flatten(-3, -2)
+            scores = self.activated(scores).transpose(-3, -2).flatten(-2)
+            output = scores @ value.transpose(-3, -2).flatten(-3, -2)
         return part[..., columns] + output if self.skip else output
 
     @property
@@ -177,67 +268,21 @@ class ExtendedLinearAttention(nn.Module):
         row = range(*rows.indices(H.shape[1]))[0]
         column = range(*columns.indices(self.features))[0]
         innermost = H.permute(1, 2, 0)  # (tokens, features, B), as it lies in memory
-        entry: Tensor = _Entry.apply(self.weight, innermost, row, column)  # type: ignore[no-untyped-call]
+        entry: Tensor = Entry.apply(self.weight, innermost, row, column)  # type: ignore[no-untyped-call]
         return entry[:, None, None]
 
-    def _weights(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Query and value weights as (features, heads, features), and the key's unless merged."""
-        return (
-            self.weight[:, :, 0],
-            self.weight[:, :, -1],
-            None if self.merged else self.weight[:, :, KEY],
-        )
-
     def _merged_query(self) -> Tensor:
-        """A_h = W_q W_kᵀ for each head, (heads, features, features)."""
-        query, _, key = self._weights()
-        if key is None:
-            return query.transpose(0, 1)
-        return torch.einsum("fhk,ghk->hfg", query, key)
+        """A_h = W_q W_kᵀ for each head, (features, heads, features)."""
+        if self.merged:
+            return self.weight[:, :, QUERY]
+        return torch.einsum("fhk,ghk->hfg", *self.weight[:, :, :2].unbind(2)).transpose(0, 1)
 
     def _by_gram(self, seen: Tensor, part: Tensor, columns: slice) -> Tensor:
         """H (Σ_h A_h HᵀH V_h); both weight products run over batch and heads at once."""
-        value = self.weight[:, :, -1, columns]
-        inner = _times(seen.mT @ seen, value.flatten(1)).reshape(*seen.shape[:-2], *value.shape)
+        inner = _times(seen.mT @ seen, self.weight[:, :, -1, columns])
         inner = inner.movedim(-1, -3).flatten(-2)  # (..., columns, features x heads)
-        inner = _times(inner, self._merged_query().permute(2, 0, 1).flatten(0, 1))
+        inner = _times(inner, self._merged_query().permute(2, 1, 0).flatten(0, 1))
         return part @ inner.mT
-
-    def _projected(
-        self, seen: Tensor, part: Tensor, rows: slice, columns: slice
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Q of the wanted rows, K, and V in the wanted columns, each (..., tokens, heads, .)."""
-        if rows == ALL and columns == ALL and not self.merged and not self.queries:
-            fused = _times(seen, self.weight.flatten(1))
-            fused = fused.reshape(*seen.shape[:-1], *self.weight.shape[1:])
-            query, key, value = (fused if self.bias is None else fused + self.bias).unbind(-2)
-            return query, key, value
-        key_weight = self._weights()[2]
-        if key_weight is None:
-            key = seen.unsqueeze(-2).expand(*seen.shape[:-1], self.heads, self.features)
-            key = key if self.bias is None else key + self.bias[self._seen, :, KEY]
-        else:
-            key = self._affine(seen, key_weight, KEY, self._seen)
-        return self._query(part, rows), key, self._value(seen, columns)
-
-    @property
-    def _seen(self) -> slice:
-        """The rows that are keys and values (with biases, where the number of tokens is fixed)."""
-        return slice(0, self.tokens - self.queries)
-
-    def _affine(
-        self, H: Tensor, weight: Tensor, part: int, rows: slice = ALL, columns: slice = ALL
-    ) -> Tensor:
-        """`H W + B` for every head, (..., tokens, heads, columns)."""
-        weight = weight[..., columns]
-        out = _times(H, weight.flatten(1)).reshape(*H.shape[:-1], *weight.shape[1:])
-        return out if self.bias is None else out + self.bias[rows, :, part, columns]
-
-    def _query(self, part: Tensor, rows: slice) -> Tensor:
-        return self._affine(part, self._weights()[0], QUERY, rows=rows)
-
-    def _value(self, seen: Tensor, columns: slice) -> Tensor:
-        return self._affine(seen, self._weights()[1], VALUE, self._seen, columns)
 
     def _scores(
         self, seen: Tensor, part: Tensor, rows: slice, columns: slice
@@ -247,19 +292,22 @@ class ExtendedLinearAttention(nn.Module):
         Without biases Q Kᵀ = (H A) Hᵀ needs no keys; with biases and few rows
         Q Kᵀ = (Q W_kᵀ) Hᵀ + Q B_kᵀ is cheaper than making the key of every token.
         """
-        if self.bias is None:
-            query = self._affine(part, self._merged_query().transpose(0, 1), QUERY)
-            return query.transpose(-3, -2) @ seen.unsqueeze(-3).mT, self._value(seen, columns)
-        if rows == ALL:
-            query, key, value = self._projected(seen, part, rows, columns)
+        if self.bias is not None and rows == ALL:
+            query, key, value = self.projected(seen, part, rows, columns)
             return query.transpose(-3, -2) @ key.transpose(-3, -2).mT, value
-        key_weight = self._weights()[2]
-        query = self._query(part, rows).transpose(-3, -2)
-        constant = torch.einsum("...hrf,thf->...hrt", query, self.bias[self._seen, :, KEY])
-        absorbed = query
-        if key_weight is not None:
-            absorbed = torch.einsum("...hrf,ghf->...hrg", query, key_weight)
-        return absorbed @ seen.unsqueeze(-3).mT + constant, self._value(seen, columns)
+        value = self.project(seen, VALUE, columns=columns)
+        if self.bias is None:
+            query = _times(part, self._merged_query()).transpose(-3, -2)
+            return query @ seen.unsqueeze(-3).mT, value
+        query = self.project(part, QUERY, rows).transpose(-3, -2)
+        constant = torch.einsum("...hrf,thf->...hrt", query, self.bias[: seen.shape[-2], :, KEY])
+        if not self.merged:
+            query = torch.einsum("...hrf,ghf->...hrg", query, self.weight[:, :, KEY])
+        return query @ seen.unsqueeze(-3).mT + constant, value
+
+    def hooked(self) -> HookedAttention:
+        """Another module of the same parameters, to look into; without the skip."""
+        return HookedAttention(self)
 
     # -- to and from the data model ---------------------------------------------------------------
     @classmethod
@@ -290,15 +338,12 @@ class ExtendedLinearAttention(nn.Module):
             merged=merged, skip=layer.skip, dtype=dtype, device=device,
         )  # fmt: skip
         with torch.no_grad():
-            made.weight.zero_()
-            if weights:
-                stacked = np.asarray(weights, dtype=np.float64)
-                made.weight.copy_(torch.as_tensor(stacked).permute(2, 0, 1, 3))
-            if made.bias is not None:
-                made.bias.zero_()
-                if biases:
-                    stacked = np.asarray(biases, dtype=np.float64)
-                    made.bias.copy_(torch.as_tensor(stacked).permute(2, 0, 1, 3))
+            for parameter, arrays in ((made.weight, weights), (made.bias, biases)):
+                if parameter is not None:
+                    parameter.zero_()
+                    if arrays:
+                        stacked = np.asarray(arrays, dtype=np.float64)
+                        parameter.copy_(torch.as_tensor(stacked).permute(2, 0, 1, 3))
         return made
 
     def to_layer(self) -> AttentionLayer:
@@ -311,7 +356,7 @@ class ExtendedLinearAttention(nn.Module):
         return self.unmasked_layer()
 
     def unmasked_layer(self) -> AttentionLayer:
-        """This layer as data, as if every token were attended to (see `inweave.nn.queries`)."""
+        """This layer as data, as if every token were attended to (see `inweave.stack.queries`)."""
         if self.activation is not None:
             raise ProgramError(
                 f"a network's heads are linear; a layer with {self.activation} scores cannot be "
@@ -331,64 +376,14 @@ class ExtendedLinearAttention(nn.Module):
         return AttentionLayer(tuple(heads), self.skip)
 
 
-class _Entry(torch.autograd.Function):
-    """Σ_t (a·h_t)(h_t·v), H (tokens, features, B): a = Aᵀh_row, A = W_q W_kᵀ, v = W_v[:, column].
-
-    The derivatives reuse both factors, so writing them out halves the passes over H that automatic
-    differentiation makes, and skips its bookkeeping for the slices of the weights.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, H: Tensor, row: int, column: int) -> Tensor:
-        query, v = weight[:, 0, 0], weight[:, 0, -1, column]
-        A = query if weight.shape[2] == 2 else query @ weight[:, 0, KEY].T
-        a = A.T @ H[row]
-        values = torch.bmm(v.expand(H.shape[0], 1, -1), H).squeeze(1)
-        scores = (a * H).sum(1)
-        ctx.save_for_backward(weight, H, A, a, scores, values)
-        ctx.row, ctx.column = row, column
-        return (scores * values).sum(0)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
-        weight, H, A, a, scores, values = ctx.saved_tensors
-        by_score, by_value = grad * values, grad * scores
-        grad_a = (by_score.unsqueeze(1) * H).sum(0)
-        grad_weight = grad_H = None
-        if ctx.needs_input_grad[0]:
-            grad_weight = torch.zeros_like(weight)
-            grad_A = H[ctx.row] @ grad_a.T
-            if weight.shape[2] == 2:
-                grad_weight[:, 0, 0] = grad_A
-            else:
-                grad_weight[:, 0, QUERY] = grad_A @ weight[:, 0, KEY]
-                grad_weight[:, 0, KEY] = grad_A.T @ weight[:, 0, QUERY]
-            grad_weight[:, 0, -1, ctx.column] = (by_value.unsqueeze(1) * H).sum((0, 2))
-        if ctx.needs_input_grad[1]:
-            v = weight[:, 0, -1, ctx.column].unsqueeze(-1)
-            grad_H = by_score.unsqueeze(1) * a + by_value.unsqueeze(1) * v
-            grad_H[ctx.row] += A @ grad_a
-        return grad_weight, grad_H, None, None
-
-
 def _batch_innermost(H: Tensor) -> bool:
     return H.dim() == 3 and H.shape[0] > 1 and H.stride(0) == 1
 
 
 def _times(H: Tensor, W: Tensor) -> Tensor:
-    """`H @ W` as one product of two matrices, also when torch.func.vmap adds an axis to both."""
-    return (H.reshape(-1, H.shape[-1]) @ W).reshape(*H.shape[:-1], W.shape[1])
+    """`H @ W` as one product of two matrices, also when torch.func.vmap adds an axis to both.
 
-
-def normal_(parameter: Tensor, std: float, generator: torch.Generator | None) -> None:
-    """Normal entries, drawn on the generator's device so that a seed means the same everywhere."""
-    if std == 0.0:
-        parameter.zero_()
-        return
-    where = generator.device if generator is not None else parameter.device
-    drawn = torch.randn(parameter.shape, generator=generator, device=where, dtype=torch.float32)
-    parameter.copy_(drawn * std)
-
-
-def as_numpy(tensor: Tensor) -> np.ndarray[Any, Any]:
-    return tensor.detach().to("cpu", torch.float64).numpy()
+    W may have several axes after its first; so has the result then.
+    """
+    product = H.reshape(-1, H.shape[-1]) @ W.flatten(1)
+    return product.reshape(*H.shape[:-1], *W.shape[1:])

@@ -19,9 +19,9 @@ from inweave.errors import ProgramError
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
+from inweave.model.network import Network
 from inweave.model.projection import DenseProjection
 from inweave.model.prompt import Place
-from inweave.network import Network
 
 Array = np.ndarray[Any, Any]
 LEFT, RIGHT = 0, 1
