@@ -602,7 +602,7 @@ def test_importing_inweave_loads_no_command_line(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["lab", "train", "--help"]])
+@pytest.mark.parametrize("argv", [["--help"], ["lab", "run", "--help"]])
 def test_help_loads_nothing_that_computes(tmp_path: Path, argv: list[str]) -> None:
     heavy = "('inweave.network', 'numpy', 'torch')"
     code = (

@@ -49,8 +49,9 @@ def build(argv: list[str]) -> App:
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
+    named = next((word for word in argv if not word.startswith("-")), None)
     for place, (name, line) in enumerate(COMMANDS.items()):
-        if name in argv:
+        if name == named:
             app.command(getattr(import_module(f"inweave.cli.{name}"), name), name=name)
         else:
             app.command(App(name=name, help=line, sort_key=place))
