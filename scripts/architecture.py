@@ -27,60 +27,54 @@ PAGE = ROOT / "docs" / "explanation" / "architecture.md"
 PICTURE = ROOT / "docs" / "figures" / "rooms.svg"
 FACE = "__init__"
 FONT = 'font-family="sans-serif"'
-DEEPEST = 6  # calls within calls that the walk follows
+PAPER, INK, FAINT, RULE, DOT = "#ffffff", "#1d2b40", "#8494aa", "#dfe6ef", "#4a6a95"
+DEEPEST = 5  # calls within calls that the walk follows
+LEAST = 12  # calls that a call makes, to be worth a line
+
+Lines = Iterator[str]
 
 
 # -- the picture ----------------------------------------------------------------------------------
 def picture() -> str:
-    """The rooms from top to bottom, with a line from each to the rooms that it looks into."""
-    rows = [line.split() for line in ROOMS.strip().split("\n")]
-    rows = [[name for name in row if name not in ("version", "__main__")] for row in rows]
-    rows = [row for row in rows if row]
-    count = Counter(
-        (room(e.importer), room(e.imported))
-        for e in edges()
-        if room(e.importer) != room(e.imported)
-    )
-    width, high, wide = 760, 30, 96
-    where: dict[str, tuple[float, float]] = {}
-    for y, row in enumerate(rows):
-        for x, name in enumerate(row):
-            left = width / 2 + (x - (len(row) - 1) / 2) * (wide + 24)
-            where[name] = (left, 24 + y * 52)
-    view = f"0 0 {width} {52 * len(rows) + 16}"
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" font-size="13" {FONT}>']
-    for (lower, upper), n in sorted(count.items()):
-        if lower not in where or upper not in where:
-            continue
-        (x1, y1), (x2, y2) = where[lower], where[upper]
-        far = (y1 - y2) / 52
-        side = -1 if (rank(lower) + rank(upper)) % 2 else 1
-        bend = side * (18 + 26 * far) if far > 1 else 0
-        middle = f"{(x1 + x2) / 2 + 2 * bend:.0f} {(y1 + y2) / 2:.0f}"
+    """Who imports whom: a row looks into the columns where it has a dot, all of them above it.
+
+    The dot is larger where more is imported. The names stand on the diagonal, so that one direction
+    of imports is one side of it.
+    """
+    names = [name for name in ROOMS.split() if name not in ("version", "__main__")]
+    count = Counter((room(e.importer), room(e.imported)) for e in edges())
+    cell, left, top = 30, 100, 12
+    side = cell * len(names)
+    view = f"0 0 {left + side + 110} {top + side + 12}"
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{view}" font-size="13" {FONT}>',
+             f'<rect width="100%" height="100%" fill="{PAPER}"/>']  # fmt: skip
+    for i, lower in enumerate(names):
+        y = top + cell * (i + 0.5)
+        shown = "inweave" if lower == FACE else lower
         parts.append(
-            f'<path d="M{x1:.0f} {y1 - high / 2:.0f} Q{middle} {x2:.0f} {y2 + high / 2:.0f}" '
-            f'fill="none" stroke="#7a8aa0" stroke-opacity="0.55" '
-            f'stroke-width="{min(0.6 + n / 12, 4):.1f}"><title>{lower} imports {upper}: {n}'
-            "</title></path>"
+            f'<line x1="{left}" x2="{left + cell * (i + 0.5)}" y1="{y}" y2="{y}" stroke="{RULE}"/>'
+            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end" fill="{INK}">{shown}</text>'
+            f'<text x="{left + cell * (i + 0.5) + 8}" y="{y + 4}" fill="{FAINT}">{shown}</text>'
         )
-    for name, (x, y) in where.items():
-        shown = "inweave" if name == FACE else name
+        for j, upper in enumerate(names[:i]):
+            n, x = count[lower, upper], left + cell * (j + 0.5)
+            if n:
+                parts.append(
+                    f'<circle cx="{x}" cy="{y}" r="{min(2.5 + n**0.5, 12):.1f}" fill="{DOT}">'
+                    f"<title>{lower} imports {upper}: {n} names</title></circle>"
+                )
+        x = left + cell * (i + 0.5)
         parts.append(
-            f'<rect x="{x - wide / 2:.0f}" y="{y - high / 2:.0f}" width="{wide}" height="{high}" '
-            'rx="6" fill="#eef3fa" stroke="#4a6a95"/>'
-            f'<text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle" fill="#1d2b40">{shown}</text>'
+            f'<line x1="{x}" x2="{x}" y1="{y + 8}" y2="{top + side}" stroke="{RULE}"/>'
+            f'<circle cx="{x}" cy="{y}" r="3" fill="none" stroke="{INK}"/>'
         )
     return "\n".join([*parts, "</svg>", ""])
 
 
-def rank(name: str) -> int:
-    return next(i for i, line in enumerate(ROOMS.split("\n")) if name in line.split())
-
-
 # -- the table ------------------------------------------------------------------------------------
 def table() -> str:
-    """Every room, what it is for, its files and its lines."""
-    lines = ["| room | what it owns | files | lines |", "| --- | --- | --- | --- |"]
+    """Every room and what it is for."""
+    lines = ["| room | what it owns |", "| --- | --- |"]
     found: dict[str, list[Path]] = {}
     for module, path in modules().items():
         found.setdefault(room(module), []).append(path)
@@ -91,8 +85,7 @@ def table() -> str:
         whole = SOURCE / name / "__init__.py"
         text = ast.get_docstring(ast.parse((whole if whole.exists() else paths[0]).read_text()))
         first = str(text).partition("\n\n")[0].replace("\n", " ")
-        size = sum(len(path.read_text().splitlines()) for path in paths)
-        lines.append(f"| `{name}` | {first} | {len(paths)} | {size:,} |")
+        lines.append(f"| `{name}` | {first} |")
     return "\n".join(lines)
 
 
@@ -134,21 +127,25 @@ def recorded(run: Callable[[], Any]) -> Call:
     return root
 
 
-def told(call: Call, above: str = "", depth: int = 0) -> Iterator[str]:
-    """A line for every call that enters another file, with what its function says of itself."""
-    seen: set[CodeType] = set()
+def told(call: Call, above: str = "", depth: int = 0, seen: set[CodeType] | None = None) -> Lines:
+    """A line for every function that is entered from another file, the first time it is.
+
+    What calls little else is a detail and left out.
+    """
+    seen = set() if seen is None else seen
     for inner in call.inner:
-        if inner.code in seen:
-            continue
-        seen.add(inner.code)
-        said = summary(inner)
-        public = not inner.code.co_name.startswith("_") or inner.code.co_name == "__call__"
-        if depth < DEEPEST and public and said and inner.module != above:
-            name = inner.code.co_qualname
-            yield f"{'  ' * depth}- `{inner.module}.{name}`: {said}"
-            yield from told(inner, inner.module, depth + 1)
-        else:
-            yield from told(inner, above, depth)
+        entered = inner.module != above and inner.code not in seen
+        if entered and depth < DEEPEST and size(inner) >= LEAST and (said := summary(inner)):
+            seen.add(inner.code)
+            yield f"{'  ' * depth}- `{inner.module}.{inner.code.co_qualname}`: {said}"
+            yield from told(inner, inner.module, depth + 1, seen)
+        elif inner.code not in seen:
+            yield from told(inner, above, depth, seen)
+
+
+def size(call: Call) -> int:
+    """How many calls a call makes, those of its calls included."""
+    return 1 + sum(map(size, call.inner))
 
 
 def summary(call: Call) -> str:
@@ -158,8 +155,8 @@ def summary(call: Call) -> str:
         if isinstance(node, ast.FunctionDef) and node.name == call.code.co_name:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first == call.code.co_firstlineno:
-                text = ast.get_docstring(node) or ""
-                return text.partition("\n\n")[0].replace("\n", " ")
+                text = (ast.get_docstring(node) or "").partition("\n\n")[0]
+                return "" if node.name.startswith("_") else text.replace("\n", " ")
     return ""
 
 
