@@ -10,6 +10,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import inweave
 import inweave.paper
@@ -21,9 +23,11 @@ from inweave.files.network_file import save
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Module
 from inweave.model.projection import Projection
+from inweave.model.relunet import ReluNet
 from inweave.proof.certificate import Certificate
 from inweave.proof.degree import degree, lower_bound
 from inweave.proof.floats import float_difference
+from inweave.proof.tables import reciprocal_error
 from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
@@ -306,6 +310,99 @@ def test_scratch_left_behind_by_a_step_is_noticed():
         broken = replace(net, modules=(replace(net.modules[0], body=body), *net.modules[1:]))
         with pytest.raises(VerificationError):
             broken.verify()
+
+
+# -- tables ----------------------------------------------------------------------------------------
+def with_table(net, change):
+    """The network with its only function changed."""
+    (i,) = (i for i, m in enumerate(net.modules) for x in m.body if hasattr(x, "applied"))
+    body = [
+        replace(x, applied=tuple((p, change(f)) for p, f in x.applied))
+        if hasattr(x, "applied")
+        else x
+        for x in net.modules[i].body
+    ]
+    modules = (*net.modules[:i], replace(net.modules[i], body=tuple(body)), *net.modules[i + 1 :])
+    return replace(net, modules=modules)
+
+
+@inweave.program
+def precise(p: Scalar) -> Scalar:
+    return inweave.reciprocal(p, domain=(1e-3, 1e2))
+
+
+@inweave.program
+def coarse(p: Scalar) -> Scalar:
+    return inweave.reciprocal(p, domain=(1e-3, 1e2), error=0.9)
+
+
+NOTHING = ReluNet((1.0,), (0.0,), (0.0,), 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: replace(f, net=NOTHING),
+        lambda f: replace(f, net=NOTHING, error=0.0),
+        lambda f: replace(f, net=replace(f.net, constant=f.net.constant + 1e-3)),
+        lambda f: replace(f, domain=(1e-2, 1e2)),
+    ],
+    ids=["nothing", "said to be exact", "a little off", "narrower"],
+)
+def test_a_reciprocals_table_is_part_of_what_is_proved(change):
+    net = inweave.compile(precise)
+    with pytest.raises(VerificationError, match="if every reciprocal were exactly 1/x"):
+        with_table(net, change).verify()
+
+
+def test_a_coarser_reciprocal_is_not_a_finer_one():
+    with pytest.raises(VerificationError, match=r"wrong by up to 4\.\de-03 .* reaches \d\.\de-1"):
+        inweave.verify(precise, inweave.compile(coarse))
+    inweave.verify(coarse, inweave.compile(coarse))
+
+
+def test_newton_steps_are_part_of_what_is_proved():
+    """With the field's inverse for the table they change nothing, so they would not be missed."""
+    net, short = inweave.compile(precise), inweave.compile(coarse)
+    table = next(f for x in net.layers if hasattr(x, "applied") for _, f in x.applied)
+    with pytest.raises(VerificationError, match="if every reciprocal were exactly 1/x"):
+        inweave.verify(precise, with_table(short, lambda _: table))
+
+
+def test_a_network_with_a_better_table_of_its_own_is_proved_and_its_error_stated():
+    @inweave.program
+    def wanted(x: Vector["n"]):
+        return inweave.reciprocal(x, domain=(0.5, 4), error=1e-2)
+
+    @inweave.program
+    def better(x: Vector["n"]):
+        return inweave.reciprocal(x, domain=(0.25, 8), error=1e-4)
+
+    net = inweave.compile(better, n=3)
+    found = inweave.verify(wanted, net)
+    assert found.conditions == ("with 1/x in place of every reciprocal",)
+    (note,) = found.functions
+    assert "on [0.25, 8]" in note
+    stated = float(re.search(r"at most (\S+), from the network's own knots", note)[1])
+    x = np.linspace(0.25, 8, 30_000).reshape(-1, 3)
+    measured = np.max(np.abs(x * net(x=x) - 1))
+    assert measured <= stated <= min(1.1 * measured, 1e-4)
+    with pytest.raises(VerificationError, match="and the program reaches"):
+        inweave.verify(better, inweave.compile(wanted, n=3))
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(-4, 4, width=32)] * 3), min_size=1, max_size=8),
+    st.floats(-2, 2, width=32),
+)
+def test_the_error_of_any_table_is_bounded_from_its_knots(units, constant):
+    net = ReluNet(*map(tuple, zip(*units, strict=True)), constant)
+    low, high = 0.5, 3.0
+    bound = reciprocal_error(net, low, high)
+    x = np.linspace(low, high, 2001)
+    knots = [-b / w for w, b, _ in units if w and low < -b / w < high]
+    measured = np.max(np.abs(np.r_[x, knots] * net(np.r_[x, knots]) - 1))
+    assert measured <= bound <= measured * (1 + 1e-3) + 1e-2
 
 
 # -- loops -----------------------------------------------------------------------------------------

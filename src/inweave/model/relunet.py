@@ -22,7 +22,7 @@ from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import Array, exact
 
 
-def _up(bound: float) -> str:
+def rounded_up(bound: float) -> str:
     """A bound in two digits, rounded up: rounded down it would not be one."""
     return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(bound)):.1e}"
 
@@ -117,11 +117,12 @@ class Function:
             plural = "s" if self.steps > 1 else ""
             return (
                 f"{head} and {self.steps} Newton step{plural}, "
-                f"{kind} error at most {_up(self.reached)}"
+                f"{kind} error at most {rounded_up(self.reached)}"
             )
         if self.evidence == "proved":
-            return f"{head}, {kind} error at most {_up(self.error)}"
-        return f"{head}, {kind} error {_up(self.error)}, {self.evidence or 'as stated for the net'}"
+            return f"{head}, {kind} error at most {rounded_up(self.error)}"
+        known = self.evidence or "as stated for the net"
+        return f"{head}, {kind} error {rounded_up(self.error)}, {known}"
 
     def describe(self) -> dict[str, Any]:
         """A JSON-able description."""

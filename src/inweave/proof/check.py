@@ -21,13 +21,16 @@ from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
-from inweave.model.layers import BlockPointwiseLayer
+from inweave.model.layers import BlockPointwiseLayer, Layer
 from inweave.model.network import Network
+from inweave.model.relunet import Function
+from inweave.proof import tables
 from inweave.proof.certificate import Certificate
 from inweave.proof.diagnosis import first_layer
 from inweave.proof.field_check import FieldCheck, Mismatch
 from inweave.proof.floats import float_difference
 from inweave.proof.heights import checked_height
+from inweave.proof.tables import reciprocal_error
 from inweave.run.plan import Plan
 
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
@@ -56,12 +59,15 @@ def verify(
     if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
     trials, seed = int(trials), secrets.randbelow(2**32) if seed is None else int(seed)
+    notes, limits = function_notes(traced), conditions(traced, network)
     try:
         method, height, prime = compared(traced, network, trials, seed, name, reference, True)
     except VerificationError:
-        if not divides(traced):
+        if not reciprocals(traced):
             raise
         method, height, prime = compared(traced, network, trials, seed, name, reference, False)
+        notes = own_tables(name, traced, network)
+        limits.append("with 1/x in place of every reciprocal")
     probability = float((min(height, LEAST) / LEAST) ** trials)  # a degree may pass any float
     if probability > UNSURE:
         raise VerificationError(
@@ -80,8 +86,8 @@ def verify(
         degree=height,
         probability=probability,
         float_difference=float_difference(traced, plan or Plan(network)),
-        functions=tuple(function_notes(traced, network)),
-        conditions=tuple(conditions(traced, network)),
+        functions=tuple(notes),
+        conditions=tuple(limits),
     )
 
 
@@ -101,12 +107,6 @@ def _remedy(traced: Traced, height: int) -> str:
             "inweave.iterate: a loop is proved one step at a time"
         )
     return "Write the repetition with inweave.iterate, which is proved one step at a time"
-
-
-def divides(traced: Traced) -> bool:
-    """Whether a program uses a reciprocal."""
-    every = ex.every(traced.outputs.values())
-    return any(isinstance(x, ex.Applied) and x.function.is_reciprocal for x in every)
 
 
 def compared(
@@ -195,9 +195,51 @@ def conditions(traced: Traced, network: Network) -> list[str]:
     ]
 
 
-def function_notes(traced: Traced, network: Network) -> list[str]:
-    """What the certificate says about pointwise functions: only their wiring is checked exactly."""
-    program = [x.function for x in ex.every(traced.outputs.values()) if isinstance(x, ex.Applied)]
-    layers = [layer for layer in network.layers if isinstance(layer, BlockPointwiseLayer)]
-    applied = [function for layer in layers for _, function in layer.applied]
-    return [note for note in dict.fromkeys(f.note() for f in (*program, *applied)) if note]
+# -- functions ------------------------------------------------------------------------------------
+def functions(traced: Traced) -> list[Function]:
+    """The functions that a program applies."""
+    every = ex.every(traced.outputs.values())
+    return [x.function for x in every if isinstance(x, ex.Applied)]
+
+
+def reciprocals(traced: Traced) -> list[Function]:
+    return [function for function in functions(traced) if function.is_reciprocal]
+
+
+def function_notes(traced: Traced) -> list[str]:
+    """What is known of the program's functions: a network that is equal has the same tables."""
+    return [note for note in dict.fromkeys(f.note() for f in functions(traced)) if note]
+
+
+def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
+    """What is known of a network's own tables of 1/x; refused if the program's are better.
+
+    With the field's inverse for every reciprocal only the wiring is compared: neither the table
+    nor Newton's steps after it are seen. So a table must by itself be as good as what the program
+    reaches, wherever the program may use it.
+    """
+    asked = [(f.domain or (0.0, math.inf), f.reached if f.steps else f.error)
+             for f in reciprocals(traced)]  # fmt: skip
+    low, high = min(d[0] for d, _ in asked), max(d[1] for d, _ in asked)
+    least = min(error for _, error in asked)
+    notes = [f.note() for f in functions(traced) if not f.is_reciprocal]
+    for function in dict.fromkeys(f for layer in network.layers for f in _applied(layer)):
+        if not function.is_reciprocal:
+            continue
+        start, stop = function.domain or (0.0, math.inf)
+        error = math.inf
+        if 0 < start <= low <= high <= stop < math.inf:
+            error = reciprocal_error(function.net, start, stop)
+        if error > least:
+            raise VerificationError(
+                f"network and program {name!r} would be equal if every reciprocal were exactly "
+                f"1/x, but the network's table of {function.name} on [{start:g}, {stop:g}] is "
+                f"wrong by up to {error:.1e} of 1/x on the program's domain [{low:g}, {high:g}], "
+                f"and the program reaches {least:.1e}; compile the program itself"
+            )
+        notes.append(tables.note(function, error))
+    return [note for note in dict.fromkeys(notes) if note]
+
+
+def _applied(layer: Layer) -> list[Function]:
+    return [f for _, f in layer.applied] if isinstance(layer, BlockPointwiseLayer) else []

@@ -60,9 +60,9 @@ def _between_knots(function: Function) -> Callable[[Array], Array]:
 
     A function with a domain is flat outside its knots, as `numpy.interp` is.
     """
-    net = function.net
+    net, ends = function.net, function.domain or ()
     pairs = zip(net.weights, net.biases, strict=True)
-    knots = np.unique([-b / w for w, b in pairs if w])
+    knots = np.unique([*ends, *(-b / w for w, b in pairs if w)])
     values = net(knots)
 
     def apply(x: Array) -> Array:

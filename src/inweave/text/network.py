@@ -294,7 +294,8 @@ def _summary(
         lines += [f"added to the prompt: {text}" for text in origin.added]
     certificate = about(network, certificate)
     if certificate is not None:
-        lines.append(f"verified ({certificate.method}), wrong with probability at most "
+        said = [f"verified ({certificate.method})", *certificate.conditions]
+        lines.append(f"{', '.join(said)}, wrong with probability at most "
                      f"{certificate.probability:.0e}")  # fmt: skip
     else:
         lines.append("not verified")
