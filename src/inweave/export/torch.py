@@ -32,10 +32,11 @@ from inweave.export.weights import (
     steps,
 )
 from inweave.files.network_file import load, save
+from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.network import Network
-from inweave.model.prompt import Input, lift
+from inweave.model.prompt import Input
 
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin as Hub
@@ -311,7 +312,7 @@ class TorchNetwork(nn.Module, Hub):
     def prompt_of(self, **inputs: Any) -> Tensor:
         """The prompt that holds these inputs."""
         if not torch.compiler.is_compiling():
-            lift(self.network.inputs, inputs)  # looks at the values, which a compiler cannot
+            accept(self.network.inputs, inputs)  # looks at the values, which a compiler cannot
         lifted = {spec.name: self._lifted(spec, inputs[spec.name]) for spec in self.network.inputs}
         H: Tensor = self.prompt(lifted)
         return H

@@ -12,7 +12,7 @@ from inweave.errors import InputError, ProgramError, ShapeError
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
-from inweave.model.prompt import Fill, Input, Output, lower
+from inweave.model.prompt import Fill, Input, Output, of_kind
 from inweave.network import Network
 from inweave.nn.attention import ALL, Activation, ExtendedLinearAttention
 from inweave.nn.pointwise import PointwiseNetwork
@@ -134,7 +134,7 @@ class AttentionNetwork(nn.Module):
 
     @staticmethod
     def _shaped(part: Tensor, output: Output) -> Tensor:
-        shaped: Tensor = lower(part.mT if output.place.transpose else part, output.kind)
+        shaped: Tensor = of_kind(part.mT if output.place.transpose else part, output.kind)
         return shaped
 
     @classmethod

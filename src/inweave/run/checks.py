@@ -21,7 +21,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.prompt import is_concrete
+from inweave.model.inputs import is_concrete
 from inweave.model.relunet import Function
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them

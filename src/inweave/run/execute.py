@@ -18,8 +18,8 @@ import numpy as np
 from inweave.errors import DTypeError
 from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
 from inweave.exact.constants import Array, zeros
+from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
-from inweave.model.prompt import is_concrete
 from inweave.model.relunet import Function
 from inweave.run import buffers
 from inweave.run.checks import guard, nan_outside

@@ -22,17 +22,16 @@ from inweave.errors import BlockError, DomainError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
+from inweave.model.inputs import accept, plain
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, lower, plain, rooted
+from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
 from inweave.run import checks
 from inweave.run.build import Builder
 from inweave.run.execute import Bound, library
 from inweave.run.graph import ONE, Node
-from inweave.run.inputs import lifted
 from inweave.run.leads import broadcast
 from inweave.run.locate import located, marked
-from inweave.run.lower import Lowered
-from inweave.run.lower import lower as lower_graph
+from inweave.run.lower import Lowered, lower
 from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
 
 
@@ -51,7 +50,7 @@ class Variant:
         end = builder.run(start)
         nodes = [_read(builder, end, place) for place in ends]
         self.nodes, self.outputs = builder.graph.scopes[0].nodes, nodes
-        self.lowered: Lowered = lower_graph(self.nodes, nodes)
+        self.lowered: Lowered = lower(self.nodes, nodes)
         self._bound: dict[Any, Bound] = {}
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
@@ -98,7 +97,7 @@ class Plan:
 
         `program` records the network's program, to say which of its loops diverges.
         """
-        arrays, arithmetic = lifted(self.network.inputs, inputs)
+        arrays, arithmetic = accept(self.network.inputs, inputs)
         outputs = self.network.outputs
         arithmetic.checked = check
         try:
@@ -113,7 +112,7 @@ class Plan:
                 if left_unseen is not None:
                     raise left_unseen
             checks.check_growth(program, arrays, top, arithmetic.xp)
-        return as_answer({o.name: lower(found[o.name], o.kind) for o in outputs})
+        return as_answer({o.name: of_kind(found[o.name], o.kind) for o in outputs})
 
     def _located(
         self,
