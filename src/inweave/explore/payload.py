@@ -22,11 +22,12 @@ from inweave.errors import BlockError, DTypeError, InputError, InweaveError, Sha
 from inweave.exact.constants import Array, Ones, Shift
 from inweave.explore.record import Recording, record
 from inweave.explore.shown import Explorable, Shown
+from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import Input, Output, fill_prompt, lift
+from inweave.model.prompt import Input, Output, fill_prompt
 from inweave.proof.certificate import about
 from inweave.run.plan import Plan
 from inweave.text.network import Words, facts, pretty
@@ -158,7 +159,7 @@ def prompts_of(
         if name in bare:
             continue
         own = {s.name: plain(inputs[s.name]) for s in net.inputs if s.name in inputs}
-        lifted, arithmetic = lift(net.inputs, own)
+        lifted, arithmetic = accept(net.inputs, own)
         H = fill_prompt(net.layout, net.fills, lifted, arithmetic)
         _single(H)
         out[name] = (np.asarray(H), own)

@@ -18,11 +18,12 @@ import jax.numpy as jnp
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
+from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module, Part, named
 from inweave.model.network import Network
-from inweave.model.prompt import fill_prompt, lift
+from inweave.model.prompt import fill_prompt
 from inweave.model.written import attention_weights, function_weights, pointwise_weights
 
 Apply = Callable[..., Any]
@@ -51,10 +52,9 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
         if H is not None:
             layout.check(H)
             return JaxExecutor(layout, params).run(network.modules, jnp.asarray(H))
-        lifted, _ = lift(network.inputs, inputs)
-        arithmetic = Floats(jnp, kind)
-        lifted = {name: jnp.asarray(value, kind) for name, value in lifted.items()}
-        H = fill_prompt(layout, network.fills, lifted, arithmetic)
+        taken, _ = accept(network.inputs, inputs)
+        taken = {name: jnp.asarray(value, kind) for name, value in taken.items()}
+        H = fill_prompt(layout, network.fills, taken, Floats(jnp, kind))
         return network.readout(JaxExecutor(layout, params).run(network.modules, H))
 
     return apply, params

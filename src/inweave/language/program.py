@@ -19,12 +19,20 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import BlockError, InputError, InweaveError, ProgramError, ShapeError
+from inweave.errors import (
+    BlockError,
+    InputError,
+    InweaveError,
+    ProgramError,
+    ShapeError,
+    missing_and_unknown,
+)
 from inweave.exact.constants import Array, identity
 from inweave.exact.whole import is_whole, whole
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, evaluate, refuse, user_line
-from inweave.model.prompt import Input, Kind, as_answer, lift, lower
+from inweave.model.inputs import accept
+from inweave.model.prompt import Input, Kind, as_answer, of_kind
 
 Size = str | int
 
@@ -185,16 +193,11 @@ class Program:
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)
-        unknown = [name for name in sizes if name not in known]
         values = {name: d for name, d in self.statics.items() if d is not inspect.Parameter.empty}
         values.update(sizes)
-        missing = [name for name in known if name not in values]
-        if unknown or missing:
-            said = [f"missing: {', '.join(missing)}"] if missing else []
-            said += [f"unknown: {', '.join(unknown)}"] if unknown else []
+        if said := missing_and_unknown(known, values):
             raise BlockError(
-                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; "
-                + "; ".join(said)
+                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; {said}"
             )
         for name in self.size_names:
             values[name] = whole(f"size {name}", values[name], 1, ShapeError)
@@ -303,16 +306,16 @@ class Program:
         sizes = self.sizes_of(given)
         specs = [Input(name) for name in names]
         if set(given) != set(names):
-            lift(specs, given, f"program {self.name!r}")
+            accept(specs, given, f"program {self.name!r}")
         traced = self.trace(**sizes, **statics)
-        lifted, arithmetic = lift(traced.inputs, given, f"program {self.name!r}")
+        lifted, arithmetic = accept(traced.inputs, given, f"program {self.name!r}")
         found = traced.evaluate(lifted, arithmetic)
         lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in lifted.values()), ())
         answers = {}
         for name, value in found.items():
             if tuple(value.shape[:-2]) != lead:
                 value = arithmetic.xp.broadcast_to(value, (*lead, *value.shape[-2:]))
-            answers[name] = lower(value, traced.kinds[name])
+            answers[name] = of_kind(value, traced.kinds[name])
         return as_answer(answers)
 
     def __repr__(self) -> str:

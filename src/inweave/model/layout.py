@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import BlockError, DTypeError, ShapeError
+from inweave.errors import BlockError, DTypeError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.exact.whole import whole
@@ -143,14 +143,9 @@ class Layout:
 
     def pack(self, arrays: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> Array:
         """The prompt that holds the named arrays (..., rows, cols); library and dtype are kept."""
-        missing = [name for name in self.names if name not in arrays]
-        extra = [name for name in arrays if name not in self]
-        if missing or extra:
-            said = [f"missing: {', '.join(missing)}"] if missing else []
-            said += [f"unknown: {', '.join(map(str, extra))}"] if extra else []
+        if said := missing_and_unknown(self.names, arrays):
             raise BlockError(
-                f"pack needs one array per block; {'; '.join(said)}; "
-                f"the blocks are {', '.join(self.names)}"
+                f"pack needs one array per block; {said}; the blocks are {', '.join(self.names)}"
             )
         lead: tuple[int, ...] = ()
         for block in self.blocks:

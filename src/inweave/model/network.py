@@ -15,11 +15,12 @@ from typing import Any
 
 from inweave.errors import BlockError
 from inweave.exact.constants import Array
+from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.layout import describe as describe_layout
 from inweave.model.modules import Module
-from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, lift, lower
+from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
 
 
 def _check_names(what: str, names: list[str]) -> None:
@@ -108,13 +109,13 @@ class Network:
     # -- the prompt -------------------------------------------------------------------------------
     def prompt(self, **inputs: Any) -> Array:
         """The prompt H that holds these inputs."""
-        lifted, arithmetic = lift(self.inputs, inputs)
-        return fill_prompt(self.layout, self.fills, lifted, arithmetic)
+        taken, arithmetic = accept(self.inputs, inputs)
+        return fill_prompt(self.layout, self.fills, taken, arithmetic)
 
     def readout(self, H: Array) -> Any:
         """The answers that stand in a state: one value, or a dict of named ones."""
         self.layout.check(H)
-        answers = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
+        answers = {o.name: of_kind(o.place.read(self.layout, H), o.kind) for o in self.outputs}
         return as_answer(answers)
 
     # -- identity ---------------------------------------------------------------------------------

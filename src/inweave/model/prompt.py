@@ -2,12 +2,12 @@
 
 `Input` is what the user hands over, `Place` is a region of a block, `Fill` says how inputs make up
 a block (`√η Xᵀ` is the input X, transposed, scaled by η to the power 1/2), `Output` says where an
-answer is read. All of it is data, so that a saved network needs no code to be run.
+answer is read. All of it is data, so that a saved network needs no code to be run. What users hand
+over is looked at in `inweave.model.inputs`.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -15,8 +15,8 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from inweave.errors import BlockError, DTypeError, InputError, ShapeError
-from inweave.exact.arithmetic import Arithmetic, Floats, namespace
+from inweave.errors import BlockError, InputError, ShapeError
+from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.arithmetic import matrix as written_out
 from inweave.exact.constants import Array, Constant
 from inweave.model.layout import Layout
@@ -259,154 +259,12 @@ def fill_prompt(
     return layout.pack(blocks, arithmetic)
 
 
-def lift(
-    specs: Sequence[Input], given: Mapping[str, Any], what: str = "this network"
-) -> tuple[dict[str, Array], Floats]:
-    """Named user arrays as (..., rows, cols) arrays of one library and dtype, all checked."""
-    names = [spec.name for spec in specs]
-    missing = [name for name in names if name not in given]
-    extra = [name for name in given if name not in names]
-    if missing or extra:
-        said = [f"missing: {', '.join(missing)}"] if missing else []
-        said += [f"unknown: {', '.join(extra)}"] if extra else []
-        raise BlockError(f"{what} takes the inputs {', '.join(names)}; {'; '.join(said)}")
-    given = {name: plain(f"input {name!r}", given[name]) for name in names}
-    arithmetic = _common([given[name] for name in names], names)
-    lifted = {spec.name: _lift_one(spec, given[spec.name], arithmetic) for spec in specs}
-    lead: tuple[int, ...] = ()
-    for spec in specs:
-        shape = tuple(lifted[spec.name].shape[:-2])
-        try:
-            lead = np.broadcast_shapes(lead, shape)
-        except ValueError:
-            raise ShapeError(
-                f"input {spec.name!r} has batch axes {shape}, the inputs before it have {lead}; "
-                "batch axes must broadcast"
-            ) from None
-    return lifted, arithmetic
-
-
-def plain(what: str, value: Any) -> Any:
-    """A value without what the rest of the way could not keep: masks, subclasses, sparsity."""
-    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        raise InputError(f"{what} has masked entries; fill or drop them first")
-    if isinstance(value, np.ndarray):
-        return np.asarray(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.layout != torch.strided:
-        raise InputError(
-            f"{what} is a tensor with the layout {str(value.layout).removeprefix('torch.')}, "
-            "expected a dense one; .to_dense() makes it one"
-        )
-    return value
-
-
-def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
-    """The array library, dtype and device that the given values share."""
-    from array_api_compat import device, is_array_api_obj
-
-    arrays = []
-    for name, value in zip(names, values, strict=True):
-        if is_array_api_obj(value) and not isinstance(value, np.generic):
-            arrays.append(value)
-            if value.dtype == object:
-                raise DTypeError(f"input {name!r}: got dtype object, expected real numbers")
-    if not arrays:
-        return Floats()
-    try:
-        xp = namespace(*arrays)
-    except TypeError:
-        kinds = sorted({type(a).__module__.split(".")[0] for a in arrays})
-        raise DTypeError(
-            f"the inputs mix array libraries ({', '.join(kinds)}); give them all in one"
-        ) from None
-    for name, value in zip(names, values, strict=True):
-        if is_array_api_obj(value) and not isinstance(value, np.generic):
-            if not xp.isdtype(value.dtype, ("real floating", "integral")):
-                raise DTypeError(f"input {name!r}: got dtype {value.dtype}, expected real numbers")
-    floats = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating") and a.ndim > 0]
-    floats = floats or [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
-    dtype = xp.result_type(*floats) if floats else xp.asarray(0.0).dtype
-    if not floats and xp.__name__.endswith("numpy"):
-        dtype = xp.float64
-    return Floats(xp, dtype, device(arrays[0]))
-
-
-def _lift_one(spec: Input, value: Any, arithmetic: Floats) -> Array:
-    if isinstance(value, (list, tuple)):
-        try:
-            listed = np.asarray(value)
-            if listed.dtype.kind not in "fiubO":
-                raise TypeError(listed.dtype)
-            value = listed.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise DTypeError(f"input {spec.name!r}: the list does not hold real numbers") from None
-    if isinstance(value, (complex, np.complexfloating, str, bytes)) or value is None:
-        raise DTypeError(f"input {spec.name!r}: got {type(value).__name__}, expected real numbers")
-    try:
-        array = arithmetic.convert(value)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
-    shape, expected, values = tuple(array.shape), (spec.rows, spec.cols), array
-    if spec.kind == "scalar":
-        array = array[..., None, None]
-    elif spec.kind == "vector" and shape[-1:] == (spec.rows,):
-        array = array[..., None]
-    if tuple(array.shape[-2:]) != expected or array.ndim < 2:
-        sizes = ", ".join(map(str, spec.shape))
-        raise ShapeError(
-            f"input {spec.name!r}: got shape {shape}, expected "
-            + (f"(..., {sizes})" if sizes else "a number or batch axes only")
-        )
-    if is_concrete(values):
-        _check_values(spec, values, arithmetic.xp)
-    return array
-
-
-def _check_values(spec: Input, array: Array, xp: Any) -> None:
-    """Refuse values that make no sense. Whoever is being traced is asked through numpy.
-
-    Inside jax.jit even an array whose values are known (one that the function closes over) gives
-    placeholders when it is computed with.
-    """
-    finite = xp.all(xp.isfinite(array))
-    if not is_concrete(finite):
-        array, xp = np.asarray(array), np
-        finite = np.all(np.isfinite(array))
-    if not bool(finite):
-        raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
-    wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
-    if spec.sign != "any" and bool(xp.any(wrong)):
-        raise InputError(
-            f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
-            "because this network's prompt holds its square root"
-        )
-
-
-def is_concrete(array: Array) -> bool:
-    """False for the placeholders of a transform (jax.jit, torch.func.vmap): no value is known."""
-    kind = type(array)
-    if kind.__module__.startswith("torch"):
-        return not _is_mapped(array)
-    return not (kind.__module__.startswith("jax") and "Tracer" in kind.__name__)
-
-
-def _is_mapped(tensor: Array) -> bool:
-    """Whether torch.func.vmap runs over this tensor, perhaps inside torch.func.grad."""
-    functorch = sys.modules["torch"]._C._functorch
-    while functorch.is_functorch_wrapped_tensor(tensor):
-        if functorch.is_batchedtensor(tensor):
-            return True
-        tensor = functorch.get_unwrapped(tensor)
-    return False
-
-
 def as_answer(answers: Mapping[str, Any]) -> Any:
     """Answers as a user gets them: a dict, or the value itself where the only one has no name."""
     return answers[""] if list(answers) == [""] else answers
 
 
-def lower(value: Array, kind: Kind) -> Array:
+def of_kind(value: Array, kind: Kind) -> Array:
     """An answer in the user's shape: 0-d scalar, 1-D vector, 2-D matrix, batch axes in front."""
     if kind == "scalar":
         return value[..., 0, 0]

@@ -23,11 +23,12 @@ from inweave.errors import InputError, ShapeError
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array, identity
 from inweave.exact.whole import whole
+from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
 from inweave.model.projection import Piece, Projection, read
-from inweave.model.prompt import HALF, Fill, Input, Output, Place, lift, rooted
+from inweave.model.prompt import HALF, Fill, Input, Output, Place, rooted
 from inweave.network import Network
 from inweave.paper.properties import skip_head
 
@@ -220,7 +221,7 @@ class GramTable:
         """The matrix HᵀH of these X, y, u, w, lam and eta."""
         n, d = self.layout.blocks[0].cols, self.layout["u"].rows
         specs = _inputs(n, d, self._roots(), w="w")
-        return self.evaluate(*lift(specs, inputs, "this Gram table"))
+        return self.evaluate(*accept(specs, inputs, "this Gram table"))
 
     def _roots(self) -> set[str]:
         """The scalar inputs whose root some entry names."""

@@ -18,9 +18,10 @@ import numpy as np
 
 from inweave.errors import DomainError
 from inweave.exact.constants import Array
+from inweave.model.inputs import is_concrete
 from inweave.model.layers import BlockPointwiseLayer, Layer
 from inweave.model.network import Network
-from inweave.model.prompt import Place, is_concrete
+from inweave.model.prompt import Place
 from inweave.model.relunet import Function
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them

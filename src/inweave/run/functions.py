@@ -15,8 +15,8 @@ import numpy as np
 from inweave.errors import DTypeError
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
+from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
-from inweave.model.prompt import is_concrete
 from inweave.model.relunet import Function
 from inweave.run.domains import guard, nan_outside
 

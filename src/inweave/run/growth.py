@@ -18,7 +18,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.prompt import is_concrete
+from inweave.model.inputs import is_concrete
 
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 

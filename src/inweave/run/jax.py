@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inweave.model.prompt import is_concrete
+from inweave.model.inputs import is_concrete
 from inweave.model.relunet import Function
 from inweave.run.code import Repeat, batch_axes
 from inweave.run.domains import guard, nan_outside

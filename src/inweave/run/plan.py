@@ -22,15 +22,15 @@ from inweave.errors import BlockError, DomainError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
+from inweave.model.inputs import accept, plain
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, lower, plain, rooted
+from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
 from inweave.run.build import Builder
 from inweave.run.code import broadcast, encode
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound
 from inweave.run.graph import ONE, Node
 from inweave.run.growth import check_growth, reach
-from inweave.run.inputs import lifted
 from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
 
 
@@ -88,7 +88,7 @@ class Plan:
 
         `program` records the network's program, to say which of its loops diverges.
         """
-        arrays, arithmetic = lifted(self.network.inputs, inputs)
+        arrays, arithmetic = accept(self.network.inputs, inputs)
         outputs = self.network.outputs
         arithmetic.checked = check
         try:
@@ -103,7 +103,7 @@ class Plan:
                 if left_unseen is not None:
                     raise left_unseen
             check_growth(program, arrays, top, arithmetic.xp)
-        return as_answer({o.name: lower(found[o.name], o.kind) for o in outputs})
+        return as_answer({o.name: of_kind(found[o.name], o.kind) for o in outputs})
 
     def _located(
         self,

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from inweave.errors import DTypeError, InputError, ShapeError, needs_extra
 from inweave.files.network_file import load, save
+from inweave.model.inputs import accept
 from inweave.model.network import Network
-from inweave.model.prompt import Input, lift
+from inweave.model.prompt import Input
 from inweave.model.written import fixed_prompt, is_fixed, standing
 from inweave.stack.blocks import Blocks
 from inweave.stack.network import module_of
@@ -164,7 +165,7 @@ class TorchNetwork(Blocks, Hub):
     def prompt_of(self, **inputs: Any) -> Tensor:
         """The prompt that holds these inputs."""
         if not torch.compiler.is_compiling():
-            lift(self.network.inputs, inputs)  # looks at the values, which a compiler cannot
+            accept(self.network.inputs, inputs)  # looks at the values, which a compiler cannot
         lifted = {spec.name: self._lifted(spec, inputs[spec.name]) for spec in self.network.inputs}
         H: Tensor = self.prompt(lifted)
         return H

@@ -17,7 +17,7 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.prompt import Fill, Input, Output, lower
+from inweave.model.prompt import Fill, Input, Output, of_kind
 from inweave.stack.attention import ALL, ExtendedLinearAttention
 from inweave.stack.blocks import Blocks, Step
 from inweave.stack.pointwise import Functions, PointwiseNetwork
@@ -162,7 +162,7 @@ class AttentionNetwork(nn.Module):
 
     @staticmethod
     def _shaped(part: Tensor, output: Output) -> Tensor:
-        shaped: Tensor = lower(part.mT if output.place.transpose else part, output.kind)
+        shaped: Tensor = of_kind(part.mT if output.place.transpose else part, output.kind)
         return shaped
 
     @classmethod
