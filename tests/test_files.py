@@ -18,6 +18,7 @@ from hypothesis import given, settings
 import inweave
 from inweave import FileFormatError, InputError, Network, load
 from inweave.exact.constants import Dense
+from inweave.exact.schema import content
 from inweave.files.network_file import KEY, VERSION
 from tests import files_fuzz
 from tests.cases import CASES
@@ -108,7 +109,7 @@ def test_a_network_from_a_file_says_that_resizing_needs_its_program(ridge):
 
 def test_files_are_the_same_in_every_process(ridge):
     code = (
-        "import sys, inweave; from tests.cases import CASES; from inweave.files import encode\n"
+        "import sys, inweave; from tests.cases import CASES; from tests.files_fuzz import encode\n"
         "c = next(c for c in CASES if c.name == 'ridge_gd')\n"
         "sys.stdout.buffer.write(encode(inweave.compile(c.program, verify=False, **c.sizes)))"
     )
@@ -123,7 +124,7 @@ def test_other_tools_can_read_the_arrays(tmp_path):
     network.save(tmp_path / "net.inweave")
     with safe_open(tmp_path / "net.inweave", framework="numpy") as file:
         key = network.modules[0].body[0].heads[0].key
-        assert (file.get_tensor(f"projection.{key.digest}.W") == key.W).all()
+        assert (file.get_tensor(content(key.W)) == key.W).all()
         assert json.loads(file.metadata()[KEY])["version"] == VERSION
 
 
@@ -230,7 +231,7 @@ def test_an_oversized_file_is_refused_unread(ridge, tmp_path):
     ("change", "said"),
     [
         (lambda n: n["layout"].update(tokens=2**31 - 1), "over the limit"),
-        (lambda n: n["layout"]["blocks"][0].__setitem__(2, 2**31 - 1), "over the limit"),
+        (lambda n: n["layout"]["blocks"][0].update(cols=2**31 - 1), "over the limit"),
         (lambda n: n["modules"][0].update(repeat=10**30), "expected an integer"),
         (lambda n: n.update(inputs=n["inputs"] * 500), "the limit is"),
         (lambda n: n["fills"][0].update(coefficient="1e999999999"), "fraction"),
@@ -252,9 +253,9 @@ def test_what_asks_for_too_much_or_makes_no_sense_is_refused(ridge, change, said
 
 def test_deep_nesting_is_refused(ridge):
     def nest(description):
-        part = {"module": [], "repeat": 1, "skip": False, "carries": []}
+        part = {"body": [], "repeat": 1, "skip": False, "carries": []}
         for _ in range(50):
-            part = {**part, "module": [part]}
+            part = {**part, "body": [part]}
         description["network"]["modules"] = [part]
 
     with pytest.raises(FileFormatError, match="nested deeper"):

@@ -62,11 +62,11 @@ def run(
     """Run one experiment and draw its figure; returns the JSON file with its results."""
     from inweave.lab.experiments import run as go
     from inweave.lab.report import report as draw
-    from inweave.lab.strict_json import loads
+    from inweave.lab.results import stored
 
     check_device(device)
     path = go(name, Path(out), quick=quick, device=device, seed=seed)
-    print(loads(path.read_text(encoding="utf-8"))["table"])
+    print(stored(path)["table"])
     print(f"results: {path}")
     if importlib.util.find_spec("matplotlib"):
         for made in draw([path]):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from inweave.errors import InputError
+from inweave.exact.schema import Count
 from inweave.model.layers import AttentionLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.prompt import Place
@@ -21,7 +21,7 @@ class Module:
     """
 
     body: tuple[Layer | Module, ...]
-    repeat: int = 1
+    repeat: Count = 1
     skip: bool = False
     carries: tuple[tuple[Place, ...], ...] = ()
 
@@ -36,14 +36,6 @@ class Module:
         for places in self.carries:
             for place in places:
                 place.check(layout, f"{what}, carried value")
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "module": [part.describe() for part in self.body],
-            "repeat": self.repeat,
-            "skip": self.skip,
-            "carries": [[place.describe() for place in places] for places in self.carries],
-        }
 
 
 Part = Layer | Module

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Literal
+
+from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
+
+Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
 
 @dataclass(frozen=True)
@@ -18,22 +21,21 @@ class Certificate:
 
     program: str
     network: str  # fingerprint
-    method: str  # 'direct', or 'induction' (one step of each tied loop on a random state)
-    prime: int
-    seed: int
-    trials: int
-    degree: int
-    probability: float
-    float_difference: float | None = None
+    method: Literal["direct", "induction"]  # one step of each tied loop on a random state
+    prime: Natural
+    seed: Natural
+    trials: Natural
+    degree: Natural
+    probability: Probability
+    float_difference: Number | None = None
     functions: tuple[str, ...] = field(default=())
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        return dumps(write(Certificate, self))
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        data: dict[str, Any] = json.loads(text)
-        return cls(**{**data, "functions": tuple(data.get("functions", ()))})
+        return read(cls, loads(text))
 
     def __str__(self) -> str:
         how = {
