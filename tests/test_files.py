@@ -20,6 +20,7 @@ from inweave import FileFormatError, InputError, Network, load
 from inweave.exact.constants import Dense
 from inweave.exact.schema import content
 from inweave.files.network_file import KEY, VERSION
+from inweave.model.relunet import Function, ReluNet
 from tests import files_fuzz
 from tests.cases import CASES
 from tests.files_fuzz import decode, encode
@@ -82,6 +83,21 @@ def test_exact_constants_stay_exact():
     fill = inweave.Fill(inweave.Place("out", 1, 2), constant=Dense(F))
     back = decode(encode(replace(network, fills=(fill,))))
     assert (back.fills[0].constant.array == F).all()
+
+
+def test_equal_networks_have_equal_fingerprints_and_files():
+    """Numbers that are equal are written alike: 0 and -0.0, 1 and 1.0."""
+    network = files_fuzz.every_kind()
+    same = []
+    for zero, one in ((0.0, 1.0), (-0.0, 1)):
+        function = Function("f", ReluNet((one,), (zero,), (one,), zero), (zero, one), zero)
+        layer = inweave.BlockPointwiseLayer(((inweave.Place("A", 2, 2), function),))
+        matrix = Dense(np.array([[zero, 0.5], [one, zero]]))
+        fill = inweave.Fill(inweave.Place("s", 2, 2), constant=matrix)
+        same.append(replace(network, modules=(inweave.Module((layer,)),), fills=(fill,)))
+    assert same[0] == same[1]
+    assert same[0].fingerprint == same[1].fingerprint
+    assert encode(same[0]) == encode(same[1])
 
 
 def test_record_and_certificate_come_along(ridge, tmp_path):
@@ -236,6 +252,11 @@ def test_an_oversized_file_is_refused_unread(ridge, tmp_path):
         (lambda n: n.update(inputs=n["inputs"] * 500), "the limit is"),
         (lambda n: n["fills"][0].update(coefficient="1e999999999"), "fraction"),
         (lambda n: n["fills"][0].update(coefficient="9" * 10_000), "fraction"),
+        (lambda n: n["fills"][0].update(coefficient="1" + "0" * 309), "that float64 can hold"),
+        (lambda n: n["modules"][0].update(repeat=True), "expected an integer"),
+        (lambda n: n["modules"][0].update(skip=0), "expected bool"),
+        (lambda n: n["modules"][0].pop("body"), r"modules\[0\]: lacks 'body'"),
+        (lambda n: n["modules"][0].update(steps=1), "unknown entry 'steps'"),
         (lambda n: n["outputs"][0]["place"].update(rows=-5), "expected an integer"),
         (lambda n: n["outputs"][0]["place"].update(block="nowhere"), "nowhere"),
     ],

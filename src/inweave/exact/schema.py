@@ -144,8 +144,8 @@ def write(kind: Any, value: Any, array: Callable[[Any], str] = content) -> Any:
             return array(value)
         return named(value) if args[1] is ANY_NUMBER else write(args[0], value, array)
     if origin in UNIONS and not is_record(type(value)):
-        kinds = [k for k in args if k is not NoneType]
-        return write(kinds[0], value, array) if len(kinds) == 1 else value
+        others = [k for k in args if k is not NoneType]
+        return write(others[0], value, array) if len(others) == 1 else value
     if origin is tuple and args[-1] is not Ellipsis:
         return [write(k, v, array) for k, v in zip(args, value, strict=True)]
     if origin in (tuple, list):
@@ -156,7 +156,8 @@ def write(kind: Any, value: Any, array: Callable[[Any], str] = content) -> Any:
         return float(value) + 0.0  # there is one zero
     if kind in WORDS:
         return str(value) if kind is Fraction else value
-    kinds, _ = fields_of(kind if is_record(kind) else type(value))
+    record: Any = kind if is_record(kind) else type(value)
+    kinds, _ = fields_of(record)
     return {name: write(k, getattr(value, name), array) for name, k in kinds.items()}
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 import numpy as np
 
@@ -64,7 +63,7 @@ class PointwiseLayer:
     W: Stored
     B: Stored
     C: Stored
-    activation: Literal["relu", "identity"] = "relu"
+    activation: str = "relu"
     skip: bool = False
 
     def __post_init__(self) -> None:

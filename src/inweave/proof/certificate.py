@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated
 
 from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
 
+METHODS = {
+    "direct": "the whole network on random inputs",
+    "induction": "one step of each tied loop on a random state, and all else directly",
+}
+Method = Annotated[str, Must(" or ".join(METHODS), METHODS.__contains__)]
 Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
 
@@ -21,7 +26,7 @@ class Certificate:
 
     program: str
     network: str  # fingerprint
-    method: Literal["direct", "induction"]  # one step of each tied loop on a random state
+    method: Method
     prime: Natural
     seed: Natural
     trials: Natural
@@ -38,14 +43,10 @@ class Certificate:
         return read(cls, loads(text))
 
     def __str__(self) -> str:
-        how = {
-            "direct": "the whole network on random inputs",
-            "induction": "one step of each tied loop on a random state, and all else directly",
-        }[self.method]
         drawn = f"{self.trials} trials, seed {self.seed}, primes from {self.prime} on"
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
-            f"  exact, modulo random primes: {how}",
+            f"  exact, modulo random primes: {METHODS[self.method]}",
             f"  {drawn}, degree at most {self.degree}",
             f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]
