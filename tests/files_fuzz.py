@@ -50,8 +50,8 @@ NASTY: list[Any] = [
     None, True, False, -1, 0, 1, 2, 3, 7, 2**31, 2**63, 10**400, 0.5, -0.0, float("nan"),
     float("inf"), "", "x", "1/0", "1e999999999", "-1/3", "0x1p9999", "nan", "inf", "\ud800", "relu",
     "A", "0" * 64, "9" * 5000, [], {}, [[]], [1, 2], [0, 0, 0, 0, 0],
-    {"kind": "shift", "at": [9, 9, 0, 0, 9]}, {"kind": "ones", "at": [2**30, 2**30]},
-    {"module": [], "repeat": 1, "skip": False, "carries": []},
+    {"rows": 9, "cols": 9, "row": 0, "col": 0, "size": 9}, {"rows": 2**30, "cols": 2**30},
+    {"body": [], "repeat": 1, "skip": False, "carries": []},
 ]  # fmt: skip
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inweave.errors import InputError, needs_extra
-from inweave.files.atomic import whole
+from inweave.files.atomic import atomically
 
 Numbers = NDArray[np.float64]
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -160,7 +160,7 @@ def _read_parquet(path: Path) -> Columns:
 def write(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """A table to a file, whole or not at all; numbers keep every digit."""
     check_writable(path)
-    with whole(path) as draft:
+    with atomically(path) as draft:
         if path.suffix == ".npz":
             with draft.open("wb") as binary:
                 made: dict[str, Any] = {name: np.asarray(c) for name, c in columns.items()}

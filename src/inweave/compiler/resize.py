@@ -21,6 +21,7 @@ from typing import Any
 from inweave.compiler.driver import compiled, deep_recursion
 from inweave.compiler.origin import Compiled, Origin
 from inweave.errors import CompileError, InputError, InweaveError
+from inweave.exact.constants import Dense
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
@@ -176,7 +177,7 @@ def _between(start: Any, ends: Sequence[Any], shares: Sequence[Fraction]) -> Any
     """`start + Σ share · (end - start)` for every int in some data; all else must be the same."""
     if all(end == start for end in ends):
         return start
-    if any(type(end) is not type(start) for end in ends):
+    if isinstance(start, Dense) or any(type(end) is not type(start) for end in ends):
         raise Differs
     if type(start) is int:
         moves = [share * (end - start) for share, end in zip(shares, ends, strict=True)]

@@ -9,7 +9,6 @@ exactly.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, ShapeError
+from inweave.exact.schema import Count, Stored, content
 
 Array = Any
 
@@ -46,19 +46,11 @@ def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
         raise InputError(f"{what} must be finite, got NaN or infinity")
     else:
         out = array.astype(np.float64)
+        out += 0.0  # there is one zero
         if array.dtype.kind in "iu" and out.size and np.abs(out).max() > 2.0**53:
             out = fractions(array.astype(object))
     out.setflags(write=False)
     return out
-
-
-def content(array: np.ndarray[Any, Any]) -> bytes:
-    """What an array from `real_array` holds, as bytes that are the same in every process."""
-    if array.dtype == object:
-        data = ",".join(map(str, array.ravel())).encode()
-    else:
-        data = np.ascontiguousarray(array + 0.0).tobytes()
-    return repr(array.shape).encode() + data
 
 
 class Constant:
@@ -79,10 +71,6 @@ class Constant:
         """All entries, exactly: float64 where that is exact, otherwise an array of Fractions."""
         raise NotImplementedError
 
-    def describe(self) -> dict[str, Any]:
-        """A JSON-able description; `Dense` leaves its array to `arrays`."""
-        raise NotImplementedError
-
     def is_identity(self) -> bool:
         return False
 
@@ -95,11 +83,11 @@ class Shift(Constant):
     and so is the product of any two of them.
     """
 
-    rows: int
-    cols: int
-    row: int
-    col: int
-    size: int
+    rows: Count
+    cols: Count
+    row: Count
+    col: Count
+    size: Count
 
     def __post_init__(self) -> None:
         fits = 0 <= self.row <= self.row + self.size <= self.rows
@@ -122,9 +110,6 @@ class Shift(Constant):
     def is_identity(self) -> bool:
         return self.rows == self.cols == self.size
 
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "shift", "at": [self.rows, self.cols, self.row, self.col, self.size]}
-
     def __repr__(self) -> str:
         if self.is_identity():
             return f"I{self.rows}"
@@ -137,8 +122,8 @@ class Shift(Constant):
 class Ones(Constant):
     """A matrix of ones."""
 
-    rows: int
-    cols: int
+    rows: Count
+    cols: Count
 
     @property
     def T(self) -> Ones:
@@ -147,43 +132,39 @@ class Ones(Constant):
     def entries(self) -> np.ndarray[Any, Any]:
         return np.ones(self.shape)
 
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "ones", "at": [self.rows, self.cols]}
-
     def __repr__(self) -> str:
         return f"ones({self.rows}x{self.cols})"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class Dense(Constant):
     """Any other constant: float64 entries (each an exact dyadic rational) or Fractions."""
 
-    def __init__(self, array: Any) -> None:
-        self.array = real_array("a constant", array)
-        if self.array.ndim != 2:
-            raise ShapeError(
-                f"a constant must be a matrix, got an array of shape {self.array.shape}"
-            )
-        self.rows, self.cols = self.array.shape
+    array: Stored
+
+    def __post_init__(self) -> None:
+        array = real_array("a constant", self.array)
+        if array.ndim != 2:
+            raise ShapeError(f"a constant must be a matrix, got an array of shape {array.shape}")
+        for name, value in zip(("array", "rows", "cols"), (array, *array.shape), strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def T(self) -> Dense:
         return Dense(self.array.T.copy())
 
     def entries(self) -> np.ndarray[Any, Any]:
-        return self.array
+        return self.array  # type: ignore[no-any-return]
 
     @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(content(self.array)).hexdigest()
+        return content(self.array)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Dense) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
-
-    def describe(self) -> dict[str, Any]:
-        return {"kind": "dense", "at": [self.rows, self.cols], "digest": self.digest}
 
     def __repr__(self) -> str:
         return f"constant({self.rows}x{self.cols})"

@@ -41,11 +41,9 @@ def write(
     reference: Any = None,
 ) -> None:
     """Write the page to a file, whole or not at all."""
-    from inweave.files.atomic import whole
+    from inweave.files import atomic
 
-    text = page(networks, inputs, reference=reference)
-    with whole(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    atomic.write(path, page(networks, inputs, reference=reference))
 
 
 def compare(

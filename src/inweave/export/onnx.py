@@ -17,7 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from inweave.errors import InputError
-from inweave.files.atomic import whole
+from inweave.files.atomic import write
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
@@ -38,8 +38,7 @@ KINDS = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 def to_onnx(network: Network, path: str | os.PathLike[str], dtype: str = "float32") -> None:
     """Write a network as an ONNX model, whole or not at all."""
     made = model(network, dtype)
-    with whole(path) as draft:
-        draft.write_bytes(made.SerializeToString())
+    write(path, made.SerializeToString())
 
 
 def model(network: Network, dtype: str = "float32") -> Any:

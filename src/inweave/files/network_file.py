@@ -1,44 +1,46 @@
 """`.inweave` files: a network as data that any machine can read and none has to trust.
 
 A file is one safetensors file. Its metadata holds a single JSON text: the format's version, the
-network as `Network.describe` gives it, where it came from (text to read, never to run), its
-certificate, and a checksum of all that. The description names every array by its content hash, and
-the arrays stand under those names: float64 as they are, exact rationals as text. So nothing in a
-file is ever executed, equal networks make equal files, and a damaged one cannot be mistaken for a
-good one.
+network with its fingerprint, where it came from (text to read, never to run), its certificate, and
+a checksum of all that, each record as `inweave.exact.schema` writes it. The arrays stand under the
+hashes of their contents: float64 as they are, exact rationals as text. So nothing in a file is ever
+executed, equal networks make equal files, and a damaged one cannot be mistaken for a good one.
 
-`load` trusts nothing. What it allocates is bounded by the size of the file itself, `files_check`
-looks at every field before anything is built, and the fingerprint is computed again from the
-finished network. A certificate is a record of a check that was made;
-`inweave.verify(program, network)` makes it again.
+`load` trusts nothing. The schema looks at every field before anything is built, what is allocated
+is bounded by the size of the file itself, `LIMITS` bounds what the network would allocate when it
+runs, and the fingerprint is computed again from the finished network. A certificate is a record of
+a check that was made; `inweave.verify(program, network)` makes it again.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
+import math
 import os
-from dataclasses import asdict, dataclass
-from fractions import Fraction
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from inweave.compiler.origin import Origin
-from inweave.errors import FileFormatError, InputError, InweaveError
-from inweave.exact.constants import Constant, Dense
-from inweave.files.atomic import whole
-from inweave.files.check import Reader, integer, mapping, read_certificate, text
-from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.errors import FileFormatError, InputError
+from inweave.exact.schema import Coefficient, Count, Mismatch, Must, content, dumps, loads
+from inweave.exact.schema import read as read_record
+from inweave.exact.schema import write as write_record
+from inweave.files.atomic import write
+from inweave.model.layout import Layout
 from inweave.model.network import Network
-from inweave.model.projection import DenseProjection
+from inweave.model.prompt import Input
 from inweave.proof.certificate import Certificate, about
 
 VERSION = 1
 KEY = "inweave"
 LARGEST_FILE = 4 * 2**30
 LARGEST_HEADER = 64 * 2**20
+LARGEST_PROMPT = 2**30  # numbers in one prompt
+Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
+MOST = {"inputs": 1000, "outputs": 1000, "fills": 100_000}
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Record:
 
     program: str
     source: str
-    sizes: dict[str, Any]
+    sizes: dict[str, bool | int | float | str | None]
     target: str
     optimize: str
     tokens: int | str | None = None
@@ -62,6 +64,25 @@ class Record:
         )
 
 
+@dataclass(frozen=True)
+class Contents:
+    """All that a file says."""
+
+    version: Version
+    network: Network
+    fingerprint: str
+    record: Record | None
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True)
+class Rationals:
+    """An array of exact numbers."""
+
+    shape: tuple[Count, ...]
+    entries: tuple[Coefficient, ...]
+
+
 def save(
     path: str | os.PathLike[str],
     network: Network,
@@ -74,8 +95,7 @@ def save(
         decode(data)
     except FileFormatError as error:
         raise InputError(f"this network cannot be saved: {error}") from error
-    with whole(path) as draft:
-        draft.write_bytes(data)
+    write(path, data)
 
 
 Read = tuple[Network, Record | None, Certificate | None]
@@ -100,160 +120,136 @@ def encode(
     from safetensors.numpy import save as serialize
 
     certificate = about(network, certificate)
-    description = {
-        "version": VERSION,
-        "network": network.describe(),
-        "fingerprint": network.fingerprint,
-        "record": None if record is None else asdict(record),
-        "certificate": None if certificate is None else asdict(certificate),
-    }
-    description = json.loads(_canonical(description))
-    metadata = {KEY: _canonical({**description, "sha256": _checksum(description)})}
-    return serialize(arrays_of(network), metadata)
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
 
+    def keep(array: np.ndarray[Any, Any]) -> str:
+        name = content(array)
+        arrays[name] = _stored(array)
+        return name
 
-def arrays_of(network: Network) -> dict[str, np.ndarray[Any, Any]]:
-    """Every array of a network by the name that its description implies."""
-    found: dict[str, np.ndarray[Any, Any]] = {}
-
-    def constant(c: Constant | None) -> None:
-        if isinstance(c, Dense):
-            found[f"constant.{c.digest}"] = _stored(c.array)
-
-    for fill in network.fills:
-        constant(fill.constant)
-    for layer in network.layers:
-        if isinstance(layer, PointwiseLayer):
-            for name in "VWBC":
-                found[f"pointwise.{layer.digest}.{name}"] = _stored(getattr(layer, name))
-        elif isinstance(layer, AttentionLayer):
-            for p in (p for head in layer.heads for p in head.projections):
-                if not isinstance(p, DenseProjection):
-                    for piece in p.pieces:
-                        constant(piece.matrix)
-                    continue
-                found[f"projection.{p.digest}.W"] = _stored(p.W)
-                if p.B is not None:
-                    found[f"projection.{p.digest}.B"] = _stored(p.B)
-    return found
+    contents = Contents(VERSION, network, network.fingerprint, record, certificate)
+    described = write_record(Contents, contents, keep)
+    return serialize(arrays, {KEY: dumps({**described, "sha256": _checksum(described)})})
 
 
 def _stored(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Floats as they are; Fractions as the bytes of a JSON text."""
     if array.dtype != object:
         return np.ascontiguousarray(array)
-    entries = [str(Fraction(entry)) for entry in array.ravel()]
-    written = json.dumps({"shape": array.shape, "entries": entries}, separators=(",", ":"))
+    written = dumps(write_record(Rationals, Rationals(array.shape, tuple(array.flat))))
     return np.frombuffer(written.encode(), dtype=np.uint8)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+    is_finite = not isinstance(value, float) or math.isfinite(value)
+    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    return value if is_plain and is_finite else repr(value)
 
 
-def _canonical(data: Any) -> str:
-    return json.dumps(data, sort_keys=True, separators=(",", ":"))
-
-
-def _checksum(data: Any) -> str:
-    return hashlib.sha256(_canonical(data).encode()).hexdigest()
+def _checksum(described: Any) -> str:
+    return hashlib.sha256(dumps(described).encode()).hexdigest()
 
 
 # -- from bytes ------------------------------------------------------------------------------------
 def decode(data: bytes) -> Read:
     """What a file's bytes hold, or FileFormatError."""
-    description = description_of(data)
-    stored = _tensors(data)
-    reader = Reader(stored)
     try:
-        network = reader.network(description["network"], "network")
-    except FileFormatError:
-        raise
-    except InweaveError as error:
-        raise FileFormatError(f"the file describes no valid network: {error}") from error
-    unused = sorted(stored.keys() - reader.used)
-    if unused:
-        raise FileFormatError(f"array {unused[0]!r} belongs to no part of the network")
-    if network.fingerprint != description["fingerprint"]:
+        described, arrays = _described(data), _Arrays(data)
+        found = read_record(Contents, described, arrays.get, LIMITS)
+    except RecursionError:
+        raise FileFormatError("the description is nested too deeply") from None
+    arrays.refuse_unused()
+    mark, certificate = found.network.fingerprint, found.certificate
+    if mark != found.fingerprint:
         raise FileFormatError("the network does not have the fingerprint that the file states")
-    certificate = None
-    if description["certificate"] is not None:
-        certificate = read_certificate(description["certificate"], "certificate")
-        if about(network, certificate) is None:
-            raise FileFormatError("the certificate is about another network")
-    record = None if description["record"] is None else _record(description["record"], "record")
-    return network, record, certificate
+    if certificate is not None and about(found.network, certificate) is None:
+        raise FileFormatError("the certificate is about another network")
+    return found.network, found.record, certificate
 
 
-def description_of(data: bytes) -> dict[str, Any]:
-    """The JSON text of a file, its version and checksum checked, its content not yet."""
+def _described(data: bytes) -> dict[str, Any]:
+    """The JSON data of a file, its version and checksum checked, its content not yet."""
     size = int.from_bytes(data[:8], "little")
     if len(data) < 8 or size > len(data) - 8:
         raise FileFormatError("this is no .inweave file, or its end is missing")
     if size > LARGEST_HEADER:
         raise FileFormatError(f"the header has {size:,} bytes, the limit is {LARGEST_HEADER:,}")
-    header = _json(data[8 : 8 + size], "header")
+    header = loads(data[8 : 8 + size])
     metadata = header.get("__metadata__") if isinstance(header, dict) else None
     written = metadata.get(KEY) if isinstance(metadata, dict) else None
     if not isinstance(written, str):
         raise FileFormatError("this is a safetensors file, but not one that inweave wrote")
-    description = _json(written, "description")
-    if not isinstance(description, dict):
+    described = loads(written)
+    if not isinstance(described, dict):
         raise FileFormatError("the description is not a JSON object")
-    version = integer(description.get("version"), "version", 1, 2**31)
-    if version > VERSION:
+    version = described.get("version")
+    if isinstance(version, int) and version > VERSION:
         raise FileFormatError(
             f"the file has format {version}, this one reads up to {VERSION}: a newer one wrote it"
         )
-    parts = ("version", "network", "fingerprint", "record", "certificate", "sha256")
-    mapping(description, "description", parts)
-    stated = description.pop("sha256")
-    if stated != _checksum(description):
+    if described.pop("sha256", None) != _checksum(described):
         raise FileFormatError("the description is damaged: its checksum is wrong")
-    return description
+    return described
 
 
-def _json(written: str | bytes, what: str) -> Any:
-    try:
-        return json.loads(written, object_pairs_hook=_unique)
-    except FileFormatError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"the {what} is damaged: {error}") from None
+class _Arrays:
+    """The arrays of a file by the hashes of their contents."""
+
+    def __init__(self, data: bytes) -> None:
+        from safetensors import SafetensorError, deserialize
+
+        try:
+            self.stored = dict(deserialize(data))  # type: ignore[no-untyped-call]
+        except SafetensorError as error:
+            raise FileFormatError(f"the arrays are damaged: {error}") from None
+        self.used: set[str] = set()
+
+    def get(self, name: str) -> np.ndarray[Any, Any]:
+        if name not in self.stored:
+            raise Mismatch(f"array {name!r} is missing")
+        self.used.add(name)
+        entry, kind = self.stored[name], self.stored[name]["dtype"]
+        shape, data = entry["shape"], bytes(entry["data"])
+        if kind == "U8":
+            exact = read_record(Rationals, loads(data))
+            shape, array = exact.shape, np.array([*exact.entries, None], dtype=object)[:-1]
+        elif kind == "F64":
+            array = np.frombuffer(data, dtype="<f8")
+        else:
+            raise Mismatch(f"array {name!r} has dtype {kind}, expected F64")
+        if len(shape) > 3 or math.prod(shape) != len(array):
+            raise Mismatch(f"array {name!r} has {len(array)} entries and shape {shape}")
+        array = array.reshape(shape)
+        if content(array) != name:
+            raise Mismatch(f"array {name!r} is damaged, its content hash is wrong")
+        return array
+
+    def refuse_unused(self) -> None:
+        for name in sorted(self.stored.keys() - self.used):
+            raise FileFormatError(f"array {name!r} belongs to no part of the network")
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise FileFormatError("a name stands twice in one JSON object")
-    return found
+# -- what a network may ask for --------------------------------------------------------------------
+def _prompt(layout: dict[str, Any]) -> None:
+    tokens, width = layout["tokens"], sum(block.cols for block in layout["blocks"])
+    if tokens * width > LARGEST_PROMPT:
+        raise Mismatch(
+            f"a prompt of {tokens:,} x {width:,} numbers is over the limit of {LARGEST_PROMPT:,}"
+        )
 
 
-def _tensors(data: bytes) -> dict[str, Any]:
-    from safetensors import SafetensorError, deserialize
-
-    try:
-        return dict(deserialize(data))  # type: ignore[no-untyped-call]
-    except SafetensorError as error:
-        raise FileFormatError(f"the arrays are damaged: {error}") from None
+def _input(spec: dict[str, Any]) -> None:
+    rows, cols = spec.get("rows", 1), spec.get("cols", 1)
+    if rows * cols > LARGEST_PROMPT:
+        raise Mismatch(f"{rows:,} x {cols:,} numbers are over the limit of {LARGEST_PROMPT:,}")
 
 
-def _record(value: Any, where: str) -> Record:
-    found = mapping(value, where, ("program", "source", "sizes", "target", "optimize", "tokens"))
-    for name in ("program", "source", "target", "optimize"):
-        text(found[name], f"{where}.{name}")
-    if isinstance(found["tokens"], str):
-        text(found["tokens"], f"{where}.tokens")
-    elif found["tokens"] is not None:
-        integer(found["tokens"], f"{where}.tokens", 1)
-    if not isinstance(found["sizes"], dict):
-        raise FileFormatError(f"{where}.sizes is not a JSON object")
-    for name, size in found["sizes"].items():
-        text(name, f"{where}.sizes")
-        if isinstance(size, str):
-            text(size, f"{where}.sizes")
-        elif not (size is None or isinstance(size, (bool, int, float))):
-            raise FileFormatError(f"{where}.sizes: {name!r} is not a number or a text")
-    return Record(**found)
+def _counts(network: dict[str, Any]) -> None:
+    for name, most in MOST.items():
+        if len(network.get(name, ())) > most:
+            raise Mismatch(f"{len(network[name]):,} {name}, the limit is {most:,}")
+
+
+LIMITS = {Layout: _prompt, Input: _input, Network: _counts}

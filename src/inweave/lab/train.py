@@ -24,6 +24,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from inweave.errors import DivergenceError, InputError
+from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.direct import DirectStep, adamw, applies
@@ -295,7 +296,7 @@ def _prepare(folder: Path, config: Config, trainer: Trainer, resume: bool, rank:
         if checkpoint.exists(folder):
             raise InputError(f"{folder} already holds a run; resume it or choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / METRICS).write_text("", encoding="utf-8")
+        write(folder / METRICS, "")
         _save(trainer, folder, 0)
     return 0
 
@@ -315,7 +316,7 @@ def _cut_metrics(path: Path, step: int) -> None:
                     kept.append(line + "\n")
             except ValueError:
                 break
-    checkpoint.write_atomically(path, "".join(kept).encode())
+    write(path, "".join(kept))
 
 
 def _write(log: TextIO, entry: dict[str, Any]) -> None:

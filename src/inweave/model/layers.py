@@ -6,14 +6,14 @@ which is its definition. Shapes are checked against a layout when a network is b
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
-from inweave.exact.constants import Array, content, real_array
+from inweave.exact.constants import real_array
+from inweave.exact.schema import Stored, fingerprint
 from inweave.model.layout import Layout
 from inweave.model.projection import AnyProjection
 from inweave.model.prompt import Place
@@ -36,10 +36,6 @@ class Head:
         for name, projection in zip(("query", "key", "value"), self.projections, strict=True):
             projection.check(layout, f"{what}, {name}")
 
-    def describe(self) -> dict[str, Any]:
-        return {"query": self.query.describe(), "key": self.key.describe(),
-                "value": self.value.describe()}  # fmt: skip
-
 
 @dataclass(frozen=True)
 class AttentionLayer:
@@ -55,9 +51,6 @@ class AttentionLayer:
         for k, head in enumerate(self.heads):
             head.check(layout, f"{what}, head {k}")
 
-    def describe(self) -> dict[str, Any]:
-        return {"attention": [head.describe() for head in self.heads], "skip": self.skip}
-
 
 @dataclass(frozen=True, eq=False)
 class PointwiseLayer:
@@ -66,18 +59,16 @@ class PointwiseLayer:
     The arrays have the shape (units, tokens, width); σ is ReLU or the identity.
     """
 
-    V: Array
-    W: Array
-    B: Array
-    C: Array
+    V: Stored
+    W: Stored
+    B: Stored
+    C: Stored
     activation: str = "relu"
     skip: bool = False
-    digest: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.activation not in ("relu", "identity"):
             raise InputError(f"activation {self.activation!r} is not 'relu' or 'identity'")
-        digest = hashlib.sha256(f"{self.activation}{self.skip}".encode())
         shape = np.shape(self.V)
         for name in "VWBC":
             array = real_array(f"pointwise layer: {name}", getattr(self, name))
@@ -87,8 +78,10 @@ class PointwiseLayer:
                     f"width) like V, which is {shape}"
                 )
             object.__setattr__(self, name, array)
-            digest.update(content(array))
-        object.__setattr__(self, "digest", digest.hexdigest())
+
+    @cached_property
+    def digest(self) -> str:
+        return fingerprint(PointwiseLayer, self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PointwiseLayer) and self.digest == other.digest
@@ -106,9 +99,6 @@ class PointwiseLayer:
                 f"{what}: its arrays are for prompts of {self.V.shape[1:]}, "
                 f"this prompt is {layout.tokens} x {layout.width}"
             )
-
-    def describe(self) -> dict[str, Any]:
-        return {"pointwise": self.digest, "activation": self.activation, "skip": self.skip}
 
     def __repr__(self) -> str:
         units, tokens, width = self.V.shape
@@ -157,9 +147,6 @@ class BlockPointwiseLayer:
                     array[(k, *at)] = number
             C[(0, *at)] = net.constant
         return PointwiseLayer(V, W, B, C)
-
-    def describe(self) -> dict[str, Any]:
-        return {"functions": [[p.describe(), f.describe()] for p, f in self.applied]}
 
 
 Layer = AttentionLayer | PointwiseLayer | BlockPointwiseLayer

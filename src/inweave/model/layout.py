@@ -18,6 +18,7 @@ import numpy as np
 from inweave.errors import BlockError, DTypeError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
+from inweave.exact.schema import Count, Size
 from inweave.exact.whole import whole
 
 
@@ -26,9 +27,9 @@ class Block:
     """A named sub-matrix of the prompt: rows 0 to `rows`, columns `start` to `start + cols`."""
 
     name: str
-    rows: int
-    cols: int
-    start: int = 0
+    rows: Size
+    cols: Size
+    start: Count = 0
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -59,7 +60,7 @@ class Layout:
     """The ordered blocks of a prompt. Build one with `Layout.of`."""
 
     blocks: tuple[Block, ...]
-    tokens: int
+    tokens: Size
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -201,8 +202,3 @@ def _check_real(what: str, array: Any) -> None:
         Floats.like(array)
     except DTypeError as error:
         raise DTypeError(f"{what}: {error}") from None
-
-
-def describe(layout: Layout) -> dict[str, Any]:
-    """A JSON-able description of a layout."""
-    return {"tokens": layout.tokens, "blocks": [[b.name, b.rows, b.cols] for b in layout.blocks]}

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
+from inweave.exact.schema import Count
 from inweave.exact.whole import whole
 from inweave.model.layers import AttentionLayer, Layer
 from inweave.model.layout import Layout
@@ -26,7 +27,7 @@ class Module:
     """
 
     body: tuple[Layer | Module, ...]
-    repeat: int = 1
+    repeat: Count = 1
     skip: bool = False
     carries: tuple[tuple[Place, ...], ...] = ()
 
@@ -72,14 +73,6 @@ class Module:
         for places in self.carries:
             for place in places:
                 place.check(layout, f"{what}, carried value")
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "module": [part.describe() for part in self.body],
-            "repeat": self.repeat,
-            "skip": self.skip,
-            "carries": [[place.describe() for place in places] for places in self.carries],
-        }
 
 
 Part = Layer | Module

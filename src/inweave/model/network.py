@@ -7,18 +7,16 @@ and `fingerprint` is the same in every process.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from inweave.errors import BlockError
 from inweave.exact.constants import Array
+from inweave.exact.schema import fingerprint, write
 from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
-from inweave.model.layout import describe as describe_layout
 from inweave.model.modules import Module
 from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
 
@@ -120,20 +118,14 @@ class Network:
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:
-        """A JSON-able description of all that makes this network what it is."""
-        return {
-            "layout": describe_layout(self.layout),
-            "modules": [module.describe() for module in self.modules],
-            "inputs": [spec.describe() for spec in self.inputs],
-            "fills": [fill.describe() for fill in self.fills],
-            "outputs": [output.describe() for output in self.outputs],
-        }
+        """All that makes this network what it is, as JSON data; arrays by their content."""
+        described: dict[str, Any] = write(Network, self)
+        return described
 
     @cached_property
     def fingerprint(self) -> str:
         """A content hash, the same for equal networks in every process."""
-        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return fingerprint(Network, self)
 
     def __eq__(self, other: object) -> bool:
         """Equal data; what else is known of one of them (see `inweave.network`) does not count."""

@@ -8,16 +8,17 @@ the arrays `W` and `B`. Either gives `W` and `B` on request.
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
-from inweave.exact.constants import Array, Constant, content, exact, identity, real_array
+from inweave.exact.constants import Array, Constant, exact, identity, real_array
+from inweave.exact.schema import Coefficient, Count, Stored, fingerprint
 from inweave.model.layout import Layout
 
 ONE = Fraction(1)
@@ -31,8 +32,8 @@ class Piece:
     """
 
     matrix: Constant
-    at: int
-    coefficient: Fraction = ONE
+    at: Count
+    coefficient: Coefficient = ONE
     block: str | None = None
 
     def __post_init__(self) -> None:
@@ -41,14 +42,6 @@ class Piece:
     @property
     def stop(self) -> int:
         return self.at + self.matrix.cols
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "matrix": self.matrix.describe(),
-            "at": self.at,
-            "coefficient": str(self.coefficient),
-            "block": self.block,
-        }
 
     def __repr__(self) -> str:
         what = repr(self.matrix)
@@ -113,9 +106,6 @@ class Projection:
             [(0, p.at, p.coefficient, p.matrix) for p in self.pieces if p.block is None],
         )
 
-    def describe(self) -> dict[str, Any]:
-        return {"pieces": [piece.describe() for piece in self.pieces]}
-
     def stored_numbers(self) -> int:
         """How many numbers it takes to write this projection down."""
         from inweave.exact.constants import Dense
@@ -132,9 +122,8 @@ class Projection:
 class DenseProjection:
     """`H W + B` with `W` and `B` as arrays; `B` may be None (LSA)."""
 
-    W: Array
-    B: Array | None = None
-    digest: str = field(init=False, repr=False)
+    W: Stored
+    B: Stored | None = None
 
     def __post_init__(self) -> None:
         W = real_array("W", self.W)
@@ -145,12 +134,10 @@ class DenseProjection:
             object.__setattr__(self, "B", real_array("B", self.B))
             if self.B.ndim != 2 or self.B.shape[1] != W.shape[0]:
                 raise ShapeError(f"B must be tokens x {W.shape[0]}, got shape {self.B.shape}")
-        data = hashlib.sha256()
-        for array in (W, self.B):
-            if array is not None:
-                data.update(content(array))
-            data.update(b"|")
-        object.__setattr__(self, "digest", data.hexdigest())
+
+    @cached_property
+    def digest(self) -> str:
+        return fingerprint(DenseProjection, self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DenseProjection) and self.digest == other.digest
@@ -174,9 +161,6 @@ class DenseProjection:
     def bias(self, layout: Layout, arithmetic: Arithmetic | None = None) -> Array:
         B = np.zeros((layout.tokens, layout.width)) if self.B is None else self.B
         return (arithmetic or Floats()).array(B)
-
-    def describe(self) -> dict[str, Any]:
-        return {"dense": self.digest, "bias": self.B is not None}
 
     def stored_numbers(self) -> int:
         return int(self.W.size + (0 if self.B is None else self.B.size))

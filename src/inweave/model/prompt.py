@@ -19,6 +19,7 @@ from inweave.errors import BlockError, InputError, ShapeError
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.arithmetic import matrix as written_out
 from inweave.exact.constants import Array, Constant
+from inweave.exact.schema import Coefficient, Count, Size
 from inweave.model.layout import Layout
 
 Kind = Literal["scalar", "vector", "matrix"]
@@ -31,8 +32,8 @@ class Input:
     """A named argument of a program or network. `sign` restricts it where a root is taken."""
 
     name: str
-    rows: int = 1
-    cols: int = 1
+    rows: Size = 1
+    cols: Size = 1
     kind: Kind = "matrix"
     sign: Sign = "any"
 
@@ -52,10 +53,6 @@ class Input:
         full = (self.rows, self.cols)
         return {"scalar": (), "vector": (self.rows,), "matrix": full}[self.kind]
 
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "shape": [self.rows, self.cols], "kind": self.kind,
-                "sign": self.sign}  # fmt: skip
-
 
 def _check_kind(what: str, kind: str, rows: int, cols: int) -> None:
     """Refuse a kind that is none, or that its shape contradicts: entries would be left out."""
@@ -74,12 +71,12 @@ class Place:
     """
 
     block: str
-    rows: int
-    cols: int
-    row: int = 0
-    col: int = 0
+    rows: Size
+    cols: Size
+    row: Count = 0
+    col: Count = 0
     transpose: bool = False
-    diagonal: int = 0
+    diagonal: Count = 0
 
     @property
     def extent(self) -> tuple[int, int]:
@@ -107,6 +104,10 @@ class Place:
 
     def check(self, layout: Layout, what: str) -> None:
         block, (rows, cols) = layout[self.block], self.extent
+        if self.diagonal and (self.rows, self.cols) != (1, 1):
+            raise ShapeError(
+                f"{what}: got {self.rows} x {self.cols} on a diagonal, expected a scalar"
+            )
         inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols
         if not inside or self.diagonal < 0:
             raise ShapeError(
@@ -126,17 +127,6 @@ class Place:
             value = value * arithmetic.array(np.eye(self.diagonal))
         part = value.mT if self.transpose else value
         return _embed(part, block.rows, block.cols, self.row, self.col, arithmetic)
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "block": self.block,
-            "rows": self.rows,
-            "cols": self.cols,
-            "row": self.row,
-            "col": self.col,
-            "transpose": self.transpose,
-            "diagonal": self.diagonal,
-        }
 
 
 def _embed(part: Array, rows: int, cols: int, row: int, col: int, arithmetic: Arithmetic) -> Array:
@@ -164,7 +154,7 @@ class Fill:
     source: str | None = None
     constant: Constant | None = None
     scale: tuple[tuple[str, Fraction], ...] = ()
-    coefficient: Fraction = Fraction(1)
+    coefficient: Coefficient = Fraction(1)
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.constant is None):
@@ -208,15 +198,6 @@ class Fill:
             value = (inputs[name] if power == 1 else roots[name]) * value
         return value if self.coefficient == 1 else value * ar.number(self.coefficient)
 
-    def describe(self) -> dict[str, Any]:
-        return {
-            "place": self.place.describe(),
-            "source": self.source,
-            "constant": None if self.constant is None else self.constant.describe(),
-            "scale": [[name, str(power)] for name, power in self.scale],
-            "coefficient": str(self.coefficient),
-        }
-
 
 @dataclass(frozen=True)
 class Output:
@@ -228,9 +209,6 @@ class Output:
 
     def __post_init__(self) -> None:
         _check_kind(f"output {self.name!r}", self.kind, self.place.rows, self.place.cols)
-
-    def describe(self) -> dict[str, Any]:
-        return {"name": self.name, "place": self.place.describe(), "kind": self.kind}
 
 
 def rooted(fills: Sequence[Fill]) -> set[str]:

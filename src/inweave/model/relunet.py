@@ -9,17 +9,18 @@ checked exactly while the approximation error is bounded here.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import Array, exact
+from inweave.exact.schema import fingerprint
 
 
 def rounded_up(bound: float) -> str:
@@ -88,6 +89,10 @@ class Function:
     steps: int = field(default=0, compare=False, repr=False)
     reached: float = field(default=0.0, compare=False, repr=False)
 
+    def __post_init__(self) -> None:
+        if self.domain is not None and not self.domain[0] <= self.domain[1]:
+            raise InputError(f"{self.name}: got the domain {self.domain}, expected low, high")
+
     def floats(self, xp: Any, x: Array) -> Array:
         """The true function where it is known, for a program called with arrays."""
         return self.net(x, xp) if self.reference is None else self.reference(xp, x)
@@ -124,23 +129,9 @@ class Function:
         known = self.evidence or "as stated for the net"
         return f"{head}, {kind} error {rounded_up(self.error)}, {known}"
 
-    def describe(self) -> dict[str, Any]:
-        """A JSON-able description."""
-        return {
-            "name": self.name,
-            "weights": [w.hex() for w in self.net.weights],
-            "biases": [b.hex() for b in self.net.biases],
-            "outputs": [v.hex() for v in self.net.outputs],
-            "constant": float(self.net.constant).hex(),
-            "domain": None if self.domain is None else [float(x).hex() for x in self.domain],
-            "error": float(self.error).hex(),
-            "relative": self.relative,
-            "reciprocal": self.is_reciprocal,
-        }
-
-    @property
+    @cached_property
     def digest(self) -> str:
-        return hashlib.sha256(repr(sorted(self.describe().items())).encode()).hexdigest()
+        return fingerprint(Function, self)
 
 
 RELU = Function("relu", ReluNet((1.0,), (0.0,), (1.0,)))

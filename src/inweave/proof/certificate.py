@@ -6,11 +6,18 @@ certificate beside a network goes through `about`: a changed network has none.
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated
 
+from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
 from inweave.model.network import Network
+
+METHODS = {
+    "direct": "the whole network on random inputs",
+    "induction": "one step of each tied loop on a random state, and all else directly",
+}
+Method = Annotated[str, Must(" or ".join(METHODS), METHODS.__contains__)]
+Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
 
 @dataclass(frozen=True)
@@ -24,34 +31,28 @@ class Certificate:
 
     program: str
     network: str  # fingerprint
-    method: str  # 'direct', or 'induction' (one step of each tied loop on a random state)
-    prime: int
-    seed: int
-    trials: int
-    degree: int
-    probability: float
-    float_difference: float | None = None
+    method: Method
+    prime: Natural
+    seed: Natural
+    trials: Natural
+    degree: Natural
+    probability: Probability
+    float_difference: Number | None = None
     functions: tuple[str, ...] = field(default=())
     conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), sort_keys=True)
+        return dumps(write(Certificate, self))
 
     @classmethod
     def from_json(cls, text: str) -> Certificate:
-        data: dict[str, Any] = json.loads(text)
-        notes = {name: tuple(data.get(name, ())) for name in ("functions", "conditions")}
-        return cls(**data | notes)
+        return read(cls, loads(text))
 
     def __str__(self) -> str:
-        how = {
-            "direct": "the whole network on random inputs",
-            "induction": "one step of each tied loop on a random state, and all else directly",
-        }[self.method]
         drawn = f"{self.trials} trials, seed {self.seed}, primes from {self.prime} on"
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
-            f"  exact, modulo random primes: {how}",
+            f"  exact, modulo random primes: {METHODS[self.method]}",
             f"  {drawn}, degree at most {self.degree}",
             f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]
