@@ -24,6 +24,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.exact.field import LEAST, FieldArray, modulo, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
 from inweave.model.layers import BlockPointwiseLayer
@@ -232,11 +233,9 @@ def compatible(name: str, traced: Traced, network: Network) -> None:
 
 def matched_loops(traced: Traced, network: Network) -> list[tuple[ex.Loop, int]] | None:
     """The program's outermost loops, each with the module that repeats it; None if they differ."""
-    loops: dict[int, ex.Loop] = {}
-    for x in ex.ordered(traced.outputs.values()):
-        if isinstance(x, ex.LoopResult):
-            loops.setdefault(id(x.loop), x.loop)
-    order = sorted(loops.values(), key=lambda loop: loop.carried[0].serial)
+    roots = traced.outputs.values()
+    loops = {x.loop for x in ex.ordered(roots) if isinstance(x, ex.LoopResult)}
+    order = sorted(loops, key=lambda loop: loop.carried[0].path)
     modules = [(i, m) for i, m in enumerate(network.modules) if m.carries]
     if not order or len(order) != len(modules):
         return None
@@ -256,15 +255,15 @@ def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
     """
 
     def work(order: Sequence[ex.Expr], once: bool) -> np.ndarray[Any, Any]:
-        total, loops = np.zeros(2, dtype=object), dict[int, ex.Loop]()
+        total, loops = np.zeros(2, dtype=object), set[ex.Loop]()
         for x in order:
             parts = x.parts
             inner = parts[0].cols if len(parts) == 2 and parts[0].cols == parts[1].rows else 1
             total += 1, x.rows * x.cols * inner
             if isinstance(x, ex.LoopResult):
-                loops[id(x.loop)] = x.loop
-        for loop in loops.values():
-            body = ex.ordered(loop.step, stop=set(map(id, loop.carried)))
+                loops.add(x.loop)
+        for loop in loops:
+            body = ex.ordered(loop.step, stop=loop.carried)
             total += (1 if once else loop.times) * work(body, once=False)
         return total
 
@@ -327,25 +326,23 @@ def by_induction(
     """
     layout, roots = network.layout, list(traced.outputs.values())
     order = ex.ordered(roots)
-    known: dict[int, Any] = {
-        id(x): point.inputs[x.name] for x in order if isinstance(x, ex.InputExpr)
-    }
+    known: evaluate.Known = {x: point.inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
     H = fill_prompt(layout, network.fills, point.inputs, arithmetic, point.roots)
     at = 0
     for loop, index in pairs:
         module = network.modules[index]
         H = run_parts(network, network.modules[at:index], H, arithmetic)
-        before = [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known]
-        ex.fill(before, known, arithmetic)
-        start = [known[id(x)] for x in loop.init]
+        before = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known]
+        evaluate.fill(before, known, arithmetic)
+        start = [known[x] for x in loop.init]
         _expect(network, H, module, start, arithmetic, f"the start of module {index}")
         kept = set() if general else {i for i, x in enumerate(start) if _is_symmetric(x)}
         state = _random_state(loop, kept, rng)
-        after = loop.run(state, known, arithmetic, 1)
+        after = evaluate.run(loop, state, known, arithmetic, 1)
         while lost := {i for i in kept if not _is_symmetric(after[i])}:
             kept -= lost
             state = _random_state(loop, kept, rng)
-            after = loop.run(state, known, arithmetic, 1)
+            after = evaluate.run(loop, state, known, arithmetic, 1)
         entered = overwrite(network, H, module, state, arithmetic)
         left = run_parts(network, (Module(module.body, 1, module.skip),), entered, arithmetic)
         _expect(network, left, module, after, arithmetic, f"one step of module {index}")
@@ -353,12 +350,12 @@ def by_induction(
         if not (settled == entered).all():
             raise Mismatch(f"one step of module {index} changes more than it carries")
         final = _random_state(loop, kept, rng)
-        known[id(loop)] = final
+        known[loop] = final
         H = overwrite(network, H, module, final, arithmetic)
         at = index + 1
     H = run_parts(network, network.modules[at:], H, arithmetic)
-    ex.fill([x for x in order if id(x) not in known], known, arithmetic)
-    compare(network, H, {name: known[id(x)] for name, x in traced.outputs.items()})
+    evaluate.fill([x for x in order if x not in known], known, arithmetic)
+    compare(network, H, {name: known[x] for name, x in traced.outputs.items()})
 
 
 def _is_symmetric(x: FieldArray) -> bool:
@@ -466,33 +463,35 @@ def checked_height(
         start[fill.place.block] = max(start[fill.place.block], own)
     factor = 2 if rooted(network.fills) else 1
     worst, at, state = 0, 0, start
-    known: dict[int, Any] = {}
+    known: evaluate.Known = {}
     order = ex.ordered(traced.outputs.values())
     for x in order:
         if isinstance(x, ex.InputExpr):
-            known[id(x)] = inputs[x.name]
+            known[x] = inputs[x.name]
     for loop, index in pairs or ():
         module = network.modules[index]
         state = state_heights(network, network.modules[at:index], state, heights)
         free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
-        ex.fill(
-            [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known],
+        evaluate.fill(
+            [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known],
             known,
             heights,
         )
-        worst = max([worst, *(_total(known[id(x)].height) for x in loop.init)])
-        worst = max([worst, *(_total(x.height) for x in loop.run(free, known, heights, 1))])
+        worst = max([worst, *(_total(known[x].height) for x in loop.init)])
+        worst = max(
+            [worst, *(_total(x.height) for x in evaluate.run(loop, free, known, heights, 1))]
+        )
         for places in module.carries:
             for place in places:
                 worst = max(worst, _total(state[place.block]))
                 state[place.block] = (1, 0)
         after = state_heights(network, [Module(module.body, 1, module.skip)], state, heights)
         worst = max([worst, *(_total(h) for h in after.values())])
-        known[id(loop)] = free
+        known[loop] = free
         at = index + 1
     state = state_heights(network, network.modules[at:], state, heights)
-    ex.fill([x for x in order if id(x) not in known], known, heights)
-    worst = max([worst, *(_total(known[id(x)].height) for x in traced.outputs.values())])
+    evaluate.fill([x for x in order if x not in known], known, heights)
+    worst = max([worst, *(_total(known[x].height) for x in traced.outputs.values())])
     worst = max([worst, *(_total(state[o.place.block]) for o in network.outputs)])
     return factor * (worst + heights.arguments)
 
