@@ -348,7 +348,7 @@ def test_values_that_are_read_often_are_found_inside_loops_too():
         return inweave.iterate(step, w, 2)
 
     traced = inweave.program(program).trace(n=2)
-    texts = {x.text() for x in read_often(traced.outputs.values()).values()}
+    texts = {x.text() for x in read_often(traced.outputs.values())}
     assert {"A @ w", "w"} <= texts
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from inweave.exact.constants import Constant
     from inweave.language.functions import absolute as abs
     from inweave.language.functions import (
+        hold,
         pointwise,
         reciprocal,
         relu,
@@ -35,22 +36,9 @@ if TYPE_CHECKING:
         sigmoid,
         soft_threshold,
     )
-    from inweave.language.program import (
-        Matrix,
-        Program,
-        Scalar,
-        Vector,
-        block,
-        constant,
-        eye,
-        hold,
-        hstack,
-        iterate,
-        ones,
-        program,
-        vstack,
-        zeros,
-    )
+    from inweave.language.iterate import iterate
+    from inweave.language.matrices import block, constant, eye, hstack, ones, vstack, zeros
+    from inweave.language.program import Matrix, Program, Scalar, Vector, program
     from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
     from inweave.model.layout import Block, Layout
     from inweave.model.modules import Module
@@ -63,9 +51,10 @@ _WHERE = {
     "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
     "InputError InweaveError MissingExtraError ProgramError ShapeError VerificationError",
     "exact.constants": "Constant",
-    "language.functions": "pointwise reciprocal relu rsqrt sigmoid soft_threshold",
-    "language.program": "Matrix Program Scalar Vector block constant eye hold hstack iterate ones "
-    "program vstack zeros",
+    "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
+    "language.iterate": "iterate",
+    "language.matrices": "block constant eye hstack ones vstack zeros",
+    "language.program": "Matrix Program Scalar Vector program",
     "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
     "model.layout": "Block Layout",
     "model.modules": "Module",

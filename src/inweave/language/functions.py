@@ -18,17 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import InputError
-from inweave.exact.constants import Array
-from inweave.language import expressions as ex
-from inweave.language.expressions import Applied, Expr, refuse
-from inweave.language.program import hold
+from inweave.exact.constants import Array, Ones
+from inweave.language.expressions import Applied, ConstantExpr, Held
+from inweave.language.refusals import refuse
+from inweave.language.values import Value, lift
 from inweave.model.relunet import ABS, RELU, Function, ReluNet
 
 MOST_UNITS = 200_000
@@ -154,15 +154,12 @@ def tabulate(
         if found <= error:
             net = interpolant(knots, at)
 
-            def reference(xp: Any, x: Array) -> Array:
-                return _through_numpy(xp, f, x)
-
             bound, evidence = found * (1 + 1e-3), f"measured at {_points(knots):,} points"
             if curvature is not None:
                 between = curvature(knots) / 2 * (np.diff(knots) / (2 * (INSIDE + 1))) ** 2
                 bound, evidence = max(bound, float(np.max(each + between))), "proved"
             bound += float_error(net, low, high)
-            return Function(name, net, (low, high), bound, False, False, reference, evidence)
+            return Function(name, net, (low, high), bound, False, False, ThroughNumpy(f), evidence)
         pieces = math.ceil(pieces * max(1.05, math.sqrt(found / error)))
     raise InputError(
         f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} "
@@ -204,12 +201,23 @@ def _points(knots: Array) -> int:
     return len(knots) + INSIDE * (len(knots) - 1)
 
 
-def _through_numpy(xp: Any, f: Callable[[Array], Array], x: Array) -> Array:
-    """A numpy function of an array of any library, in float64."""
-    if xp.__name__.endswith("numpy"):
-        return np.asarray(f(x), dtype=x.dtype)
-    values = f(np.asarray([float(v) for v in xp.reshape(x, (-1,))]))
-    return xp.reshape(xp.asarray(values.tolist(), dtype=x.dtype), x.shape)
+@dataclass(frozen=True)
+class ThroughNumpy:
+    """A numpy function of arrays of any library, in float64; the same for the same function."""
+
+    function: Callable[[Array], Array]
+
+    def __call__(self, xp: Any, x: Array) -> Array:
+        if xp.__name__.endswith("numpy"):
+            return np.asarray(self.function(x), dtype=x.dtype)
+        values = self.function(np.asarray([float(v) for v in xp.reshape(x, (-1,))]))
+        return xp.reshape(xp.asarray(values.tolist(), dtype=x.dtype), x.shape)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ThroughNumpy) and self.function is other.function
+
+    def __hash__(self) -> int:  # a function may be an object without one
+        return id(self.function)
 
 
 def _reciprocal(_: Any, x: Array) -> Array:
@@ -225,31 +233,44 @@ def _sigmoid(xp: Any, x: Array) -> Array:
 
 
 # -- the language ---------------------------------------------------------------------------------
-def relu(x: Any) -> Expr:
+def apply(function: Function, x: Any) -> Value:
+    """A pointwise function of every entry."""
+    return Value(Applied(function, lift(x)))
+
+
+def hold(x: Any) -> Value:
+    """The same value, stored as it is: the compiler neither expands it nor multiplies through it.
+
+    For numerics: `2r - r p r` is computed at each step, instead of a polynomial in the first r.
+    """
+    return Value(Held(lift(x)))
+
+
+def relu(x: Any) -> Value:
     """max(x, 0) of every entry, exactly."""
-    return Applied(RELU, ex.lift(x))
+    return apply(RELU, x)
 
 
-def absolute(x: Any) -> Expr:
+def absolute(x: Any) -> Value:
     """|x| of every entry, exactly."""
-    return Applied(ABS, ex.lift(x))
+    return apply(ABS, x)
 
 
-def soft_threshold(x: Any, t: Any) -> Expr:
+def soft_threshold(x: Any, t: Any) -> Value:
     """sign(x) max(|x| - t, 0) of every entry, exactly; t is a number or a scalar of the program."""
-    x, t = ex.lift(x), ex.lift(t)
-    if not t.is_scalar:
+    x, t = Value(lift(x)), Value(lift(t))
+    entries, threshold = lift(x), lift(t)
+    if not threshold.is_scalar:
         raise refuse(f"soft_threshold needs one threshold, got {t!r}")
-    value = ex.constant_number(t)
-    if value is not None:
+    if threshold.number is not None:
+        value = float(threshold.number)
         if value < 0:
             raise refuse(
-                f"soft_threshold needs a threshold of at least 0, got {float(value):g}", InputError
+                f"soft_threshold needs a threshold of at least 0, got {value:g}", InputError
             )
-        b = -float(value)
-        net = ReluNet((1.0, -1.0), (b, b), (1.0, -1.0))
-        return Applied(Function(f"soft_threshold({float(value):g})", net), x)
-    shift = ex.times(t, ex.constant_ones(x.rows, x.cols, x.units))
+        net = ReluNet((1.0, -1.0), (-value, -value), (1.0, -1.0))
+        return apply(Function(f"soft_threshold({value:g})", net), x)
+    shift = t * Value(ConstantExpr(Ones(*entries.shape), entries.units))
     return relu(x - shift) - relu(-x - shift)
 
 
@@ -346,7 +367,7 @@ def _refined(
     return replace(made, steps=steps, reached=reached)
 
 
-def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Expr:
+def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Value:
     """1/x on a positive domain, to a relative error.
 
     A scalar: a table of at most 64 units and Newton layers; more units where the domain spans more
@@ -367,28 +388,28 @@ def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Expr:
         ...
     inweave.errors.DomainError: reciprocal got 16 at module 0, layer 1, block ...
     """
-    x = ex.lift(x)
+    x = Value(lift(x))
     low, high, error = _inverse_power("reciprocal", domain, error)
-    if not x.is_scalar:
-        return Applied(_geometric("reciprocal", reciprocal_table, low, high, error), x)
+    if not lift(x).is_scalar:
+        return apply(_geometric("reciprocal", reciprocal_table, low, high, error), x)
     table = _refined(reciprocal_table, low, high, error, 1.0)
-    r: Expr = Applied(table, x)
+    r = apply(table, x)
     for _ in range(table.steps):
         r = hold(2 * r - r * x * r)
     return r
 
 
-def rsqrt(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Expr:
+def rsqrt(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Value:
     """1/√x on a positive domain, to a relative error; a scalar by a table and Newton layers.
 
     As `reciprocal`, with domains within [1e-200, 1e200].
     """
-    x = ex.lift(x)
+    x = Value(lift(x))
     low, high, error = _inverse_power("rsqrt", domain, error)
-    if not x.is_scalar:
-        return Applied(_geometric("rsqrt", rsqrt_table, low, high, error), x)
+    if not lift(x).is_scalar:
+        return apply(_geometric("rsqrt", rsqrt_table, low, high, error), x)
     table = _refined(rsqrt_table, low, high, error, 2.0)
-    r: Expr = Applied(table, x)
+    r = apply(table, x)
     for _ in range(table.steps):
         r = hold(1.5 * r - 0.5 * (r * x * r * r))
     return r
@@ -413,15 +434,15 @@ def _sigmoid_curvature(knots: Array) -> Array:
     return largest
 
 
-def sigmoid(x: Any, domain: Any = (-8.0, 8.0), error: float = 1e-4) -> Expr:
+def sigmoid(x: Any, domain: Any = (-8.0, 8.0), error: float = 1e-4) -> Value:
     """1/(1 + exp(-x)) of every entry, to an absolute error on the domain."""
     low, high = _domain("sigmoid", domain)
-    return Applied(_sigmoid_function(low, high, _error("sigmoid", error)), ex.lift(x))
+    return apply(_sigmoid_function(low, high, _error("sigmoid", error)), x)
 
 
 def pointwise(
     f: Callable[[Array], Array], domain: Any, error: float, name: str = ""
-) -> Callable[[Any], Expr]:
+) -> Callable[[Any], Value]:
     """A pointwise function from any numpy function: `g = inweave.pointwise(np.tanh, (-4, 4),
     1e-3)`.
 
@@ -432,8 +453,8 @@ def pointwise(
     name = name or getattr(f, "__name__", "function").replace("<lambda>", "function")
     made = tabulate(name, f, _domain(name, domain), _error(name, error))
 
-    def apply(x: Any) -> Expr:
-        return Applied(made, ex.lift(x))
+    def applied(x: Any) -> Value:
+        return apply(made, x)
 
-    apply.function = made  # type: ignore[attr-defined]
-    return apply
+    applied.function = made  # type: ignore[attr-defined]
+    return applied

@@ -21,16 +21,18 @@ import numpy as np
 
 from inweave.errors import (
     BlockError,
-    InputError,
     InweaveError,
     ProgramError,
     ShapeError,
     missing_and_unknown,
 )
-from inweave.exact.constants import Array, identity
+from inweave.exact.constants import Array
 from inweave.exact.whole import is_whole, whole
 from inweave.language import expressions as ex
-from inweave.language.expressions import Expr, evaluate, refuse, user_line
+from inweave.language.evaluate import evaluate
+from inweave.language.expressions import Expr
+from inweave.language.refusals import refuse
+from inweave.language.values import Value, lift
 from inweave.model.inputs import accept
 from inweave.model.prompt import Input, Kind, as_answer, of_kind
 
@@ -86,16 +88,29 @@ def _as_type(annotation: Any) -> Type | None:
 
 @dataclass(frozen=True)
 class Traced:
-    """A program recorded at concrete sizes: its inputs and the expressions of its answers."""
+    """A program recorded at concrete sizes: its inputs and the expressions of its answers.
+
+    `made` is everything that was recorded, in the order of the program's own operations; what it
+    made again stands there again.
+    """
 
     inputs: tuple[Input, ...]
     outputs: dict[str, Expr]
     kinds: dict[str, Kind]
+    made: tuple[Expr, ...]
 
     @property
     def unused(self) -> tuple[str, ...]:
         used = {x.name for x in ex.ordered(self.outputs.values()) if isinstance(x, ex.InputExpr)}
         return tuple(spec.name for spec in self.inputs if spec.name not in used)
+
+    @property
+    def operations(self) -> list[Expr]:
+        """What the answers need, in the order of the program, as often as it was written there."""
+        needed, made = ex.ordered(self.outputs.values()), set(self.made)
+        before = [x for x in needed if x not in made]  # constants that were made outside
+        kept = set(needed)
+        return before + [x for x in self.made if x in kept]
 
     def evaluate(self, inputs: Mapping[str, Array], arithmetic: Any) -> dict[str, Array]:
         """Answers (..., rows, cols) from lifted inputs, in any arithmetic."""
@@ -189,7 +204,19 @@ class Program:
         It is recorded anew each time, which takes well under a millisecond: what it reads from
         around it (globals, closures, arrays, other functions) may have changed, and no key knows.
         """
-        return self._trace(self._complete(sizes))
+        values = self._complete(sizes)
+        specs = [self._input(name, kind, values) for name, kind in self.arguments.items()]
+        statics = {name: values[name] for name in self.statics}
+        with ex.recording() as recording:
+            symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
+            handles = {name: Value(x) for name, x in symbols.items()}
+            named = self._answers(self.function(**handles, **statics))
+        self._check_symbols(named, symbols)
+        kinds = {name: x.kind for name, x in named.items()}
+        if self.returns is not None and "" in named:
+            self._check_return(named[""], values)
+            kinds[""] = self.returns.kind
+        return Traced(tuple(specs), named, kinds, tuple(recording.made))
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)
@@ -207,37 +234,25 @@ class Program:
                 whole(name, value)
         return values
 
-    def _trace(self, values: Mapping[str, Any]) -> Traced:
-        specs, symbols = [], {}
-        for name, kind in self.arguments.items():
-            sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
-            rows, cols = (*sizes, 1, 1)[:2]
-            specs.append(Input(name, rows, cols, kind.kind))
-            units = (kind.kind == "scalar", kind.kind != "matrix")
-            symbols[name] = ex.InputExpr(name, rows, cols, units)
-        statics = {name: values[name] for name in self.statics}
-        result = self.function(**symbols, **statics)
+    def _input(self, name: str, kind: Type, values: Mapping[str, Any]) -> Input:
+        sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
+        rows, cols = (*sizes, 1, 1)[:2]
+        return Input(name, rows, cols, kind.kind)
+
+    def _answers(self, result: Any) -> dict[str, Expr]:
+        """What the program's function returned, by name."""
         if result is None:
             raise ProgramError(
                 f"program {self.name!r} returns nothing; return a value or a dict of them"
             )
-        if isinstance(result, dict):
-            if not result or not all(isinstance(k, str) and k for k in result):
-                raise ProgramError(
-                    f"program {self.name!r} must return a value or a dict with names"
-                )
-            named = {name: ex.lift(x) for name, x in result.items()}
-        elif isinstance(result, (tuple, list)):
+        if isinstance(result, (tuple, list)):
             raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
                                "return one value, or a dict that names several")  # fmt: skip
-        else:
-            named = {"": ex.lift(result)}
-        self._check_symbols(named, symbols)
-        kinds = {name: x.kind for name, x in named.items()}
-        if self.returns is not None and "" in named:
-            self._check_return(named[""], values)
-            kinds[""] = self.returns.kind
-        return Traced(tuple(specs), named, kinds)
+        if not isinstance(result, dict):
+            return {"": lift(result)}
+        if not result or not all(isinstance(k, str) and k for k in result):
+            raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
+        return {name: lift(x) for name, x in result.items()}
 
     def _check_symbols(self, named: Mapping[str, Expr], symbols: Mapping[str, Expr]) -> None:
         """Refuse values that have none here: kept from a step of iterate or another program."""
@@ -288,7 +303,7 @@ class Program:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         for x in (*args, *kwargs.values()):
-            if isinstance(x, Expr):
+            if isinstance(x, Value):
                 raise refuse(
                     f"program {self.name!r} takes arrays, got {x!r}: a program cannot be called "
                     f"inside another one; call its function, {self.name}.function(...), or put "
@@ -326,130 +341,3 @@ class Program:
 def program(function: Callable[..., Any]) -> Program:
     """Mark a function of matrices as a program."""
     return Program(function)
-
-
-def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
-    """Apply a step `times` times. Several carried values: pass and return tuples.
-
-    The step is traced once; the network repeats one tied module.
-
-    >>> import inweave
-    >>> from inweave import Scalar
-    >>> @inweave.program
-    ... def fibonacci(a: Scalar, b: Scalar):
-    ...     a, b = inweave.iterate(lambda a, b: (b, a + b), (a, b), 10)
-    ...     return a
-    >>> float(fibonacci(a=0, b=1))
-    55.0
-    """
-    if not is_whole(times):
-        raise refuse(
-            f"iterate needs a number of times known at compile time, got {times!r}", InputError
-        )
-    if times < 0:
-        raise refuse(f"iterate cannot run {times} times", InputError)
-    several = isinstance(init, (tuple, list))
-    start = tuple(ex.lift(x) for x in (init if several else (init,)))
-    if not start:
-        raise refuse("iterate needs at least one carried value", InputError)
-    names = _parameter_names(step, len(start))
-    where = user_line()
-    carried = tuple(ex.Carried(name, x, where) for name, x in zip(names, start, strict=True))
-    result = step(*carried)
-    if result is None:
-        raise refuse("the step of iterate returns nothing", ProgramError)
-    stepped = tuple(
-        ex.lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,))
-    )
-    if len(stepped) != len(start):
-        raise refuse(
-            f"the step of iterate returns {len(stepped)} values, it carries {len(start)}",
-            ProgramError,
-        )
-    for symbol, before, after in zip(carried, start, stepped, strict=True):
-        if before.shape != after.shape:
-            raise refuse(
-                f"the step of iterate changes the shape of {symbol.name}: "
-                f"{before.rows} x {before.cols} before, {after!r} after",
-                ShapeError,
-            )
-    if times == 0:
-        return start if several else start[0]
-    loop = ex.Loop(carried, start, stepped, int(times))
-    results = tuple(ex.LoopResult(loop, i) for i in range(len(start)))
-    return results if several else results[0]
-
-
-def hold(x: Any) -> Expr:
-    """The same value, stored as it is: the compiler neither expands it nor multiplies through it.
-
-    For numerics: `2r - r p r` is computed at each step, instead of a polynomial in the first r.
-    """
-    return ex.Held(ex.lift(x))
-
-
-def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
-    """What a step calls the values it carries; refuses a step that does not take so many."""
-    if not callable(step):
-        raise refuse(f"the step of iterate must be a function, got {step!r}", ProgramError)
-    try:
-        signature = inspect.signature(step)
-    except (TypeError, ValueError):
-        names = []
-    else:
-        names = list(signature.parameters)
-        try:
-            signature.bind(*range(count))
-        except TypeError:
-            raise refuse(
-                f"the step of iterate takes {signature}, but iterate carries {count} "
-                f"value{'s' if count > 1 else ''} and calls it with as many",
-                ProgramError,
-            ) from None
-    return names if len(names) == count else [f"state{i}" for i in range(count)]
-
-
-def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, tuple[bool, bool]]:
-    if len(sizes) == 1 and isinstance(sizes[0], tuple):
-        sizes = sizes[0]
-    if len(sizes) not in (1, 2) or not all(is_whole(s, 1) for s in sizes):
-        raise refuse(f"inweave.{what} takes one or two positive sizes, got {sizes!r}", ShapeError)
-    rows, cols = int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else 1
-    return rows, cols, (False, len(sizes) == 1)
-
-
-def zeros(*sizes: Any) -> Expr:
-    """A vector (one size) or matrix (two sizes) of zeros."""
-    return ex.constant_zero(*_shape(sizes, "zeros"))
-
-
-def ones(*sizes: Any) -> Expr:
-    """A vector (one size) or matrix (two sizes) of ones."""
-    return ex.constant_ones(*_shape(sizes, "ones"))
-
-
-def eye(size: int) -> Expr:
-    """The identity matrix."""
-    if not is_whole(size, 1):
-        raise refuse(f"inweave.eye takes one positive size, got {size!r}", ShapeError)
-    return ex.ConstantExpr(identity(int(size)))
-
-
-def constant(array: Any) -> Expr:
-    """A constant number, vector or matrix."""
-    return ex.lift(array)
-
-
-def hstack(blocks: Any) -> Expr:
-    """Blocks side by side."""
-    return ex.stack([list(blocks)])
-
-
-def vstack(blocks: Any) -> Expr:
-    """Blocks on top of each other."""
-    return ex.stack([[x] for x in blocks])
-
-
-def block(rows: Any) -> Expr:
-    """A block matrix from a list of rows of blocks."""
-    return ex.stack([list(row) for row in rows])

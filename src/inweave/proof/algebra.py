@@ -27,7 +27,7 @@ from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import HALF, Fill, Place, rooted
 from inweave.proof.words import Alphabet, TooManyWords, Words
 
-Known = dict[object, Words]
+Known = dict[ex.Expr, Words]
 State = dict[str, Words]  # every block as tokens x cols, zero below its own rows
 MOST_STEPS = 64  # of a loop that the network does not repeat, before it is given up
 
@@ -283,7 +283,7 @@ class Prover:
 
     def _symbols(self, loop: ex.Loop, what: str, symmetric: Sequence[bool]) -> list[Words]:
         return [
-            self.alphabet.symbol((what, id(loop.carried[i]), kept), *x.shape, kept)
+            self.alphabet.symbol((what, loop.carried[i], kept), *x.shape, kept)
             for i, (x, kept) in enumerate(zip(loop.carried, symmetric, strict=True))
         ]
 
@@ -316,10 +316,10 @@ class Scope:
     def __init__(self, prover: Prover, roots: Sequence[ex.Expr], known: Known) -> None:
         self.prover, self.roots, self.known = prover, list(roots), known
         found: dict[ex.Loop, None] = {}
-        for x in ex.ordered(self.roots, stop=set(map(id, known))):
+        for x in ex.ordered(self.roots, stop=known):
             if isinstance(x, ex.LoopResult) and x not in known:
                 found.setdefault(x.loop)
-        self.ahead = sorted(found, key=lambda loop: loop.carried[0].serial)
+        self.ahead = sorted(found, key=lambda loop: loop.carried[0].path)
         self.results: dict[ex.Loop, list[Words]] = {}
 
     def next_loop(self, module: Module) -> ex.Loop:
@@ -339,7 +339,7 @@ class Scope:
 
     def inside(self, loop: ex.Loop, carried: Sequence[Words]) -> Scope:
         """The body of a loop, with symbols for what it carries."""
-        self.values(ex.outer(loop))
+        self.values(loop.outer)
         known: Known = dict(self.known)
         known.update(zip(loop.carried, carried, strict=True))
         return Scope(self.prover, loop.step, known)
@@ -348,7 +348,7 @@ class Scope:
         self.values(self.roots)
 
     def values(self, roots: Sequence[ex.Expr]) -> list[Words]:
-        for x in ex.ordered(roots, stop=set(map(id, self.known))):
+        for x in ex.ordered(roots, stop=self.known):
             if x not in self.known:
                 self.known[x] = self._value(x)
         return [self.known[x] for x in roots]

@@ -34,15 +34,15 @@ def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
     """
 
     def work(order: Sequence[ex.Expr], once: bool) -> np.ndarray[Any, Any]:
-        total, loops = np.zeros(2, dtype=object), dict[int, ex.Loop]()
+        total, loops = np.zeros(2, dtype=object), set[ex.Loop]()
         for x in order:
             parts = x.parts
             inner = parts[0].cols if len(parts) == 2 and parts[0].cols == parts[1].rows else 1
             total += 1, x.rows * x.cols * inner
             if isinstance(x, ex.LoopResult):
-                loops[id(x.loop)] = x.loop
-        for loop in loops.values():
-            body = ex.ordered(loop.step, stop=set(map(id, loop.carried)))
+                loops.add(x.loop)
+        for loop in loops:
+            body = ex.ordered(loop.step, stop=loop.carried)
             total += (1 if once else loop.times) * work(body, once=False)
         return total
 

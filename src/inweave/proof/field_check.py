@@ -18,6 +18,7 @@ import numpy as np
 from inweave.exact.constants import Array
 from inweave.exact.field import Field, FieldArray
 from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.modules import Module
@@ -35,11 +36,9 @@ class Mismatch(Exception):
 
 def matched_loops(traced: Traced, network: Network) -> Pairs | None:
     """Loops and modules that can be compared step by step; None if they do not correspond."""
-    loops: dict[int, ex.Loop] = {}
-    for x in ex.ordered(traced.outputs.values()):
-        if isinstance(x, ex.LoopResult):
-            loops.setdefault(id(x.loop), x.loop)
-    order = sorted(loops.values(), key=lambda loop: loop.carried[0].serial)
+    found = ex.ordered(traced.outputs.values())
+    loops = {x.loop for x in found if isinstance(x, ex.LoopResult)}
+    order = sorted(loops, key=lambda loop: loop.carried[0].path)
     modules = [(i, m) for i, m in enumerate(network.modules) if m.carries]
     if not order or len(order) != len(modules):
         return None
@@ -117,36 +116,34 @@ class FieldCheck:
         """
         modules, order = self.network.modules, ex.ordered(self.traced.outputs.values())
         inputs, H = prompt(self.network, arithmetic, rng)
-        known: dict[int, Any] = {
-            id(x): inputs[x.name] for x in order if isinstance(x, ex.InputExpr)
-        }
+        known: evaluate.Known = {x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
         at = 0
         for loop, index in pairs:
             module = modules[index]
             H = self._after(modules[at:index], H, arithmetic)
-            before = [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known]
-            ex.fill(before, known, arithmetic)
-            start = [known[id(x)] for x in loop.init]
+            before = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known]
+            evaluate.fill(before, known, arithmetic)
+            start = [known[x] for x in loop.init]
             self._expect(H, module, start, arithmetic, f"the start of module {index}")
             kept = set() if general else {i for i, x in enumerate(start) if _is_symmetric(x)}
             state = _random_state(loop, kept, arithmetic.field, rng)
-            after = loop.run(state, known, arithmetic, 1)
+            after = evaluate.run(loop, state, known, arithmetic, 1)
             while lost := {i for i in kept if not _is_symmetric(after[i])}:
                 kept -= lost
                 state = _random_state(loop, kept, arithmetic.field, rng)
-                after = loop.run(state, known, arithmetic, 1)
+                after = evaluate.run(loop, state, known, arithmetic, 1)
             entered = self._overwritten(H, module, state, arithmetic)
             left = self._after((Module(module.body, 1, module.skip),), entered, arithmetic)
             self._expect(left, module, after, arithmetic, f"one step of module {index}")
             settled = self._overwritten(left, module, state, arithmetic)
             if not (settled == entered).all():
                 raise Mismatch(f"one step of module {index} changes more than it carries")
-            known[id(loop)] = _random_state(loop, kept, arithmetic.field, rng)
-            H = self._overwritten(H, module, known[id(loop)], arithmetic)
+            known[loop] = _random_state(loop, kept, arithmetic.field, rng)
+            H = self._overwritten(H, module, known[loop], arithmetic)
             at = index + 1
         H = self._after(modules[at:], H, arithmetic)
-        ex.fill([x for x in order if id(x) not in known], known, arithmetic)
-        self._compare(H, {name: known[id(x)] for name, x in self.traced.outputs.items()})
+        evaluate.fill([x for x in order if x not in known], known, arithmetic)
+        self._compare(H, {name: known[x] for name, x in self.traced.outputs.items()})
 
     # -- states -----------------------------------------------------------------------------------
     def _after(

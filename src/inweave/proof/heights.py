@@ -16,6 +16,7 @@ import numpy as np
 
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
+from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
@@ -189,33 +190,35 @@ def checked_height(
         start[fill.place.block] = max(start[fill.place.block], own)
     factor = 2 if rooted(network.fills) else 1
     worst, at, state = 0, 0, start
-    known: dict[int, Any] = {}
+    known: evaluate.Known = {}
     order = ex.ordered(traced.outputs.values())
     for x in order:
         if isinstance(x, ex.InputExpr):
-            known[id(x)] = inputs[x.name]
+            known[x] = inputs[x.name]
     for loop, index in pairs or ():
         module = network.modules[index]
         state = state_heights(network, network.modules[at:index], state, heights)
         free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
-        ex.fill(
-            [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in known],
+        evaluate.fill(
+            [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known],
             known,
             heights,
         )
-        worst = max([worst, *(_total(known[id(x)].height) for x in loop.init)])
-        worst = max([worst, *(_total(x.height) for x in loop.run(free, known, heights, 1))])
+        worst = max([worst, *(_total(known[x].height) for x in loop.init)])
+        worst = max(
+            [worst, *(_total(x.height) for x in evaluate.run(loop, free, known, heights, 1))]
+        )
         for places in module.carries:
             for place in places:
                 worst = max(worst, _total(state[place.block]))
                 state[place.block] = (1, 0)
         after = state_heights(network, [Module(module.body, 1, module.skip)], state, heights)
         worst = max([worst, *(_total(h) for h in after.values())])
-        known[id(loop)] = free
+        known[loop] = free
         at = index + 1
     state = state_heights(network, network.modules[at:], state, heights)
-    ex.fill([x for x in order if id(x) not in known], known, heights)
-    worst = max([worst, *(_total(known[id(x)].height) for x in traced.outputs.values())])
+    evaluate.fill([x for x in order if x not in known], known, heights)
+    worst = max([worst, *(_total(known[x].height) for x in traced.outputs.values())])
     worst = max([worst, *(_total(state[o.place.block]) for o in network.outputs)])
     return factor * (worst + heights.arguments)
 

@@ -16,6 +16,7 @@ import numpy as np
 from inweave.errors import DivergenceError, ProgramError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
+from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.inputs import is_concrete
@@ -69,23 +70,23 @@ def diagnose(traced: Traced | None, inputs: dict[str, Array]) -> str:
         return ""
     arithmetic = Floats()
     order = ex.ordered(traced.outputs.values())
-    known: dict[int, Any] = {id(x): inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
+    known: evaluate.Known = {x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
     with np.errstate(all="ignore"):
         for x in order:
-            if isinstance(x, ex.LoopResult) and id(x.loop) not in known:
+            if isinstance(x, ex.LoopResult) and x.loop not in known:
                 loop = x.loop
-                state = [known[id(y)] for y in loop.init]
+                state = [known[y] for y in loop.init]
                 sizes = [_size(state)]
                 for _ in range(loop.times):
-                    state = loop.run(state, known, arithmetic, 1)
+                    state = evaluate.run(loop, state, known, arithmetic, 1)
                     sizes.append(_size(state))
                     if not math.isfinite(sizes[-1]) or sizes[-1] > 1e150:
                         break
                 text = _growth(sizes, loop.carried[0].name)
                 if text:
                     return text + _stable(loop, inputs)
-                known[id(loop)] = state
-            ex.fill([x], known, arithmetic)
+                known[loop] = state
+            evaluate.fill([x], known, arithmetic)
     return ""
 
 
@@ -120,18 +121,18 @@ def _stable(loop: ex.Loop, inputs: Mapping[str, Array]) -> str:
         return ""
 
     def matrix(values: Mapping[str, Array]) -> Array:
-        own = {
-            id(x): values[x.name]
+        own: evaluate.Known = {
+            x: values[x.name]
             for x in ex.every([*loop.step, *loop.init])
             if isinstance(x, ex.InputExpr)
         }
-        outside = [x for x in ex.ordered([*loop.init, *ex.outer(loop)]) if id(x) not in own]
+        outside = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in own]
         if any(isinstance(x, ex.LoopResult) for x in outside):
             raise ValueError
-        ex.fill(outside, own, Floats())
+        evaluate.fill(outside, own, Floats())
         basis = np.eye(symbol.rows)[:, :, None]
-        zero = loop.run([np.zeros((symbol.rows, 1))], dict(own), Floats(), 1)[0]
-        moved = loop.run([basis], dict(own), Floats(), 1)[0]
+        zero = evaluate.run(loop, [np.zeros((symbol.rows, 1))], dict(own), Floats(), 1)[0]
+        moved = evaluate.run(loop, [basis], dict(own), Floats(), 1)[0]
         return (moved - zero)[..., 0].T
 
     scalars = [name for name, x in inputs.items() if np.shape(x) == (1, 1) and float(x[0, 0]) > 0]
