@@ -83,10 +83,11 @@ class Prover:
 
         So it is if all of them are one or a size of an input, and no two sizes are alike.
         """
-        sizes = {(spec.rows, spec.cols) for spec in self.network.inputs}
-        named = {size for pair in sizes for size in pair} - {1}
+        named: dict[str, int] = self.traced.sizes
+        if 1 in named.values() or len(set(named.values())) < len(named):
+            return False
         seen = {size for block in self.layout for size in (block.rows, block.cols)}
-        return self.alphabet.generic and seen <= named | {1}
+        return self.alphabet.generic and seen <= {1, *named.values()}
 
     # -- the prompt -------------------------------------------------------------------------------
     def given(self, name: str, rows: int, cols: int) -> Words:
