@@ -204,7 +204,7 @@ class Program:
         values = self._complete(sizes)
         specs = [self._input(name, kind, values) for name, kind in self.arguments.items()]
         statics = {name: values[name] for name in self.statics}
-        with ex.recording() as recording:
+        with ex.Recording() as recording:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
             handles = {name: Value(x) for name, x in symbols.items()}
             named = self._answers(self.function(**handles, **statics))
