@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from fractions import Fraction
 from threading import RLock
 from typing import Any, ClassVar, Self
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from inweave.exact.constants import Constant, exact
 from inweave.language.refusals import check_range
@@ -77,7 +77,7 @@ class Expr(Node):
         node = super().__new__(cls, key, parts=parts, shape=shape, units=units, **fields)
         recording = _recording.get()
         if recording is not None:
-            recording.made.append(node)
+            recording.made.append(ref(node))
         return node
 
     @property
@@ -286,7 +286,7 @@ class Loop(Node):
         init: tuple[Expr, ...],
         step: tuple[Expr, ...],
         times: int,
-        made: Collection[Expr] = (),
+        made: Collection[Expr | None] = (),
     ) -> Self:
         moving: dict[Expr, None] = dict.fromkeys(carried)
         for x in ordered(step, stop=carried):
@@ -330,12 +330,12 @@ class Recording:
     """One call of a program's function: what it made, in order, and the loop that it stands in.
 
     `path` counts, outermost first, the loops that came before at every level. So a step that is
-    recorded again has the same inner loops.
+    recorded again has the same inner loops. `made` is weak: most sums on the way to a long one die.
     """
 
     def __init__(self) -> None:
         self.token = object()
-        self.made: list[Expr] = []
+        self.made: list[ref[Expr]] = []
         self.path: tuple[int, ...] = (0,)
 
     def __enter__(self) -> Self:
@@ -353,6 +353,13 @@ class Recording:
             yield
         finally:
             self.path = (*path[:-1], path[-1] + 1)
+
+    def operations(self, needed: Sequence[Expr]) -> tuple[Expr, ...]:
+        """What is needed, in the order of the program, as often as it was written there."""
+        kept = set(needed)
+        made = [x for one in self.made if (x := one()) in kept and x is not None]
+        outside = kept.difference(made)  # constants
+        return (*(x for x in needed if x in outside), *made)
 
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
