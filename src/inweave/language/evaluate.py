@@ -8,20 +8,8 @@ from typing import Any
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, matrix
 from inweave.exact.constants import Array
-from inweave.language.expressions import (
-    Applied,
-    ConstantExpr,
-    Expr,
-    Held,
-    InputExpr,
-    Loop,
-    LoopResult,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    ordered,
-)
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr, Loop
 
 Known = dict[Expr | Loop, Any]  # the value of an expression, or all those that a loop ends with
 
@@ -30,9 +18,9 @@ def evaluate(
     roots: Sequence[Expr], inputs: Mapping[str, Array], arithmetic: Arithmetic
 ) -> list[Array]:
     """The values of expressions."""
-    order = ordered(roots)
+    order = ex.ordered(roots)
     known: Known = {
-        x: inputs[x.name] for x in order if isinstance(x, InputExpr) and x.name in inputs
+        x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr) and x.name in inputs
     }
     fill(order, known, arithmetic)
     return [known[x] for x in roots]
@@ -43,7 +31,7 @@ def fill(order: Sequence[Expr], known: Known, arithmetic: Arithmetic) -> None:
     for x in order:
         if x in known:
             continue
-        if isinstance(x, LoopResult):
+        if isinstance(x, ex.LoopResult):
             if x.loop not in known:
                 start = [known[y] for y in x.loop.init]
                 known[x.loop] = run(x.loop, start, known, arithmetic, x.loop.times)
@@ -68,25 +56,25 @@ def run(
 def operation(x: Expr, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
     """One operation on the values of its parts."""
     match x:
-        case Sum():
+        case ex.Sum():
             return _sum(x, values, arithmetic)
-        case Product():
+        case ex.Product():
             return values[0] @ values[1]
-        case Scaled():
+        case ex.Scaled():
             return values[0] * values[1]
-        case Transposed():
+        case ex.Transposed():
             return values[0].mT
-        case Held():
+        case ex.Held():
             return values[0]
-        case Applied():
+        case ex.Applied():
             return arithmetic.pointwise(x.function, values[0])
-        case ConstantExpr():
+        case ex.ConstantExpr():
             return matrix(arithmetic, x.constant)
         case _:
             raise ShapeError(f"no value was given for the input {x.text()!r}")
 
 
-def _sum(x: Sum, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
+def _sum(x: ex.Sum, values: Sequence[Array], arithmetic: Arithmetic) -> Array:
     total = None
     for (coefficient, _), value in zip(x.terms, values, strict=True):
         if coefficient == 1:

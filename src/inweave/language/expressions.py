@@ -17,9 +17,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
-from threading import Lock
+from threading import RLock
 from typing import Any, ClassVar, Self
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, ref
 
 from inweave.exact.constants import Constant, exact
 from inweave.language.refusals import check_range
@@ -36,7 +36,7 @@ class Node:
     """Something recorded: one object for equal keys, and unchangeable."""
 
     _known: ClassVar[WeakValueDictionary[Any, Any]] = WeakValueDictionary()
-    _lock: ClassVar[Lock] = Lock()
+    _lock: ClassVar[Any] = RLock()  # re-entered if garbage is collected here
 
     def __new__(cls, key: tuple[Any, ...], **fields: Any) -> Self:
         key = (cls, *key)
@@ -59,45 +59,42 @@ class Node:
 
 
 class Expr(Node):
-    """A rows x cols matrix value.
+    """A rows x cols matrix value, made of its parts.
 
     `units = (row, col)`: True where the axis of length one was added by lifting (a vector's column
     axis, both axes of a scalar); it decides the shape in which an answer is handed back.
     """
 
-    rows: int
-    cols: int
+    parts: tuple[Expr, ...]
+    shape: tuple[int, int]
     units: Units
     number: Fraction | None = None  # what a constant 1 x 1 value stands for
 
     def __new__(
-        cls, key: tuple[Any, ...], rows: int, cols: int, units: Units, **fields: Any
+        cls, parts: tuple[Expr, ...], shape: tuple[int, int], units: Units, *key: Any, **fields: Any
     ) -> Self:
-        node = super().__new__(
-            cls, (rows, cols, units, *key), rows=rows, cols=cols, units=units, **fields
-        )
+        key = (shape, units, *(key or parts))
+        node = super().__new__(cls, key, parts=parts, shape=shape, units=units, **fields)
         recording = _recording.get()
         if recording is not None:
-            recording.made.append(node)
+            recording.made.append(ref(node))
         return node
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows, self.cols
+    def rows(self) -> int:
+        return self.shape[0]
+
+    @property
+    def cols(self) -> int:
+        return self.shape[1]
 
     @property
     def kind(self) -> Kind:
-        if self.units[0] and self.units[1]:
-            return "scalar"
-        return "vector" if self.units[1] else "matrix"
+        return "scalar" if all(self.units) else "vector" if self.units[1] else "matrix"
 
     @property
     def is_scalar(self) -> bool:
         return self.shape == (1, 1)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return ()
 
     def __repr__(self) -> str:
         return f"{shortened(self.text(), 60)} [{self.rows} x {self.cols}]"
@@ -117,19 +114,39 @@ class Expr(Node):
         raise NotImplementedError
 
 
-class InputExpr(Expr):
-    """An argument of the program, in one recording of it."""
+class Symbol(Expr):
+    """A value that is known by its name."""
 
     name: str
 
-    def __new__(cls, spec: Input, recording: Recording) -> Self:
-        units = (spec.kind == "scalar", spec.kind != "matrix")
-        return super().__new__(
-            cls, (spec.name, recording.token), spec.rows, spec.cols, units, name=spec.name
-        )
-
     def words(self, parts: Sequence[str]) -> str:
         return self.name
+
+
+class InputExpr(Symbol):
+    """An argument of the program, in one recording of it."""
+
+    def __new__(cls, spec: Input, recording: Recording) -> Self:
+        units = (spec.kind == "scalar", spec.kind != "matrix")
+        shape = (spec.rows, spec.cols)
+        return super().__new__(cls, (), shape, units, spec.name, recording.token, name=spec.name)
+
+
+class Carried(Symbol):
+    """A value that a loop carries, as its body sees it.
+
+    It belongs to the loop at `path` of one recording; without one, it is like no other.
+    """
+
+    where: str  # the line of its loop
+    path: tuple[int, ...]
+
+    def __new__(
+        cls, name: str, like: Expr, where: str = "", recording: Recording | None = None
+    ) -> Self:
+        token, path = (object(), ()) if recording is None else (recording.token, recording.path)
+        key, fields = (name, token, path), {"name": name, "where": where, "path": path}
+        return super().__new__(cls, (), like.shape, like.units, *key, **fields)
 
 
 class ConstantExpr(Expr):
@@ -139,9 +156,8 @@ class ConstantExpr(Expr):
 
     def __new__(cls, constant: Constant, units: Units = (False, False)) -> Self:
         number = exact(constant.entries()[0, 0]) if constant.shape == (1, 1) else None
-        return super().__new__(
-            cls, (constant,), *constant.shape, units, constant=constant, number=number
-        )
+        fields = {"constant": constant, "number": number}
+        return super().__new__(cls, (), constant.shape, units, constant, **fields)
 
     def words(self, parts: Sequence[str]) -> str:
         return repr(self.constant)
@@ -165,19 +181,11 @@ class Sum(Expr):
                 check_range(coefficient, x)
             flat.append((coefficient, x))
             key.append((above, below, x))
+        parts = tuple(x for _, x in flat)
         numbers = [c * x.number for c, x in flat if x.number is not None]
-        return super().__new__(
-            cls,
-            tuple(key),
-            *flat[0][1].shape,
-            units or (row, col),
-            terms=tuple(flat),
-            number=sum(numbers, Fraction(0)) if len(numbers) == len(flat) else None,
-        )
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return tuple(x for _, x in self.terms)
+        number = sum(numbers, Fraction(0)) if len(numbers) == len(flat) else None
+        fields = {"terms": tuple(flat), "number": number}
+        return super().__new__(cls, parts, parts[0].shape, units or (row, col), *key, **fields)
 
     def words(self, parts: Sequence[str]) -> str:
         out = ""
@@ -197,11 +205,8 @@ class Product(Expr):
     b: Expr
 
     def __new__(cls, a: Expr, b: Expr) -> Self:
-        return super().__new__(cls, (a, b), a.rows, b.cols, (a.units[0], b.units[1]), a=a, b=b)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return self.a, self.b
+        units = (a.units[0], b.units[1])
+        return super().__new__(cls, (a, b), (a.rows, b.cols), units, a=a, b=b)
 
     def words(self, parts: Sequence[str]) -> str:
         return " @ ".join(map(_bracketed, self.parts, parts))
@@ -214,11 +219,7 @@ class Scaled(Expr):
     x: Expr
 
     def __new__(cls, s: Expr, x: Expr) -> Self:
-        return super().__new__(cls, (s, x), x.rows, x.cols, x.units, s=s, x=x)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return self.s, self.x
+        return super().__new__(cls, (s, x), x.shape, x.units, s=s, x=x)
 
     def words(self, parts: Sequence[str]) -> str:
         return " * ".join(map(_bracketed, self.parts, parts))
@@ -230,15 +231,10 @@ class Transposed(Expr):
     x: Expr
 
     def __new__(cls, x: Expr) -> Self:
-        return super().__new__(cls, (x,), x.cols, x.rows, (x.units[1], x.units[0]), x=x)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (self.x,)
+        return super().__new__(cls, (x,), x.shape[::-1], x.units[::-1], x=x)
 
     def words(self, parts: Sequence[str]) -> str:
-        plain = isinstance(self.x, (InputExpr, Carried))
-        return f"{parts[0]}.T" if plain else f"({parts[0]}).T"
+        return f"{parts[0]}.T" if isinstance(self.x, Symbol) else f"({parts[0]}).T"
 
 
 class Applied(Expr):
@@ -248,13 +244,10 @@ class Applied(Expr):
     x: Expr
 
     def __new__(cls, function: Function, x: Expr) -> Self:
-        # Two functions with equal nets may be known by other means, and in a certificate's notes.
-        key = (function, function.reference, function.evidence, function.steps, function.reached, x)
-        return super().__new__(cls, key, x.rows, x.cols, x.units, function=function, x=x)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (self.x,)
+        # Functions with equal nets may stand for other true functions, and have other notes.
+        notes = function.reference, function.evidence, function.steps, function.reached
+        fields = {"function": function, "x": x}
+        return super().__new__(cls, (x,), x.shape, x.units, function, *notes, x, **fields)
 
     def words(self, parts: Sequence[str]) -> str:
         return f"{self.function.name}({parts[0]})"
@@ -266,43 +259,10 @@ class Held(Expr):
     x: Expr
 
     def __new__(cls, x: Expr) -> Self:
-        return super().__new__(cls, (x,), x.rows, x.cols, x.units, x=x)
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (self.x,)
+        return super().__new__(cls, (x,), x.shape, x.units, x=x)
 
     def words(self, parts: Sequence[str]) -> str:
         return parts[0]
-
-
-class Carried(Expr):
-    """A value that a loop carries, as its body sees it.
-
-    It belongs to the loop at `path` of one recording; without one, it is like no other.
-    """
-
-    name: str
-    where: str  # the line of its loop
-    path: tuple[int, ...]
-
-    def __new__(
-        cls, name: str, like: Expr, where: str = "", recording: Recording | None = None
-    ) -> Self:
-        token, path = (object(), ()) if recording is None else (recording.token, recording.path)
-        return super().__new__(
-            cls,
-            (name, token, path),
-            like.rows,
-            like.cols,
-            like.units,
-            name=name,
-            where=where,
-            path=path,
-        )
-
-    def words(self, parts: Sequence[str]) -> str:
-        return self.name
 
 
 class Loop(Node):
@@ -326,7 +286,7 @@ class Loop(Node):
         init: tuple[Expr, ...],
         step: tuple[Expr, ...],
         times: int,
-        made: Collection[Expr] = (),
+        made: Collection[Expr | None] = (),
     ) -> Self:
         moving: dict[Expr, None] = dict.fromkeys(carried)
         for x in ordered(step, stop=carried):
@@ -336,17 +296,8 @@ class Loop(Node):
         read = (*step, *(part for x in body for part in x.parts))
         outer = tuple(dict.fromkeys(x for x in read if x not in moving))
         given = tuple(x for x in outer if x not in made)
-        return super().__new__(
-            cls,
-            (carried, init, step, times, given),
-            carried=carried,
-            init=init,
-            step=step,
-            times=times,
-            body=body,
-            outer=outer,
-            given=given,
-        )
+        fields = {"carried": carried, "init": init, "step": step, "times": times, "given": given}
+        return super().__new__(cls, tuple(fields.values()), **fields, body=body, outer=outer)
 
 
 class LoopResult(Expr):
@@ -358,13 +309,8 @@ class LoopResult(Expr):
     def __new__(cls, loop: Loop, index: int) -> Self:
         start, after = loop.init[index], loop.step[index]
         units = (start.units[0] and after.units[0], start.units[1] and after.units[1])
-        return super().__new__(
-            cls, (loop, index), start.rows, start.cols, units, loop=loop, index=index
-        )
-
-    @property
-    def parts(self) -> tuple[Expr, ...]:
-        return (*self.loop.init, *self.loop.outer)
+        parts = (*loop.init, *loop.outer)
+        return super().__new__(cls, parts, start.shape, units, loop, index, loop=loop, index=index)
 
     def words(self, parts: Sequence[str]) -> str:
         return f"{self.loop.carried[self.index].name}[{self.loop.times}]"
@@ -384,13 +330,20 @@ class Recording:
     """One call of a program's function: what it made, in order, and the loop that it stands in.
 
     `path` counts, outermost first, the loops that came before at every level. So a step that is
-    recorded again has the same inner loops.
+    recorded again has the same inner loops. `made` is weak: most sums on the way to a long one die.
     """
 
     def __init__(self) -> None:
         self.token = object()
-        self.made: list[Expr] = []
+        self.made: list[ref[Expr]] = []
         self.path: tuple[int, ...] = (0,)
+
+    def __enter__(self) -> Self:
+        self._before = _recording.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _recording.reset(self._before)
 
     @contextmanager
     def step(self, path: tuple[int, ...]) -> Iterator[None]:
@@ -401,19 +354,15 @@ class Recording:
         finally:
             self.path = (*path[:-1], path[-1] + 1)
 
+    def operations(self, needed: Sequence[Expr]) -> tuple[Expr, ...]:
+        """What is needed, in the order of the program, as often as it was written there."""
+        kept = set(needed)
+        made = [x for one in self.made if (x := one()) in kept and x is not None]
+        outside = kept.difference(made)  # constants
+        return (*(x for x in needed if x in outside), *made)
+
 
 _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
-
-
-@contextmanager
-def recording() -> Iterator[Recording]:
-    """Record what is made from here on."""
-    new = Recording()
-    token = _recording.set(new)
-    try:
-        yield new
-    finally:
-        _recording.reset(token)
 
 
 def current() -> Recording:

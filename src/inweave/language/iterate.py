@@ -45,7 +45,8 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     if times == 0:
         results = start
     else:
-        loop = Loop(carried, start, stepped, int(times), made=set(recording.made[before:]))
+        made = {one() for one in recording.made[before:]}
+        loop = Loop(carried, start, stepped, int(times), made)
         results = tuple(LoopResult(loop, i) for i in range(len(start)))
     values = tuple(map(Value, results))
     return values if several else values[0]

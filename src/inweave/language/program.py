@@ -12,7 +12,7 @@ against.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from keyword import iskeyword
 from typing import Any
@@ -90,27 +90,19 @@ def _as_type(annotation: Any) -> Type | None:
 class Traced:
     """A program recorded at concrete sizes: its inputs and the expressions of its answers.
 
-    `made` is everything that was recorded, in the order of the program's own operations; what it
-    made again stands there again.
+    `operations` is what the answers need, in the order of the program, as often as it was written
+    there: an expression that was written twice stands there twice.
     """
 
     inputs: tuple[Input, ...]
     outputs: dict[str, Expr]
     kinds: dict[str, Kind]
-    made: tuple[Expr, ...]
+    operations: tuple[Expr, ...]
 
     @property
     def unused(self) -> tuple[str, ...]:
-        used = {x.name for x in ex.ordered(self.outputs.values()) if isinstance(x, ex.InputExpr)}
+        used = {x.name for x in self.operations if isinstance(x, ex.InputExpr)}
         return tuple(spec.name for spec in self.inputs if spec.name not in used)
-
-    @property
-    def operations(self) -> list[Expr]:
-        """What the answers need, in the order of the program, as often as it was written there."""
-        needed, made = ex.ordered(self.outputs.values()), set(self.made)
-        before = [x for x in needed if x not in made]  # constants that were made outside
-        kept = set(needed)
-        return before + [x for x in self.made if x in kept]
 
     def evaluate(self, inputs: Mapping[str, Array], arithmetic: Any) -> dict[str, Array]:
         """Answers (..., rows, cols) from lifted inputs, in any arithmetic."""
@@ -207,16 +199,17 @@ class Program:
         values = self._complete(sizes)
         specs = [self._input(name, kind, values) for name, kind in self.arguments.items()]
         statics = {name: values[name] for name in self.statics}
-        with ex.recording() as recording:
+        with ex.Recording() as recording:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
             handles = {name: Value(x) for name, x in symbols.items()}
             named = self._answers(self.function(**handles, **statics))
-        self._check_symbols(named, symbols)
+        needed = ex.ordered(named.values())
+        self._check_symbols(needed, symbols)
         kinds = {name: x.kind for name, x in named.items()}
         if self.returns is not None and "" in named:
             self._check_return(named[""], values)
             kinds[""] = self.returns.kind
-        return Traced(tuple(specs), named, kinds, tuple(recording.made))
+        return Traced(tuple(specs), named, kinds, recording.operations(needed))
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)
@@ -254,9 +247,9 @@ class Program:
             raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
         return {name: lift(x) for name, x in result.items()}
 
-    def _check_symbols(self, named: Mapping[str, Expr], symbols: Mapping[str, Expr]) -> None:
+    def _check_symbols(self, needed: Sequence[Expr], symbols: Mapping[str, Expr]) -> None:
         """Refuse values that have none here: kept from a step of iterate or another program."""
-        for x in ex.ordered(named.values()):
+        for x in needed:
             if isinstance(x, ex.Carried):
                 raise ProgramError(
                     f"program {self.name!r} uses {x!r}, which inweave.iterate carries{x.where}, "

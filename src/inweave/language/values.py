@@ -6,13 +6,12 @@ inweave reads expressions, which can be compared and looked up, and the user's v
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from inweave.errors import DTypeError, InweaveError, ShapeError
+from inweave.errors import DTypeError, InweaveError, ProgramError, ShapeError
 from inweave.exact.constants import exact, identity, select, simplest
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import (
@@ -168,12 +167,12 @@ def lift(x: Any) -> Expr:
 
 def _array(x: Any) -> np.ndarray[Any, Any]:
     """A constant of the user's as an array."""
-    if isinstance(x, (list, tuple)) and any(isinstance(y, Value) for y in _flat(x)):
-        raise refuse("a list of expressions is not a matrix; use inweave.vstack or inweave.hstack")
     try:
         array = np.asarray(x)
-    except InweaveError:
-        raise
+    except ProgramError:  # of a value inside
+        raise refuse(
+            "a list of expressions is not a matrix; use inweave.vstack or inweave.hstack"
+        ) from None
     except Exception as error:
         raise refuse(
             f"cannot read a constant from a {type(x).__name__}: {error}; expected numbers, or rows "
@@ -185,14 +184,6 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
             if is_number(entry):
                 check_range(entry)
     return array
-
-
-def _flat(x: Any) -> Iterable[Any]:
-    for y in x:
-        if isinstance(y, (list, tuple)):
-            yield from _flat(y)
-        else:
-            yield y
 
 
 # -- operators ------------------------------------------------------------------------------------
@@ -253,11 +244,8 @@ def _take(x: Expr, key: Any) -> Value:
         units[axis] |= is_whole(k)
         if (start, stop) != (0, size):
             piece = select(size, start, stop)
-            out = (
-                Product(ConstantExpr(piece.T), out)
-                if axis == 0
-                else Product(out, ConstantExpr(piece))
-            )
+            pair = (ConstantExpr(piece.T), out) if axis == 0 else (out, ConstantExpr(piece))
+            out = Product(*pair)
     if (units[0], units[1]) != out.units:
         out = Sum([(ONE, out)], (units[0], units[1]))
     return Value(out)
