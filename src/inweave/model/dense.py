@@ -19,6 +19,7 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Laye
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
+from inweave.model.relunet import relu
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,7 @@ def pointwise(layer: PointwiseLayer, H: Array, arithmetic: Arithmetic) -> Array:
         V, W, B, C = (arithmetic.array(x) for x in (V, W, B, C))
         inner = W * H + B
         if layer.activation == "relu":
-            inner = _relu(inner, arithmetic)
+            inner = relu(inner, arithmetic.xp if isinstance(arithmetic, Floats) else np)
         term = V * inner + C
         total = term if total is None else total + term
     return H - H if total is None else total
@@ -160,12 +161,6 @@ def applied(layer: BlockPointwiseLayer, H: Array, layout: Layout, arithmetic: Ar
         parts = [H[..., : cols.start], column, H[..., cols.stop :]]
         H = arithmetic.concat([x for x in parts if x.shape[-1]], -1)
     return H
-
-
-def _relu(x: Array, arithmetic: Arithmetic) -> Array:
-    if isinstance(arithmetic, Floats):
-        return arithmetic.xp.where(x > 0, x, x * 0)
-    return np.where(x > 0, x, x * 0)
 
 
 def _ready(network: Network, H: Array, arithmetic: Arithmetic | None) -> tuple[Array, Arithmetic]:

@@ -128,6 +128,8 @@ class Executor(Generic[State]):
     def run(self, parts: Iterable[Part], state: State, outside: str = "") -> State:
         """The state after some parts, such as the modules of a network."""
         for name, part in named(parts, outside, self.between):
-            does = self.repeat if isinstance(part, Module) else self.layer
-            state = does(part, state, name)  # type: ignore[operator]
+            if isinstance(part, Module):
+                state = self.repeat(part, state, name)
+            else:
+                state = self.layer(part, state, name)
         return state
