@@ -1,4 +1,7 @@
-"""Files appear whole or not at all: everything inweave writes goes through here."""
+"""Files appear whole or not at all: networks, models, pages and tables that a user asked for.
+
+The lab's checkpoints have a writer of their own, which also waits for the disk.
+"""
 
 from __future__ import annotations
 
