@@ -50,8 +50,8 @@ MUTANTS = [
     ),
     Mutant(
         "model/dense.py",
-        'H + output if layer.skip else output, heads)',
-        'output, heads)',
+        "H + output if layer.skip else output, heads)",
+        "output, heads)",
         "tests/test_data_model.py",
         "the skip of a layer is left out",
     ),
@@ -179,8 +179,8 @@ MUTANTS = [
     ),
     Mutant(
         "files/atomic.py",
-        '        draft.unlink(missing_ok=True)',
-        '        pass',
+        "        draft.unlink(missing_ok=True)",
+        "        pass",
         "tests/test_files.py",
         "a failed write leaves its draft",
     ),

@@ -1,9 +1,9 @@
 """The public Network, and the doors into every room: compile, verify, load, explain.
 
 A network is the data of `inweave.model`; here it also knows where it came from and what was proved
-of it, and each method opens one door: running, proving, saving, exporting, looking inside. Nothing
-is computed here. The rooms behind the doors know the data only; what they need besides (the
-program of a network, its certificate) is handed to them from here.
+of it, and each method opens one door: running, proving, saving, exporting, looking inside. The
+rooms behind the doors do the work and know the data only; what they need besides (the program of a
+network, its certificate) is handed to them from here.
 """
 
 from __future__ import annotations

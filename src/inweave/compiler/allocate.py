@@ -48,7 +48,7 @@ class Allocation:
 
 
 class Allocator:
-    """Allocates one schedule. `reuse` may be switched off to see every value in its own block."""
+    """Allocates one schedule."""
 
     def __init__(
         self, schedule: Schedule, leaves: dict[Key, int], given: Given | None = None

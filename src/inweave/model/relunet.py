@@ -28,6 +28,11 @@ def rounded_up(bound: float) -> str:
     return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(bound)):.1e}"
 
 
+def relu(x: Array, xp: Any = np) -> Array:
+    """`(x)_+`, entry by entry, in the numbers of x."""
+    return xp.where(x > 0, x, x * 0)
+
+
 @dataclass(frozen=True)
 class ReluNet:
     """`constant + Σ_k outputs[k] relu(weights[k] x + biases[k])`; float64, each number exact."""
@@ -52,8 +57,7 @@ class ReluNet:
         """The net at every entry of a float array."""
         total = x * 0 + self.constant
         for w, b, v in zip(self.weights, self.biases, self.outputs, strict=True):
-            inner = x * w + b
-            total = total + xp.where(inner > 0, inner, inner * 0) * v
+            total = total + relu(x * w + b, xp) * v
         return total
 
     def rationals(self, x: Array) -> Array:

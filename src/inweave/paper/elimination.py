@@ -28,14 +28,13 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import BlockError, DomainError, InputError, ShapeError
-from inweave.exact.constants import Array
+from inweave.exact.constants import Array, real_array
 from inweave.exact.whole import whole
 from inweave.paper.components import (
     affine,
     anti_mask,
     apply,
     as_matrix,
-    as_numbers,
     identity,
     masking,
 )
@@ -233,7 +232,7 @@ class GaussianElimination:
     def _system(self, F: Array, a: Array) -> Array:
         """P_0 of equation (119): [F | a] over a row of zeros."""
         m = self.m
-        F, a = as_matrix(F, "F"), as_numbers(a, "a")
+        F, a = as_matrix(F, "F"), real_array("a", a)
         if F.shape[-2:] != (m, m):
             raise ShapeError(f"F must be {m} x {m}, got {F.shape[-2]} x {F.shape[-1]}")
         if a.shape[-2:] != (m, 1):

@@ -36,7 +36,6 @@ ROOT_ETA = (("eta", HALF),)
 NOTHING = Projection()
 ZERO_HEAD = Head(NOTHING, NOTHING, NOTHING)
 MINUS = Fraction(-1)
-ELSA_HEADS = 4
 
 
 # -- the designed input form (Section 3.4) --------------------------------------------------------
@@ -80,16 +79,12 @@ def ridge_lsa(n: int, d: int, steps: int, module: Literal["lsa", "elsa"] = "lsa"
         _head(layout, query=(X, 0, -1), key=(X, 0), value=("w", last)),
         _head(layout, query=("√η√λI", 0, -1), key=("√η√λI", 0), value=("w", last)),
     )
-    answer = (
-        _head(layout, query=(one, last), key=("u", last), value=("w", last)),
-        ZERO_HEAD,
-        ZERO_HEAD,
-    )
+    answer = _head(layout, query=(one, last), key=("u", last), value=("w", last))
     if module == "lsa":
-        modules = _modules(_lsa_block(step), _lsa_block(answer), steps, d)
+        modules = _modules((_block(3, *step),), (_block(3, answer),), steps, d)
     else:
-        onward = _elsa_block(skip_head(layout))
-        modules = _modules((_elsa_block(*step), onward), (_elsa_block(*answer), onward), steps, d)
+        onward = _block(4, skip_head(layout))
+        modules = _modules((_block(4, *step), onward), (_block(4, answer), onward), steps, d)
     fills = (
         Fill(Place(X, n, d, transpose=True), source="X", scale=ROOT_ETA),
         Fill(Place(y, n, 1, row=d, transpose=True), source="y", scale=ROOT_ETA),
@@ -139,7 +134,8 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
     layout, steps = enumerated_layout(n, d), whole("steps", steps, 0)
     last, eta = layout.width - 1, layout["√ηI"].start
     unit, minus = Piece(identity(d), 0), Piece(identity(d), 0, MINUS)
-    first = _elsa_block(
+    first = _block(
+        4,
         _head(layout, query=("Xᵀ", 0), key=("Xᵀ", 0), value=("w", last)),
         _head(layout, query=unit, key=("λI", 0), value=("w", last)),
         _head(
@@ -150,14 +146,9 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
         ),
         _head(layout, query=minus, key=("√ηI", 0), value=("√ηI", eta)),
     )
-    second = _elsa_block(_head(layout, query=unit, key=("√ηI", 0), value=("w", last)))
-    answer = _elsa_block(
-        _head(
-            layout,
-            query=Piece(identity(1), 0),
-            key=("u", 0),
-            value=("w", layout["answer"].start),
-        )
+    second = _block(4, _head(layout, query=unit, key=("√ηI", 0), value=("w", last)))
+    answer = _block(
+        4, _head(layout, Piece(identity(1), 0), key=("u", 0), value=("w", layout["answer"].start))
     )
     fills = (
         Fill(Place("Xᵀ", n, d, transpose=True), source="X"),
@@ -169,7 +160,7 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
     )
     return Network(
         layout,
-        _modules((first, second), (answer, _elsa_block(skip_head(layout))), steps, d),
+        _modules((first, second), (answer, _block(4, skip_head(layout))), steps, d),
         inputs=_inputs(n, d, rooted(fills)),
         fills=fills,
         outputs=(Output("", Place("answer", 1, 1), "scalar"),),
@@ -200,7 +191,7 @@ class GramTable:
         return self.entries[row][col]
 
     def evaluate(self, values: Mapping[str, Array], arithmetic: Arithmetic) -> Array:
-        """The width x width matrix, in any arithmetic, from lifted X, y, u, w, lam, eta."""
+        """The width x width matrix, in any arithmetic, from X, y, u, w, lam, eta as matrices."""
         factors = _factors(values, self._roots(), arithmetic)
         lines = []
         for rows, line in zip(self.layout, self.entries, strict=True):
@@ -315,14 +306,9 @@ def _head(layout: Layout, query: Source, key: Source, value: Source) -> Head:
     return Head(projection(query), projection(key), projection(value))
 
 
-def _lsa_block(heads: tuple[Head, ...]) -> tuple[AttentionLayer]:
-    """The one block of an LSA module, without a skip of its own."""
-    return (AttentionLayer(heads, skip=False),)
-
-
-def _elsa_block(*heads: Head) -> AttentionLayer:
-    """A four-head block without a skip of its own, filled up with zero heads."""
-    return AttentionLayer(heads + (ZERO_HEAD,) * (ELSA_HEADS - len(heads)), skip=False)
+def _block(count: int, *heads: Head) -> AttentionLayer:
+    """A block of `count` heads (3 in LSA, 4 in ELSA), zero ones at the end; no skip of its own."""
+    return AttentionLayer(heads + (ZERO_HEAD,) * (count - len(heads)), skip=False)
 
 
 def _modules(
