@@ -11,11 +11,12 @@ import torch
 from inweave.cli import main
 from inweave.errors import InputError
 from inweave.lab import baselines, measures
-from inweave.lab.ensemble import Settings, assemble, train_ensemble
+from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
 from inweave.lab.forms import form
 from inweave.lab.report import markdown, report
 from inweave.lab.tasks import Task, draw, stream
+from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import build
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)

@@ -98,6 +98,7 @@ class Traced:
     outputs: dict[str, Expr]
     kinds: dict[str, Kind]
     operations: tuple[Expr, ...]
+    sizes: dict[str, int]
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -209,7 +210,8 @@ class Program:
         if self.returns is not None and "" in named:
             self._check_return(named[""], values)
             kinds[""] = self.returns.kind
-        return Traced(tuple(specs), named, kinds, recording.operations(needed))
+        sizes = {name: values[name] for name in self.size_names}
+        return Traced(tuple(specs), named, kinds, recording.operations(needed), sizes)
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)

@@ -10,11 +10,12 @@ from torch import Tensor
 
 from inweave.lab import baselines
 from inweave.lab.baselines import Predictor
-from inweave.lab.ensemble import Ensemble, Settings, assemble, train_ensemble
+from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
 from inweave.lab.measures import Interval, bootstrap
 from inweave.lab.report import number
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
+from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import Architecture, AttentionNetwork
 
 Row = dict[str, Any]
