@@ -201,8 +201,8 @@ MUTANTS = [
     # -- language
     Mutant(
         "language/evaluate.py",
-        "        elif coefficient == -1 and total is not None:\n            total = total - value\n",
-        "        elif coefficient == -1 and total is not None:\n            total = total + value\n",
+        "            total = total - value\n",
+        "            total = total + value\n",
         "tests/test_language.py",
         "a program adds where it should subtract",
     ),

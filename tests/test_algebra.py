@@ -40,13 +40,13 @@ def test_the_papers_networks_are_proved_for_any_number_of_steps(made):
     assert prove(trace_for(ridge, net, {"steps": 10**6}), net).every_step
 
 
-@pytest.mark.parametrize("n, d, every", [(7, 3, True), (3, 3, False), (1, 4, False)])
+@pytest.mark.parametrize(("n", "d", "every"), [(7, 3, True), (3, 3, False), (1, 4, False)])
 def test_ridge_is_proved_for_every_size_where_no_two_sizes_are_alike(n, d, every):
     net = inweave.compile(ridge, n=n, d=d, steps=50, verify=False)
     assert prove(net.origin.traced, net).every_size is every
 
 
-@pytest.mark.parametrize("name, network", list(mutate.networks()), ids=lambda x: str(x)[:30])
+@pytest.mark.parametrize(("name", "network"), list(mutate.networks()), ids=lambda x: str(x)[:30])
 def test_no_changed_network_is_proved_unless_it_still_computes_the_program(name, network):
     judge, traced = mutate.Judge(network), network.origin.traced
     for mutant in mutate.mutants(network):
