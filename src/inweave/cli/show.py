@@ -9,7 +9,7 @@ from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import compiled, find, settings
 from inweave.errors import InputError
 from inweave.network import Network
-from inweave.proof.degree import lower_bound
+from inweave.proof.degree import degree_text, lower_bound
 
 
 def show(
@@ -66,6 +66,7 @@ def report(network: Network) -> dict[str, Any]:
     data |= {"degree": None, "depth_lower_bound": None}
     degree = network.known_degree()
     if degree is not None and degree[1]:
-        data |= {"degree": degree[0], "depth_lower_bound": lower_bound(degree[0])}
+        exact = degree[0] if degree[0] < 2**63 else degree_text(degree[0])
+        data |= {"degree": exact, "depth_lower_bound": lower_bound(degree[0])}
     data["certificate"] = None if certificate is None else vars(certificate)
     return data

@@ -32,7 +32,27 @@ def exact(number: Any) -> Fraction:
         raise DTypeError(f"expected a real number, got the complex number {number!r}")
     if isinstance(number, (float, np.floating)) and not np.isfinite(number):
         raise InputError(f"expected a finite number, got {number!r}")
+    if isinstance(number, np.floating):  # a longdouble among them, which Python does not know
+        return Fraction(*number.as_integer_ratio())
     return Fraction(number.item() if isinstance(number, np.number) else number)
+
+
+LONGEST_DECIMAL = 14_000  # bits: Python writes and reads no decimals of more than 4,300 digits
+
+
+def rational_text(number: Fraction) -> str:
+    """A rational number as text, `p/q` or `p`; hexadecimal where decimals would be too long."""
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) < LONGEST_DECIMAL:
+        return str(number)
+    return f"{number.numerator:#x}/{number.denominator:#x}"
+
+
+def read_rational(text: str) -> Fraction:
+    """The number that `rational_text` wrote."""
+    if "x" not in text:
+        return Fraction(text)
+    top, bottom = text.split("/")
+    return Fraction(int(top, 16), int(bottom, 16))
 
 
 def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
@@ -48,6 +68,8 @@ def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
         out = array.astype(np.float64)
         if array.dtype.kind in "iu" and out.size and np.abs(out).max() > 2.0**53:
             out = fractions(array.astype(object))
+        elif array.dtype.kind == "f" and (out != array).any():
+            out = fractions(array)
     out.setflags(write=False)
     return out
 
@@ -55,7 +77,7 @@ def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
 def content(array: np.ndarray[Any, Any]) -> bytes:
     """What an array from `real_array` holds, as bytes that are the same in every process."""
     if array.dtype == object:
-        data = ",".join(map(str, array.ravel())).encode()
+        data = ",".join(map(rational_text, array.ravel())).encode()
     else:
         data = np.ascontiguousarray(array + 0.0).tobytes()
     return repr(array.shape).encode() + data

@@ -28,7 +28,7 @@ from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Input, Output, Place, fill_prompt, lift
 from inweave.proof.certificate import about
-from inweave.proof.degree import lower_bound
+from inweave.proof.degree import degree_text, lower_bound
 from inweave.run.plan import Plan
 from inweave.text.network import Words, pretty
 from inweave.version import __version__
@@ -591,7 +591,7 @@ def report(shown: Shown) -> dict[str, Any]:
     }
     if shown.degree is not None:
         degree, sure = shown.degree
-        out["degree"] = str(degree) if sure else f"at most {degree}"
+        out["degree"] = degree_text(degree) if sure else f"at most {degree_text(degree)}"
         out["bound"] = lower_bound(degree) if sure else None
     return out
 

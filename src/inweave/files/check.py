@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import FileFormatError
-from inweave.exact.constants import Constant, Dense, Ones, Shift
+from inweave.exact.constants import Constant, Dense, Ones, Shift, read_rational
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Block, Layout
 from inweave.model.modules import Module, Part
@@ -33,12 +33,13 @@ from inweave.proof.certificate import Certificate
 LARGEST_SIZE = 2**31 - 1
 LARGEST_PROMPT = 2**30  # numbers in one prompt
 LONGEST_NUMBER = 4300  # digits; Python's own limit for integers in text
+LONGEST_HEXADECIMAL = 10_000_000
 LARGEST_DEGREE = 10**LONGEST_NUMBER - 1
 MOST_INPUTS = 1000  # and outputs
 MOST_FILLS = 100_000
 DEEPEST = 20  # modules inside modules
 
-RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?")
+RATIONAL = re.compile(r"-?[0-9]+(/[0-9]+)?|-?0x[0-9a-f]+/0x[0-9a-f]+")
 DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -97,11 +98,13 @@ def choice(value: Any, where: str, allowed: Sequence[str]) -> Any:
 def rational(value: Any, where: str) -> Fraction:
     """`p/q`, and only that: Python would also read `1e999999999`, which fills the memory."""
     parts = text(value, where).split("/")
-    if not RATIONAL.fullmatch(value) or max(map(len, parts)) > LONGEST_NUMBER:
+    longest = LONGEST_HEXADECIMAL if "x" in value else LONGEST_NUMBER
+    if not RATIONAL.fullmatch(value) or max(map(len, parts)) > longest:
         raise FileFormatError(f"{where}: expected a fraction p/q, got {_said(value)}")
-    if len(parts) == 2 and int(parts[1]) == 0:
-        raise FileFormatError(f"{where}: {_said(value)} has the denominator 0")
-    return Fraction(value)
+    try:
+        return read_rational(value)
+    except ZeroDivisionError:
+        raise FileFormatError(f"{where}: {_said(value)} has the denominator 0") from None
 
 
 def real(value: Any, where: str) -> float:

@@ -27,7 +27,7 @@ import numpy as np
 
 from inweave.compiler.origin import Origin
 from inweave.errors import FileFormatError, InputError, InweaveError
-from inweave.exact.constants import Constant, Dense
+from inweave.exact.constants import Constant, Dense, rational_text
 from inweave.files.atomic import whole
 from inweave.files.check import Reader, integer, mapping, read_certificate, text
 from inweave.model.layers import AttentionLayer, PointwiseLayer
@@ -142,7 +142,7 @@ def _stored(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Floats as they are; Fractions as the bytes of a JSON text."""
     if array.dtype != object:
         return np.ascontiguousarray(array)
-    entries = [str(Fraction(entry)) for entry in array.ravel()]
+    entries = [rational_text(Fraction(entry)) for entry in array.ravel()]
     written = json.dumps({"shape": array.shape, "entries": entries}, separators=(",", ":"))
     return np.frombuffer(written.encode(), dtype=np.uint8)
 

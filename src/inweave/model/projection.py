@@ -17,7 +17,15 @@ import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
-from inweave.exact.constants import Array, Constant, content, exact, identity, real_array
+from inweave.exact.constants import (
+    Array,
+    Constant,
+    content,
+    exact,
+    identity,
+    rational_text,
+    real_array,
+)
 from inweave.model.layout import Layout
 
 ONE = Fraction(1)
@@ -46,7 +54,7 @@ class Piece:
         return {
             "matrix": self.matrix.describe(),
             "at": self.at,
-            "coefficient": str(self.coefficient),
+            "coefficient": rational_text(self.coefficient),
             "block": self.block,
         }
 
@@ -54,7 +62,7 @@ class Piece:
         what = repr(self.matrix)
         if self.block is not None:
             what = self.block if self.matrix.is_identity() else f"{self.block} {what}"
-        times = "" if self.coefficient == 1 else f"{self.coefficient} "
+        times = "" if self.coefficient == 1 else f"{rational_text(self.coefficient)} "
         return f"{times}{what} @ {self.at}:{self.stop}"
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, namespace
 from inweave.exact.arithmetic import matrix as written_out
-from inweave.exact.constants import Array, Constant
+from inweave.exact.constants import Array, Constant, rational_text
 from inweave.model.layout import Layout
 
 Kind = Literal["scalar", "vector", "matrix"]
@@ -204,7 +204,7 @@ class Fill:
             "source": self.source,
             "constant": None if self.constant is None else self.constant.describe(),
             "scale": [[name, str(power)] for name, power in self.scale],
-            "coefficient": str(self.coefficient),
+            "coefficient": rational_text(self.coefficient),
         }
 
 
@@ -236,6 +236,17 @@ def fill_prompt(
     roots: Mapping[str, Array] | None = None,
 ) -> Array:
     """The prompt made of lifted inputs (..., rows, cols), in any arithmetic."""
+    return layout.pack(fill_blocks(layout, fills, inputs, arithmetic, roots), arithmetic)
+
+
+def fill_blocks(
+    layout: Layout,
+    fills: Sequence[Fill],
+    inputs: Mapping[str, Array],
+    arithmetic: Arithmetic,
+    roots: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """The same, block by block."""
     if roots is None:
         roots = {name: arithmetic.root(inputs[name]) for name in rooted(fills)}
     blocks: dict[str, Array] = {}
@@ -246,7 +257,7 @@ def fill_prompt(
     for block in layout:
         if block.name not in blocks:
             blocks[block.name] = arithmetic.zeros((block.rows, block.cols))
-    return layout.pack(blocks, arithmetic)
+    return blocks
 
 
 def lift(
