@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -271,6 +272,7 @@ def _public(compiled: Compiled) -> Network:
 
 def _certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
+    from inweave.proof.check import TooFewTrials
     from inweave.proof.cost import seconds
 
     assert network.origin is not None
@@ -282,13 +284,18 @@ def _certified(network: Network) -> Network:
             stacklevel=3,
         )
         return network
-    network.verify()
+    try:
+        found = _checked(network.origin.program, network, {}, budget=PATIENCE)
+    except TooFewTrials as error:
+        warnings.warn(f"this network is not verified yet: {error}", stacklevel=3)
+        return network
+    object.__setattr__(network, "certificate", found)
     return network
 
 
 def _fits(compiled: Compiled) -> bool:
     """Whether a network computes its program, as far as that is quickly seen."""
-    from inweave.proof.check import verify
+    from inweave.proof.check import TooFewTrials, verify
     from inweave.proof.cost import seconds
     from inweave.run.plan import Plan
 
@@ -297,7 +304,9 @@ def _fits(compiled: Compiled) -> bool:
     if seconds(traced, plan) > QUICK:
         return True
     try:
-        verify(compiled.origin.program.name, traced, network, plan=plan, seed=0)
+        verify(compiled.origin.program.name, traced, network, plan=plan, budget=QUICK, seed=0)
+    except TooFewTrials:
+        return True
     except VerificationError:
         return False
     return True
@@ -314,8 +323,15 @@ def verify(
     """Check a network against a program; a Certificate, or VerificationError.
 
     Sizes are read off the network's inputs; static arguments of the program, such as a number of
-    steps, are given by name.
+    steps, are given by name. Trials are added until a wrong network passes with
+    probability less than 1e-12, as long as they fit into about a minute.
     """
+    return _checked(program, network, sizes, trials=trials, seed=seed)
+
+
+def _checked(
+    program: Program, network: data.Network, sizes: Mapping[str, Any], **options: Any
+) -> Certificate:
     from inweave.proof.check import trace_for
     from inweave.proof.check import verify as check
 
@@ -326,9 +342,7 @@ def verify(
         traced = trace_for(program, network, sizes)
     reference = None if origin is None else lambda: build(origin).network
     plan = network.plan if isinstance(network, Network) else None
-    return check(
-        program.name, traced, network, trials=trials, seed=seed, plan=plan, reference=reference
-    )
+    return check(program.name, traced, network, plan=plan, reference=reference, **options)
 
 
 def explain(

@@ -16,6 +16,7 @@ from typing import Any
 from inweave.errors import ShapeError
 from inweave.exact import constants
 from inweave.exact.constants import Constant, Ones, Shift, identity
+from inweave.exact.schema import rational_text
 from inweave.language.expressions import shortened
 from inweave.model.layout import Block
 
@@ -178,7 +179,7 @@ class Form:
 
 def number(c: Fraction) -> str:
     """A coefficient for people: exact when short, otherwise to six digits."""
-    text = str(c)
+    text = rational_text(c)
     return text if len(text) <= 7 else f"{float(c):.6g}"
 
 

@@ -32,6 +32,8 @@ def exact(number: Any) -> Fraction:
         raise DTypeError(f"expected a real number, got the complex number {number!r}")
     if isinstance(number, (float, np.floating)) and not np.isfinite(number):
         raise InputError(f"expected a finite number, got {number!r}")
+    if isinstance(number, np.floating):  # a longdouble among them, which Python does not know
+        return Fraction(*number.as_integer_ratio())
     return Fraction(number.item() if isinstance(number, np.number) else number)
 
 
@@ -49,6 +51,8 @@ def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
         out += 0.0  # there is one zero
         if array.dtype.kind in "iu" and out.size and np.abs(out).max() > 2.0**53:
             out = fractions(array.astype(object))
+        elif array.dtype.kind == "f" and (out != array).any():
+            out = fractions(array)
     out.setflags(write=False)
     return out
 

@@ -14,18 +14,19 @@ import numpy as np
 
 from inweave.errors import VerificationError
 from inweave.exact.arithmetic import Arithmetic, batched
-from inweave.exact.field import Field, FieldArray
+from inweave.exact.field import Field, FieldArray, Ints
 
 
 class FieldArithmetic(Arithmetic):
     """Residues modulo the prime of a field.
 
     `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such
-    stand-ins too, instead of the field's inverse.
+    stand-ins too, instead of the field's inverse. `met` are the arguments that stand-ins met.
     """
 
     def __init__(self, field: Field | None = None, key: int = 0, opaque: bool = False) -> None:
         self.field, self.key, self.opaque = field or Field(), key, opaque
+        self.met: dict[str, list[Ints]] = {}
 
     def number(self, value: Fraction) -> int:
         return int(self.field.residue(value))
@@ -41,7 +42,19 @@ class FieldArithmetic(Arithmetic):
         return FieldArray(self.field, np.concatenate(values, axis=axis))
 
     def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
+        if self.opaque or not function.is_reciprocal:
+            self.met.setdefault(function.digest, []).append(x.values.ravel())
         return self.field.array(function.field(x, self.key, self.opaque))
+
+    def meetings(self) -> dict[str, list[int]]:
+        """For every argument of a function, in the order they were met, the first equal to it."""
+        found = {}
+        for name, values in self.met.items():
+            _, first, which = np.unique(
+                np.concatenate(values), return_index=True, return_inverse=True
+            )
+            found[name] = first[which].tolist()
+        return found
 
     def root(self, x: FieldArray) -> FieldArray:
         raise VerificationError(

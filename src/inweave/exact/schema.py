@@ -65,8 +65,10 @@ Coefficient = Annotated[
 
 DEEPEST = 30  # records inside records
 LONGEST = 4300  # digits of a number; Python's own limit
+LONGEST_DECIMAL = 14_000  # bits that are written in decimals, within that limit
+LONGEST_HEXADECIMAL = 1_000_000  # digits
 HALF = re.compile("[\ud800-\udfff]")
-RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?")
+RATIONAL = re.compile(r"-?[0-9]+(/0*[1-9][0-9]*)?|-?0x[0-9a-f]+/0x0*[1-9a-f][0-9a-f]*")
 NAMES = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 WORDS = {
     int: "int",
@@ -124,11 +126,18 @@ def fields_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {f.name: hints[f.name] for f in known}, needed
 
 
+def rational_text(number: Fraction) -> str:
+    """A rational number as text, `p/q` or `p`; hexadecimal where decimals would be too long."""
+    if max(number.numerator.bit_length(), number.denominator.bit_length()) < LONGEST_DECIMAL:
+        return str(number)
+    return f"{number.numerator:#x}/{number.denominator:#x}"
+
+
 # -- to JSON ---------------------------------------------------------------------------------------
 def content(array: np.ndarray[Any, Any]) -> str:
     """The SHA-256 of what an array of floats or Fractions holds, the same in every process."""
     is_exact = array.dtype == object
-    data = ",".join(map(str, array.flat)).encode() if is_exact else array.tobytes()
+    data = ",".join(map(rational_text, array.flat)).encode() if is_exact else array.tobytes()
     return hashlib.sha256(repr(array.shape).encode() + data).hexdigest()
 
 
@@ -155,7 +164,7 @@ def write(kind: Any, value: Any, array: Callable[[Any], str] = content) -> Any:
     if kind is float:
         return float(value) + 0.0  # there is one zero
     if kind in WORDS:
-        return str(value) if kind is Fraction else value
+        return rational_text(value) if kind is Fraction else value
     record: Any = kind if is_record(kind) else type(value)
     kinds, _ = fields_of(record)
     return {name: write(k, getattr(value, name), array) for name, k in kinds.items()}
@@ -351,9 +360,13 @@ def _plain(kind: Any, data: Any) -> Any:
             raise Mismatch(f"must be finite, got {short(data)}")
         return float(data)
     if kind is Fraction:
-        is_short = isinstance(data, str) and max(map(len, data.split("/"))) <= LONGEST
+        longest = LONGEST_HEXADECIMAL if isinstance(data, str) and "x" in data else LONGEST
+        is_short = isinstance(data, str) and max(map(len, data.split("/"))) <= longest
         if not is_short or not RATIONAL.fullmatch(data):
             raise Mismatch(WORDS[kind], short(data))
+        if "x" in data:
+            top, bottom = data.split("/")
+            return Fraction(int(top, 16), int(bottom, 16))
         return Fraction(data)
     if not isinstance(data, kind) or (isinstance(data, bool) and kind is not bool):
         raise Mismatch(WORDS[kind], short(data))

@@ -29,6 +29,7 @@ from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Input, Output, fill_prompt
 from inweave.proof.certificate import about
+from inweave.proof.degree import degree_text
 from inweave.run.plan import Plan
 from inweave.text.network import Words, facts, pretty
 from inweave.version import __version__
@@ -572,7 +573,8 @@ def report(shown: Shown) -> dict[str, Any]:
     origin, known = shown.origin, facts(shown.network, degree=shown.degree)
     degree = None
     if shown.degree is not None:
-        degree = str(shown.degree[0]) if shown.degree[1] else f"at most {shown.degree[0]}"
+        said = degree_text(shown.degree[0])
+        degree = said if shown.degree[1] else f"at most {said}"
     return {
         **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
         "target": known["target"].upper(),
@@ -591,7 +593,7 @@ def _certificate(shown: Shown) -> dict[str, Any] | None:
         return None
     data = asdict(certificate)
     notes = {name: list(data[name]) for name in ("functions", "conditions")}
-    return {**data, "degree": str(data["degree"]), **notes}
+    return {**data, "degree": degree_text(data["degree"]), **notes}
 
 
 def named(networks: Several) -> dict[str, Shown]:

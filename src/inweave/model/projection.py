@@ -18,7 +18,7 @@ import numpy as np
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
 from inweave.exact.constants import Array, Constant, exact, identity, real_array
-from inweave.exact.schema import Coefficient, Count, Stored, fingerprint
+from inweave.exact.schema import Coefficient, Count, Stored, fingerprint, rational_text
 from inweave.model.layout import Layout
 
 ONE = Fraction(1)
@@ -47,7 +47,7 @@ class Piece:
         what = repr(self.matrix)
         if self.block is not None:
             what = self.block if self.matrix.is_identity() else f"{self.block} {what}"
-        times = "" if self.coefficient == 1 else f"{self.coefficient} "
+        times = "" if self.coefficient == 1 else f"{rational_text(self.coefficient)} "
         return f"{times}{what} @ {self.at}:{self.stop}"
 
 

@@ -224,6 +224,17 @@ def fill_prompt(
     roots: Mapping[str, Array] | None = None,
 ) -> Array:
     """The prompt made of lifted inputs (..., rows, cols), in any arithmetic."""
+    return layout.pack(fill_blocks(layout, fills, inputs, arithmetic, roots), arithmetic)
+
+
+def fill_blocks(
+    layout: Layout,
+    fills: Sequence[Fill],
+    inputs: Mapping[str, Array],
+    arithmetic: Arithmetic,
+    roots: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """The same, block by block."""
     if roots is None:
         roots = {name: arithmetic.root(inputs[name]) for name in rooted(fills)}
     blocks: dict[str, Array] = {}
@@ -234,7 +245,7 @@ def fill_prompt(
     for block in layout:
         if block.name not in blocks:
             blocks[block.name] = arithmetic.zeros((block.rows, block.cols))
-    return layout.pack(blocks, arithmetic)
+    return blocks
 
 
 def as_answer(answers: Mapping[str, Any]) -> Any:

@@ -24,9 +24,9 @@ Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 class Certificate:
     """Equality of a program and a network, checked exactly modulo random primes at random points.
 
-    If they differed, all checks would still have passed with at most `probability`, unless every
-    prime drawn divides all coefficients of the difference: (B / 7.5e8)^trials for coefficients of
-    B bits. `prime` is the least that was drawn.
+    If they differed, all checks would still have passed with at most `probability`. It counts the
+    points at which a difference of this `degree` may vanish, and the primes that may divide all of
+    its coefficients, which have at most so many `bits`. `prime` is the least that was drawn.
     """
 
     program: str
@@ -36,6 +36,7 @@ class Certificate:
     seed: Natural
     trials: Natural
     degree: Natural
+    bits: Natural
     probability: Probability
     float_difference: Number | None = None
     functions: tuple[str, ...] = field(default=())
@@ -53,7 +54,8 @@ class Certificate:
         lines = [
             f"verified: {self.program} = network {self.network[:12]}",
             f"  exact, modulo random primes: {METHODS[self.method]}",
-            f"  {drawn}, degree at most {self.degree}",
+            f"  {drawn}",
+            f"  degree at most {self.degree}, coefficients of at most {self.bits} bits",
             f"  a wrong network passes with probability at most {self.probability:.1e}",
         ]
         if self.float_difference is not None:

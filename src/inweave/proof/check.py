@@ -10,13 +10,13 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable, Mapping
-from decimal import Decimal
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import ProgramError, VerificationError
-from inweave.exact.field import LEAST, Field, random_prime
+from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
@@ -26,16 +26,24 @@ from inweave.model.network import Network
 from inweave.model.relunet import Function
 from inweave.proof import tables
 from inweave.proof.certificate import Certificate
+from inweave.proof.cost import seconds
+from inweave.proof.degree import degree_text
 from inweave.proof.diagnosis import first_layer
-from inweave.proof.field_check import FieldCheck, Mismatch
+from inweave.proof.field_check import Comparison, Mismatch, Point
 from inweave.proof.floats import float_difference
-from inweave.proof.heights import checked_height
+from inweave.proof.heights import Size
 from inweave.proof.tables import reciprocal_error
 from inweave.run.plan import Plan
 
+UNLIKELY = 1e-12  # trials are added until a wrong network passes with no more than this
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
-MOST_TRIALS = 100  # more are not worth asking for
+MOST_TRIALS = 100
+BUDGET = 60.0  # seconds for trials that nobody asked for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
+
+
+class TooFewTrials(VerificationError):
+    """Nothing differed, but it takes more time than was allowed to be sure of that."""
 
 
 def verify(
@@ -46,106 +54,172 @@ def verify(
     trials: int = 2,
     seed: int | None = None,
     plan: Plan | None = None,
+    budget: float = BUDGET,
     reference: Callable[[], Network] | None = None,
 ) -> Certificate:
     """Check a network against a recorded program; a Certificate, or VerificationError.
 
-    `plan` is the network's where there is one already. `reference` compiles the program again, to
-    say where a wrong network parts from a right one.
+    There are at least `trials`, and as many more as it takes to be sure, if that takes no more than
+    about `budget` seconds. `plan` is the network's where there is one already. `reference` compiles
+    the program again, to say where a wrong network parts from a right one.
     """
     compatible(name, traced, network)
     if not is_whole(trials, 1):
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
     if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
-    trials, seed = int(trials), secrets.randbelow(2**32) if seed is None else int(seed)
+    trials, seed = int(trials), secrets.randbelow(2**53) if seed is None else int(seed)
+    plan = plan or Plan(network)
+    most = max(trials, min(MOST_TRIALS, int(2 * budget / seconds(traced, plan))))
+    check = Check(name, traced, network, trials, most, seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
     try:
-        method, height, prime = compared(traced, network, trials, seed, name, reference, True)
+        found = check.run(opaque=True)
     except VerificationError:
         if not reciprocals(traced):
             raise
-        method, height, prime = compared(traced, network, trials, seed, name, reference, False)
+        found = check.run(opaque=False)
         notes = own_tables(name, traced, network)
         limits.append("with 1/x in place of every reciprocal")
-    probability = float((min(height, LEAST) / LEAST) ** trials)  # a degree may pass any float
-    if probability > UNSURE:
-        raise VerificationError(
-            f"no difference between network and program {name!r} was found, but that "
-            f"proves nothing: their degree may reach {_rounded(height)}, and a wrong network would "
-            f"pass with probability up to {probability:.2g}. {_remedy(traced, height)}; compile "
-            "with verify=False to have it unproved"
-        )
+    if found.risk > UNSURE:
+        raise _unsure(name, traced, found, most)
     return Certificate(
         program=name,
         network=network.fingerprint,
-        method=method,
-        prime=prime,
+        method="direct" if found.method == "direct" else "induction",
+        prime=found.prime,
         seed=seed,
-        trials=trials,
-        degree=height,
-        probability=probability,
-        float_difference=float_difference(traced, plan or Plan(network)),
+        trials=found.trials,
+        degree=found.size.degree,
+        bits=int(found.size.bits),
+        probability=found.risk,
+        float_difference=float_difference(traced, plan),
         functions=tuple(notes),
         conditions=tuple(limits),
     )
 
 
-def _rounded(height: int) -> str:
-    return f"{height:.3g}" if height < 10**300 else f"{Decimal(height):.3g}"
+@dataclass(frozen=True)
+class Passed:
+    """A comparison that found no difference: how, at how many points, and how sure that is."""
+
+    method: str
+    size: Size
+    trials: int
+    prime: int  # the least that was drawn
+    risk: float
 
 
-def _remedy(traced: Traced, height: int) -> str:
-    """What makes a proof out of a check that proves nothing, because the degree is too large."""
-    if height < LEAST:
-        enough = math.ceil(math.log(UNSURE) / math.log(height / LEAST))
-        if enough <= MOST_TRIALS:
-            return f"Ask for more trials: {enough} are enough, as in net.verify(trials={enough})"
+@dataclass
+class Check:
+    """Comparisons of a program and a network, repeated until they are sure."""
+
+    name: str
+    traced: Traced
+    network: Network
+    trials: int
+    most: int
+    seed: int
+    reference: Callable[[], Network] | None
+
+    def run(self, opaque: bool) -> Passed:
+        """How program and network were found equal.
+
+        `opaque` takes a reciprocal for a function of which nothing is known. A compiled network
+        equals its program even so; another one may need that it is an inverse. Every method that
+        was tried could have passed a wrong network, so the chances add up.
+        """
+        comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
+        risk = 0.0
+        for method in comparison.methods:
+            try:
+                found = self._repeated(comparison, method, opaque, rng)
+                return replace(found, risk=min(1.0, risk + found.risk))
+            except Mismatch as mismatch:
+                if method == "direct":
+                    raise VerificationError(
+                        f"network and program {self.name!r} differ: {mismatch}"
+                    ) from None
+                size = comparison.size(method, opaque)
+                risk += size.risk(enough(size, self.trials, self.most))
+        raise AssertionError("the last method is direct")
+
+    def _repeated(
+        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+    ) -> Passed:
+        """Compare in one way at enough points."""
+        size = Size(0, 0.0)
+        needed, least, equal = self.trials, 2**31, dict[str, list[int]]()
+        trial = lucky = 0
+        while trial < needed:
+            arithmetic = self._point(comparison, method, opaque, rng)
+            meetings = arithmetic.meetings()
+            if trial and meetings != equal:  # two arguments were equal by accident
+                lucky += 1
+                if lucky > UNLUCKY:
+                    raise VerificationError(f"{self.name!r}: arguments of functions meet by chance")
+                trial = 0
+                continue
+            least, equal = min(least, arithmetic.field.prime), meetings
+            if trial == 0:
+                size = comparison.size(method, opaque)
+                needed = enough(size, self.trials, self.most)
+            trial += 1
+        return Passed(method, size, needed, least, size.risk(needed))
+
+    def _point(
+        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+    ) -> FieldArithmetic:
+        """Compare at one point modulo a prime of its own, both drawn at random."""
+        for _ in range(UNLUCKY):
+            key = int(rng.integers(2**62))
+            arithmetic = FieldArithmetic(Field(random_prime(rng)), key, opaque)
+            try:
+                comparison.compare(method, Point(arithmetic, rng))
+                return arithmetic
+            except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
+                continue
+            except Mismatch as found:
+                if method != "direct" or self.reference is None:
+                    raise
+                where = first_layer(self.network, self.reference(), arithmetic, rng)
+                raise Mismatch(f"{found}{where}") from None
+        raise VerificationError(
+            f"program {self.name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
+            "everywhere"
+        )
+
+
+def enough(size: Size, least: int, most: int) -> int:
+    """How many trials make a wrong network unlikely to pass; `most` if even they do not."""
+    return next((n for n in range(least, most) if size.risk(n) <= UNLIKELY), most)
+
+
+def _unsure(name: str, traced: Traced, found: Passed, most: int) -> VerificationError:
+    """Nothing differed, but that proves nothing: why, and what to do."""
+    degree, bits = degree_text(found.size.degree), f"{found.size.bits:.3g}"
+    message = (
+        f"no difference between network and program {name!r} was found, but that proves nothing: "
+        f"their degree may reach {degree}, their coefficients {bits} bits, and a wrong network "
+        f"would pass {found.trials} trials with probability up to {found.risk:.2g}. "
+    )
+    sure = next((n for n in range(most, MOST_TRIALS + 1) if found.size.risk(n) <= UNLIKELY), None)
+    if sure is not None:
+        return TooFewTrials(
+            message + f"{sure} trials are enough, as in net.verify(trials={sure}), but take long"
+        )
+    return VerificationError(
+        message + _remedy(traced) + "; compile with verify=False to have it unproved"
+    )
+
+
+def _remedy(traced: Traced) -> str:
     if any(isinstance(x, ex.LoopResult) for x in ex.every(traced.outputs.values())):
         return (
             'Compile with optimize="faithful", which keeps loops, and write every repetition with '
             "inweave.iterate: a loop is proved one step at a time"
         )
     return "Write the repetition with inweave.iterate, which is proved one step at a time"
-
-
-def compared(
-    traced: Traced,
-    network: Network,
-    trials: int,
-    seed: int,
-    name: str,
-    reference: Callable[[], Network] | None,
-    opaque: bool,
-) -> tuple[str, int, int]:
-    """How program and network were found equal, the degree of what was compared, the least prime.
-
-    Every trial has a prime of its own, drawn like the point. `opaque` takes a reciprocal for a
-    function of which nothing is known, which keeps degrees small. A compiled network equals its
-    program even so; another one may need that it is an inverse.
-    """
-    rng, check = np.random.default_rng(seed), FieldCheck(traced, network)
-    least = 2**31
-    for trial in range(trials):
-        for _ in range(UNLUCKY):
-            prime = random_prime(rng)
-            arithmetic = FieldArithmetic(Field(prime), seed + trial, opaque)
-            try:
-                found = check.at_random(arithmetic, rng)
-                if found is not None and reference is not None:
-                    found = Mismatch(f"{found}{first_layer(network, reference(), arithmetic, rng)}")
-                break
-            except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
-                continue
-        else:
-            raise VerificationError(
-                f"program {name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
-                "everywhere"
-            )
-        if found is not None:
-            raise VerificationError(f"network and program {name!r} differ: {found}")
-        least = min(least, prime)
-    return check.method, checked_height(traced, network, check.pairs, opaque), least
 
 
 def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:

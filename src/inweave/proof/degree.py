@@ -9,6 +9,7 @@ instead.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +23,8 @@ from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
 from inweave.model.network import Network
-from inweave.proof.heights import Bounded, Height, Heights, state_heights
+from inweave.proof.heights import VARIABLE, Bounded, Heights
+from inweave.run.plan import Plan
 
 RAY_LIMIT = 600
 
@@ -107,9 +109,9 @@ class Leading(Arithmetic):
 
 def bound(traced: Traced) -> int:
     """An upper bound on the degree of a program's answers."""
-    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
-    heights: list[Height] = [x.height for x in traced.evaluate(inputs, Heights()).values()]
-    return max(top + bottom for top, bottom in heights)
+    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in traced.inputs}
+    found: list[Bounded] = list(traced.evaluate(inputs, Heights()).values())
+    return max(max(x.height.degree, 0) + x.height.below for x in found)
 
 
 def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
@@ -153,9 +155,9 @@ def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
     program alone does not tell, so that is bounded by the network.
     """
     if has_functions(traced) and network.is_polynomial:
-        start: dict[str, Height] = {block.name: (1, 0) for block in network.layout}
-        state = state_heights(network, network.modules, start)
-        return max(0, *(state[out.place.block][0] for out in network.outputs)), False
+        inputs = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in network.inputs}
+        found = Plan(network).answers(inputs, Heights()).values()
+        return max(0, *(x.height.degree for x in found)), False
     return degree(traced)
 
 
@@ -201,3 +203,8 @@ def lower_bound(degree: int) -> int:
     while 3**layers < degree:
         layers += 1
     return layers
+
+
+def degree_text(degree: int) -> str:
+    """A degree for people; Python writes out no integer of more than 4,300 digits."""
+    return str(degree) if degree < 10**18 else f"{Decimal(degree):.3e}"

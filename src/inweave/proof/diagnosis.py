@@ -9,7 +9,7 @@ import numpy as np
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.proof.field_check import prompt
+from inweave.proof.field_check import Point, start
 from inweave.run.plan import Plan
 
 
@@ -19,19 +19,19 @@ def first_layer(
     """The first layer that does something else than the reference's, in words."""
     if reference.layout != network.layout or len(reference.modules) != len(network.modules):
         return ""
-    _, H = prompt(network, arithmetic, rng)
+    world = Point(arithmetic, rng)
+    _, state = start(network, world)
     for (name, part), (_, other) in zip(
         unrolled(network.modules), unrolled(reference.modules), strict=False
     ):
         found, expected = (
-            Plan(Network(network.layout, (_as_module(p),))).forward(H, arithmetic)
+            Plan(Network(network.layout, (_as_module(p),))).between(state, arithmetic)
             for p in ((part, other) if part != other else (part, part))
         )
-        differ = found != expected
-        if differ.any():
-            _, col = (int(i) for i in np.argwhere(differ)[0])
-            return f"; first at {name}, which writes block {network.layout.at(col).name!r}"
-        H = found
+        for block in network.layout.names:
+            if world.differ(found[block], expected[block]) is not None:
+                return f"; first at {name}, which writes block {block!r}"
+        state = found
     return ""
 
 

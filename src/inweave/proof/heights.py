@@ -1,49 +1,150 @@
-"""Bounds on degrees, from above and without any arrays.
+"""How large the polynomials are that a check compares: their degree, and the bits of coefficients.
 
-A height bounds the degrees of numerator and denominator of a value's entries, as rational functions
-of what is drawn at random. `Heights` computes with them instead of numbers; `state_heights` follows
-a network block by block. How likely a wrong network passes a check is bounded from these.
+A value is a rational function of what is drawn at random: a polynomial with whole coefficients,
+over a whole number that all entries of a matrix share, over a polynomial where something was
+divided by. Its height bounds the degrees and the sums of absolute coefficients, which multiply in
+products and add up in sums. `Heights` computes with matrices of which only a height is known, so
+that programs and plans are bounded by the code that evaluates them.
+
+A polynomial that is not zero is zero at a random point of the field in two ways only: the prime
+divides all of its coefficients, and a number of B bits has at most B / 30.5 prime divisors above
+3 2**29; or the point is a root, which at most degree / p of all points are (Schwartz and Zippel).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.arithmetic import Arithmetic
-from inweave.exact.constants import Array
-from inweave.language import evaluate
-from inweave.language import expressions as ex
-from inweave.language.program import Traced
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
-from inweave.model.modules import Module, Part
-from inweave.model.network import Network
-from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import rooted
-from inweave.proof.field_check import Pairs
+from inweave.exact.field import LEAST
 
-Height = tuple[int, int]
-ZERO: Height = (-1, 0)  # the zero polynomial: absorbed by sums, kept by products
+PRIMES = 25_000_000  # fewer than there are between LEAST and 2**31 (Dusart's bounds: 2.51e7)
+BITS = math.log2(LEAST)  # of every one of them
+
+Whole = tuple[tuple[int, int], ...]
+"""A whole number as powers ((base, exponent), ...) of 2 and of odd numbers taken as they are."""
 
 
-def plus(a: Height, b: Height) -> Height:
-    if a[0] < 0 or b[0] < 0:
-        return b if a[0] < 0 else a
-    if a[1] == b[1] == 0:
-        return max(a[0], b[0]), 0
-    return max(a[0] + b[1], b[0] + a[1]), a[1] + b[1]
+def _whole(number: int) -> Whole:
+    twos = (number & -number).bit_length() - 1
+    odd = number >> twos
+    return tuple(((2, twos),) if twos else ()) + (((odd, 1),) if odd > 1 else ())
 
 
-def multiplied(a: Height, b: Height) -> Height:
-    return ZERO if a[0] < 0 or b[0] < 0 else (a[0] + b[0], a[1] + b[1])
+def _merged(a: Whole, b: Whole, joined: Any) -> Whole:
+    if a == b and joined is max:
+        return a
+    found = dict(a)
+    for base, power in b:
+        found[base] = joined(found.get(base, 0), power)
+    return tuple(sorted(found.items()))
+
+
+def _multiple(a: Whole, b: Whole) -> Whole:
+    """A common multiple: every power as often as in either."""
+    return _merged(a, b, max)
+
+
+def _times(a: Whole, b: Whole) -> Whole:
+    return _merged(a, b, int.__add__)
+
+
+def _bits(number: Whole, odd: bool = False) -> float:
+    return sum(power * math.log2(base) for base, power in number if base != 2 or not odd)
+
+
+def _sum(a: float, b: float) -> float:
+    """The logarithm of a sum, from those of its parts."""
+    low, high = min(a, b), max(a, b)
+    return high if math.isinf(high) else high + math.log2(1 + 2.0 ** (low - high))
+
+
+@dataclass(frozen=True)
+class Height:
+    """Bounds for an entry `top / (scale bottom)`: degrees, and bits of the sums of coefficients."""
+
+    degree: int = 0
+    bits: float = 0.0
+    scale: Whole = ()
+    below: int = 0  # the degree of the bottom
+    below_bits: float = 0.0
+
+    @property
+    def is_zero(self) -> bool:
+        return self.degree < 0
+
+    def __add__(self, other: Height) -> Height:
+        if self.is_zero or other.is_zero:
+            return other if self.is_zero else self
+        scale = _multiple(self.scale, other.scale)
+        whole = _bits(scale)
+        return Height(
+            max(self.degree + other.below, other.degree + self.below),
+            _sum(
+                self.bits + whole - _bits(self.scale) + other.below_bits,
+                other.bits + whole - _bits(other.scale) + self.below_bits,
+            ),
+            scale,
+            self.below + other.below,
+            self.below_bits + other.below_bits,
+        )
+
+    def __mul__(self, other: Height) -> Height:
+        if self.is_zero or other.is_zero:
+            return ZERO
+        return Height(
+            self.degree + other.degree,
+            self.bits + other.bits,
+            _times(self.scale, other.scale),
+            self.below + other.below,
+            self.below_bits + other.below_bits,
+        )
+
+    def __or__(self, other: Height) -> Height:
+        """For entries that may be either: side by side in one matrix."""
+        if self.is_zero or other.is_zero or self == other:
+            return other if self.is_zero else self
+        scale = _multiple(self.scale, other.scale)
+        whole = _bits(scale)
+        bits = [x.bits + whole - _bits(x.scale) for x in (self, other)]
+        return Height(
+            max(self.degree, other.degree),
+            max(bits),
+            scale,
+            max(self.below, other.below),
+            max(self.below_bits, other.below_bits),
+        )
+
+    def summed(self, terms: int) -> Height:
+        """A sum of so many different entries."""
+        if self.is_zero:
+            return self
+        more = terms - 1
+        return replace(
+            self,
+            degree=self.degree + more * self.below,
+            bits=self.bits + more * self.below_bits + math.log2(max(terms, 1)),
+            below=terms * self.below,
+            below_bits=terms * self.below_bits,
+        )
+
+    def inverse(self) -> Height:
+        bits = self.below_bits + _bits(self.scale)
+        return Height(self.below, bits, (), max(self.degree, 0), self.bits)
+
+
+ZERO = Height(-1, 0.0)
+VARIABLE = Height(1)
 
 
 class Bounded:
-    """A matrix of which only the shape and a bound on the height of its entries is known."""
+    """A matrix of which only the shape and a height of its entries is known."""
 
     def __init__(self, shape: Sequence[int], height: Height) -> None:
         self.shape, self.height = tuple(shape), height
@@ -52,176 +153,120 @@ class Bounded:
     def mT(self) -> Bounded:
         return Bounded((*self.shape[:-2], self.shape[-1], self.shape[-2]), self.height)
 
+    def __getitem__(self, index: tuple[Any, slice, slice]) -> Bounded:
+        _, rows, cols = index
+        shape = (
+            len(range(*rows.indices(self.shape[-2]))),
+            len(range(*cols.indices(self.shape[-1]))),
+        )
+        return Bounded((*self.shape[:-2], *shape), self.height)
+
     def __add__(self, other: Bounded) -> Bounded:
-        return Bounded(self.shape, plus(self.height, other.height))
+        return Bounded(np.broadcast_shapes(self.shape, other.shape), self.height + other.height)
 
     __sub__ = __add__
 
-    def __mul__(self, other: Any) -> Bounded:
-        if isinstance(other, Bounded):
-            return Bounded(other.shape, multiplied(self.height, other.height))
-        return self
+    def __mul__(self, other: Bounded) -> Bounded:
+        return Bounded(np.broadcast_shapes(self.shape, other.shape), self.height * other.height)
 
     def __matmul__(self, other: Bounded) -> Bounded:
-        shape = (*self.shape[:-1], other.shape[-1])
-        height = multiplied(self.height, other.height)
-        if height[1]:  # a sum of fractions
-            height = (height[0] + (self.shape[-1] - 1) * height[1], height[1] * self.shape[-1])
-        return Bounded(shape, height)
+        height = (self.height * other.height).summed(self.shape[-1])
+        return Bounded((*self.shape[:-1], other.shape[-1]), height)
 
 
+@dataclass
 class Heights(Arithmetic):
     """The arithmetic of bounds.
 
-    A keyed random function gives a fresh variable. Two different arguments meet the same one only
-    by chance, with a probability that `arguments`, the sum of their degrees, bounds.
+    A function of which nothing is known (with `opaque`, a reciprocal too) gives a fresh variable
+    for every argument; `met` are those arguments, how many and how large, by function. `refused`
+    is the chance that something is zero that must be divided by.
     """
 
-    def __init__(self, opaque: bool = False) -> None:
-        self.opaque, self.arguments = opaque, 0
+    opaque: bool = False
+    met: dict[str, tuple[int, Height]] = field(default_factory=dict)
+    refused: float = 0.0
 
-    def applied(self, function: Any, height: Height, entries: int) -> Height:
-        if getattr(function, "is_reciprocal", False) and not self.opaque:
-            return height[1], max(height[0], 0)
-        self.arguments += entries * (max(height[0], 0) + height[1])
-        return 1, 0
-
-    def number(self, value: Fraction) -> int:
-        return 1
+    def number(self, value: Fraction) -> Bounded:
+        return self.array(np.array([[value]], dtype=object))
 
     def zeros(self, shape: Sequence[int]) -> Bounded:
         return Bounded(shape, ZERO)
 
     def array(self, entries: np.ndarray[Any, Any]) -> Bounded:
-        return Bounded(entries.shape, (0, 0) if np.any(entries != 0) else ZERO)
+        """Constants: the largest numerator over a common denominator."""
+        flat = entries[entries != 0]
+        if not flat.size:
+            return Bounded(entries.shape, ZERO)
+        if entries.dtype == object:
+            scale: Whole = ()
+            for q in set(flat.tolist()):
+                scale = _multiple(scale, _whole(Fraction(q).denominator))
+            top = max(math.log2(abs(q.numerator)) - math.log2(q.denominator) for q in flat)
+        else:
+            mantissa, exponent = np.frexp(flat.astype(np.float64))
+            whole = np.ldexp(mantissa, 53).astype(np.int64)
+            spare = np.log2((whole & -whole).astype(np.float64))
+            power = int(np.max(53 - exponent - spare))
+            scale = ((2, power),) if power > 0 else ()
+            top = float(np.max(np.log2(np.abs(flat.astype(np.float64)))))
+        self.refused += _chance(0, _bits(scale, odd=True))
+        return Bounded(entries.shape, Height(0, max(0.0, top + _bits(scale)), scale))
 
     def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
-        raise NotImplementedError
+        height, shape = arrays[0].height, list(arrays[0].shape)
+        for array in arrays[1:]:
+            height |= array.height
+            shape[axis] += array.shape[axis]
+        return Bounded(shape, height)
 
     def pointwise(self, function: Any, x: Bounded) -> Bounded:
-        return Bounded(x.shape, self.applied(function, x.height, math.prod(x.shape)))
+        entries = math.prod(x.shape)
+        if function.is_reciprocal and not self.opaque:
+            self.refused += entries * _chance(max(x.height.degree, 0), x.height.bits)
+            return Bounded(x.shape, x.height.inverse())
+        count, height = self.met.get(function.digest, (0, ZERO))
+        self.met[function.digest] = count + entries, height | x.height
+        return Bounded(x.shape, VARIABLE)
 
     def root(self, x: Bounded) -> Bounded:
-        return Bounded(x.shape, (1, 0))
+        return Bounded(x.shape, VARIABLE)
 
 
-def state_heights(
-    network: Network,
-    parts: Sequence[Part],
-    start: Mapping[str, Height],
-    heights: Heights | None = None,
-) -> dict[str, Height]:
-    """A bound for every block after some parts of a network."""
-    state, heights = dict(start), heights or Heights()
-    for part in parts:
-        _advance(network, part, state, heights)
-    return state
+def _chance(degree: int, bits: float) -> float:
+    """That a polynomial which is not zero is zero at a random point, modulo a random prime."""
+    if degree >= LEAST or math.isinf(bits):
+        return 1.0
+    return min(1.0, max(degree, 0) / LEAST + max(bits, 0.0) * (1 + 1e-9) / BITS / PRIMES)
 
 
-def _advance(network: Network, part: Part, state: dict[str, Height], heights: Heights) -> None:
-    if isinstance(part, Module):
-        for _ in range(part.repeat):
-            before = dict(state)
-            for inner in part.body:
-                _advance(network, inner, state, heights)
-            if part.skip:
-                for name in state:
-                    state[name] = plus(state[name], before[name])
-        return
-    if isinstance(part, BlockPointwiseLayer):
-        for place, function in part.applied:
-            entries = place.rows * place.cols
-            state[place.block] = heights.applied(function, state[place.block], entries)
-        return
-    out = dict.fromkeys(state, ZERO)
-    if isinstance(part, AttentionLayer):
-        for head in part.heads:
-            q, k = (_height(p, state) for p in (head.query, head.key))
-            scores = multiplied(q, k)
-            for name, height in _written(network, head.value, state).items():
-                out[name] = plus(out[name], multiplied(scores, height))
-    else:
-        for name in part.touched(network.layout):
-            out[name] = (1, 0)
-    for name, height in out.items():
-        state[name] = plus(state[name], height) if part.skip else height
+@dataclass(frozen=True)
+class Size:
+    """What is compared at a point: the height of the largest difference, and of arguments.
 
+    `arguments` are the numbers of pairs of arguments of unknown functions, each with the chance
+    that two different ones are equal at a point. Taken for each other at every point, they would
+    hide a difference; that they are not at some points and are at others is noticed.
+    """
 
-def _height(projection: AnyProjection, state: Mapping[str, Height]) -> Height:
-    if not isinstance(projection, Projection):
-        total = (0, 0)
-        for height in state.values():
-            total = plus(total, height)
-        return total
-    total = ZERO
-    for piece in projection.pieces:
-        total = plus(total, (0, 0) if piece.block is None else state[piece.block])
-    return total
+    degree: int
+    bits: float
+    refused: float = 0.0
+    arguments: tuple[tuple[int, float], ...] = ()
 
+    @classmethod
+    def of(cls, worst: Height, heights: Heights) -> Size:
+        met = [
+            (count * (count - 1) // 2, _chance((x + x).degree, (x + x).bits))
+            for count, x in heights.met.values()
+        ]
+        bits = worst.bits if math.isinf(worst.bits) else math.ceil(worst.bits)
+        return cls(max(worst.degree, 0), bits, heights.refused, tuple(met))
 
-def _written(
-    network: Network, projection: AnyProjection, state: Mapping[str, Height]
-) -> dict[str, Height]:
-    if not isinstance(projection, Projection):
-        height = _height(projection, state)
-        return {block.name: height for block in network.layout}
-    out: dict[str, Height] = {}
-    for piece in projection.pieces:
-        height = (0, 0) if piece.block is None else state[piece.block]
-        for block in network.layout:
-            if block.start < piece.stop and piece.at < block.stop:
-                out[block.name] = plus(out.get(block.name, ZERO), height)
-    return out
-
-
-def checked_height(
-    traced: Traced,
-    network: Network,
-    pairs: Pairs | None,
-    opaque: bool = False,
-) -> int:
-    """A bound on the degree of every polynomial that was compared, arguments of functions too."""
-    heights = Heights(opaque)
-    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), (1, 0)) for s in traced.inputs}
-    start = {block.name: (-1, 0) for block in network.layout}
-    for fill in network.fills:
-        own = (0, 0) if fill.source is None else (1, 0)
-        own = (own[0] + len(fill.scale), 0)
-        start[fill.place.block] = max(start[fill.place.block], own)
-    factor = 2 if rooted(network.fills) else 1
-    worst, at, state = 0, 0, start
-    known: evaluate.Known = {}
-    order = ex.ordered(traced.outputs.values())
-    for x in order:
-        if isinstance(x, ex.InputExpr):
-            known[x] = inputs[x.name]
-    for loop, index in pairs or ():
-        module = network.modules[index]
-        state = state_heights(network, network.modules[at:index], state, heights)
-        free = [Bounded(x.shape, (1, 0)) for x in loop.carried]
-        evaluate.fill(
-            [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known],
-            known,
-            heights,
-        )
-        worst = max([worst, *(_total(known[x].height) for x in loop.init)])
-        worst = max(
-            [worst, *(_total(x.height) for x in evaluate.run(loop, free, known, heights, 1))]
-        )
-        for places in module.carries:
-            for place in places:
-                worst = max(worst, _total(state[place.block]))
-                state[place.block] = (1, 0)
-        after = state_heights(network, [Module(module.body, 1, module.skip)], state, heights)
-        worst = max([worst, *(_total(h) for h in after.values())])
-        known[loop] = free
-        at = index + 1
-    state = state_heights(network, network.modules[at:], state, heights)
-    evaluate.fill([x for x in order if x not in known], known, heights)
-    worst = max([worst, *(_total(known[x].height) for x in traced.outputs.values())])
-    worst = max([worst, *(_total(state[o.place.block]) for o in network.outputs)])
-    return factor * (worst + heights.arguments)
-
-
-def _total(height: tuple[int, int]) -> int:
-    return max(height[0], 0) + height[1]
+    def risk(self, trials: int) -> float:
+        """That so many trials do not see a difference: at most this."""
+        if not self.refused < 0.5:
+            return 1.0
+        left = 1 - self.refused  # of all points, where nothing is divided by zero
+        unseen = (_chance(self.degree, self.bits) / left) ** trials
+        return min(1.0, unseen + sum(n * (each / left) ** trials for n, each in self.arguments))

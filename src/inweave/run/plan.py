@@ -179,6 +179,11 @@ class Plan:
         variant = self.from_own if self._is_own(H, arithmetic) else self.from_prompt
         return variant.run({"H": H}, arithmetic)[0]
 
+    def between(self, state: Mapping[str, Array], arithmetic: Arithmetic) -> dict[str, Array]:
+        """The prompt after the last module, given and returned in blocks as high as itself."""
+        outs = self.from_strips.run(state, arithmetic)
+        return dict(zip(self.network.layout.names, outs, strict=True))
+
     @cached_property
     def _rooted(self) -> set[str]:
         return rooted(self.network.fills)
@@ -222,16 +227,21 @@ class Plan:
         ]
         return Variant(builder, builder.state(terms), [whole])
 
-    def _from_blocks(self, given: Sequence[str]) -> Variant:
+    def _from_blocks(self, given: Sequence[str], tokens: int = 0) -> Variant:
+        """From blocks of their own height, or of so many tokens."""
         builder, layout = Builder(self.network), self.network.layout
         graph = builder.graph
         terms = [
-            standing(graph, graph.source(b.name, b.rows, b.cols, b.name), 0, b.start)
+            standing(graph, graph.source(b.name, tokens or b.rows, b.cols, b.name), 0, b.start)
             for b in layout
             if b.name in given
         ]
-        ends = [Box(0, b.start, b.rows, b.stop) for b in layout]
+        ends = [Box(0, b.start, tokens or b.rows, b.stop) for b in layout]
         return Variant(builder, builder.state(terms), ends)
+
+    @cached_property
+    def from_strips(self) -> Variant:
+        return self._from_blocks(self.network.layout.names, self.network.layout.tokens)
 
     # -- is a prompt the network's own? -----------------------------------------------------------
     @cached_property

@@ -20,7 +20,7 @@ from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
 from inweave.proof.certificate import Certificate, about
-from inweave.proof.degree import lower_bound
+from inweave.proof.degree import degree_text, lower_bound
 
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
          "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
@@ -203,7 +203,7 @@ def facts(
         "outputs": {out.name: out.kind for out in network.outputs},
         "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
         "fingerprint": network.fingerprint,
-        "degree": known,
+        "degree": known if known is None or known < 2**63 else degree_text(known),
         "depth_lower_bound": None if known is None else lower_bound(known),
         "certificate": None if certificate is None else vars(certificate),
     }
@@ -273,9 +273,9 @@ def _summary(
     if degree is not None:
         most, exact = degree
         if exact:
-            depth += f" (lower bound {lower_bound(most)}, degree {most})"
+            depth += f" (lower bound {lower_bound(most)}, degree {degree_text(most)})"
         else:
-            depth += f" (degree at most {most})"
+            depth += f" (degree at most {degree_text(most)})"
     units = [layer.units for layer in network.layers if hasattr(layer, "units")]
     extra = f", up to {max(units)} hidden units per entry" if units else ""
     lines.append(f"{depth}, {network.heads} heads stored{extra}")
