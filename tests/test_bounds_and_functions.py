@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Scalar, Vector
 from inweave.cli.show import report
+from inweave.language.values import lift
 from inweave.proof.degree import degree, least_degree
 from tests.fuzz import MODES, TARGETS, attempt
 from tests.programs import Recipe, recipes
@@ -180,7 +181,7 @@ def test_the_error_of_a_sigmoid_is_proved(domain, error):
     note = noted(lambda x: inweave.sigmoid(x, domain=domain, error=error))
     found = float(re.search(r"absolute error at most (\S+)$", note)[1])
     assert found <= 1.1 * error
-    net = inweave.sigmoid(inweave.constant(np.ones(2)), domain, error).function.net
+    net = lift(inweave.sigmoid(inweave.constant(np.ones(2)), domain, error)).function.net
     x = np.linspace(*domain, 300_001)
     assert np.max(np.abs(net(x) - 1 / (1 + np.exp(-x)))) <= found
 
