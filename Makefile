@@ -54,6 +54,10 @@ fuzz: $(VENV)/.dev ## 10,000 random programs, 10,000 damaged files; ARGS="--coun
 	$(ONE_THREAD) $(PY) -m tests.files_fuzz --count 10000 $(ARGS)
 	$(ONE_THREAD) $(PY) -m tests.fuzz --count 10000 $(ARGS)
 
+.PHONY: mutants
+mutants: $(VENV)/.dev ## deliberate defects, and which test notices each; ARGS="--only proof"
+	$(PY) -m tests.mutants $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## measure inweave beside hand-written code
 	$(ONE_THREAD) $(PY) -m benchmarks $(ARGS)

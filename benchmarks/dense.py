@@ -12,10 +12,10 @@ from typing import Any
 from benchmarks import measure, problem
 from benchmarks.row import Row
 from inweave import Network
-from inweave.arithmetic import Floats
-from inweave.network import AttentionLayer, Module
-from inweave.run import plan
-from inweave.run.dense import DenseExecutor
+from inweave.exact.arithmetic import Floats
+from inweave.model.dense import DenseExecutor
+from inweave.model.layers import AttentionLayer
+from inweave.model.modules import Module
 
 TIMED = ((40, 10), (400, 50))
 COUNTED = ((4000, 200),)
@@ -45,7 +45,7 @@ def rows(
         )
     for n, d in counted:
         net = problem.network(n, d)
-        ratio = flops(net) / plan(net).flops
+        ratio = flops(net) / net.plan.flops
         yield Row(
             family="dense executor",
             name=f"n={n} d={d}, operations",

@@ -24,8 +24,8 @@ from benchmarks.by_hand import in_torch
 from benchmarks.measure import Timing
 from benchmarks.ridge import BATCHES, MEDIAN, SIZES, WORST
 from benchmarks.row import Row
-from inweave.arithmetic import Floats
-from inweave.run.dense import DenseExecutor
+from inweave.exact.arithmetic import Floats
+from inweave.model.dense import DenseExecutor
 
 LIMIT = 170.0  # seconds for everything
 SAMPLE = 5e-3

@@ -24,7 +24,7 @@ from benchmarks.row import Row
 from inweave.lab.baselines import one_step_loss
 from inweave.lab.config import Config, ModelConfig, TrainConfig
 from inweave.lab.tasks import Task, draw, mse, stream
-from inweave.lab.train import Trainer
+from inweave.lab.train import Run
 
 TASK = Task(d=10, n=10, inputs="uniform")
 NOISY = Task(d=10, n=20, noise_max=5.0)
@@ -96,7 +96,7 @@ def lsa_training(steps: int = STEPS) -> Row:
     torch.set_num_threads(1)
     try:
         settings = TrainConfig(steps=steps, batch=BATCH, lr=LR)
-        ours = Trainer(Config(task=TASK, model=ModelConfig(scale=0.3), train=settings))
+        ours = Run(Config(task=TASK, model=ModelConfig(scale=0.3), train=settings))
         plain = PlainTrainer(TASK, 1, BATCH, LR)
         fast, slow = side_by_side(ours.step, plain.step, steps)
     finally:
@@ -130,7 +130,7 @@ def gpu_training(steps: int = 200, repeats: int = 5) -> Row:
     """Seconds per step of four untied LSA layers on a GPU, as a share of four plain ones'."""
     settings = TrainConfig(steps=steps, batch=BATCH, lr=1e-3, target="noisy")
     config = Config(task=NOISY, model=ModelConfig(depth=4, scale=0.3), train=settings)
-    trainers = (Trainer(config, "cuda"), PlainTrainer(NOISY, 4, BATCH, 1e-3, "cuda"))
+    trainers = (Run(config, "cuda"), PlainTrainer(NOISY, 4, BATCH, 1e-3, "cuda"))
     times: tuple[list[float], list[float]] = ([], [])
     for repeat in range(repeats + 1):
         for trainer, found in zip(trainers, times, strict=True):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from inweave import gallery
-from inweave.functions import TABLE_UNITS, _newton_steps, reciprocal_table
 from inweave.gallery.higher_order import layers_needed
 from inweave.gallery.papers import PAPERS
+from inweave.language.functions import TABLE_UNITS, _newton_steps, reciprocal_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from inweave.lab.experiments import EXPERIMENTS
 from inweave.lab.report import EXTRA, figure, markdown
-from inweave.lab.strict_json import loads
+from inweave.lab.results import stored
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "lab-results.md"
@@ -31,7 +31,7 @@ one GPU, so their times are upper bounds. Further columns:
 
 def results() -> list[dict[str, Any]]:
     """The stored results in the order of the experiments."""
-    return [loads((DOCS / "lab" / f"{name}.json").read_text()) for name in EXPERIMENTS]
+    return [stored(DOCS / "lab" / f"{name}.json") for name in EXPERIMENTS]
 
 
 def page() -> str:

@@ -11,9 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# A busy machine is no reason to fail: no example has a deadline, nor does drawing one.
+settings.register_profile("inweave", deadline=None, suppress_health_check=list(HealthCheck))
+settings.load_profile("inweave")
 
 LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
 

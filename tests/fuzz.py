@@ -19,11 +19,11 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import inweave
-from inweave.arithmetic import Rationals
 from inweave.errors import CompileError, InweaveError
+from inweave.exact.arithmetic import Rationals
+from inweave.model.dense import forward
+from inweave.model.prompt import fill_prompt
 from inweave.network import Network
-from inweave.prompt import fill_prompt
-from inweave.run.dense import forward
 from tests.programs import Recipe, recipes
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")

@@ -19,13 +19,15 @@ from typing import Any
 import numpy as np
 
 import inweave
-from inweave.arithmetic import Rationals
-from inweave.constants import Dense, Ones, Shift
 from inweave.errors import InweaveError, VerificationError
-from inweave.network import Head, Module, Network
-from inweave.projection import Piece
-from inweave.prompt import Fill, Place, fill_prompt
-from inweave.run.dense import forward
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import Dense, Ones, Shift
+from inweave.model.dense import forward
+from inweave.model.layers import Head
+from inweave.model.modules import Module
+from inweave.model.projection import Piece
+from inweave.model.prompt import Fill, Place, fill_prompt
+from inweave.network import Network
 from tests.cases import CASES
 from tests.fuzz import rational_inputs
 

@@ -24,7 +24,7 @@ from inweave import (
     PointwiseLayer,
     Projection,
 )
-from inweave.constants import Constant, Dense, Ones, Shift
+from inweave.exact.constants import Constant, Dense, Ones, Shift
 
 COEFFICIENTS = [Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-2), Fraction(1, 3)]
 

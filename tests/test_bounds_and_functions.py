@@ -7,14 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
 from inweave import Scalar, Vector
 from inweave.cli.show import report
-from inweave.show import describe
-from inweave.verify.degree import degree, least_degree
+from inweave.language.values import lift
+from inweave.proof.degree import degree, least_degree
 from tests.fuzz import MODES, TARGETS, attempt
 from tests.programs import Recipe, recipes
 
@@ -181,7 +181,7 @@ def test_the_error_of_a_sigmoid_is_proved(domain, error):
     note = noted(lambda x: inweave.sigmoid(x, domain=domain, error=error))
     found = float(re.search(r"absolute error at most (\S+)$", note)[1])
     assert found <= 1.1 * error
-    net = inweave.sigmoid(inweave.constant(np.ones(2)), domain, error).function.net
+    net = lift(inweave.sigmoid(inweave.constant(np.ones(2)), domain, error)).function.net
     x = np.linspace(*domain, 300_001)
     assert np.max(np.abs(net(x) - 1 / (1 + np.exp(-x)))) <= found
 
@@ -251,11 +251,11 @@ def test_everyone_who_shows_a_bound_shows_a_proved_one(program):
 
     network = inweave.compile(program)
     exact = network._degree[1]
-    data, page = report(network), explored(network)
+    data, page = report(network), explored(network.shown())
     for bound in (data["depth_lower_bound"], page["bound"]):
         assert bound == (network.depth_lower_bound if exact else None)
-    assert ("lower bound" in describe(network)) is exact
-    assert ("degree at most" in describe(network)) is not exact
+    assert ("lower bound" in str(network)) is exact
+    assert ("degree at most" in str(network)) is not exact
 
 
 def test_the_degree_that_is_reached_is_a_bound_of_the_exact_one():
@@ -265,7 +265,7 @@ def test_the_degree_that_is_reached_is_a_bound_of_the_exact_one():
     assert least_degree(times_the_prime.trace()) == 4
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60)
 @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(MODES))
 def test_no_random_program_is_shallower_than_its_lower_bound(recipe: Recipe, target, mode):
     _, network = attempt(recipe, target, mode)
@@ -278,7 +278,7 @@ TERMS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(TERMS, st.booleans(), st.integers(1, 800))
 def test_no_sum_that_cancels_is_shallower_than_its_lower_bound(terms, cancel, far):
     @inweave.program

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from inweave.atomic import whole
 from inweave.cli import main
-from inweave.cli.app import COMMANDS
-from inweave.cli.sources import gallery_names
+from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
+from inweave.files.atomic import whole
+from inweave.gallery import get
 
 PROGRAMS = """
 import inweave
@@ -92,7 +93,7 @@ def read(path: Path) -> dict[str, Any]:
     return dict(zip(header, np.array(rows, dtype=float).T, strict=True))
 
 
-RUN = ("--data", "train.csv", "--target", "y", "--query", "new.csv")
+RUN = ("--data", "train.csv", "--response", "y", "--query", "new.csv")
 
 
 # -- every command ---------------------------------------------------------------------------------
@@ -102,6 +103,13 @@ def test_help_of_every_command_shows_an_example(inweave: Any, command: str) -> N
     assert result.code == 0
     assert "For example:" in result.out
     assert f"inweave {command}" in result.out
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_has_the_first_line_of_each(inweave: Any, command: str) -> None:
+    line = COMMANDS[command]
+    assert line in inweave("--help").out
+    assert line in inweave(command, "--help").out
 
 
 def test_the_bare_command_and_its_version_are_not_errors(inweave: Any) -> None:
@@ -260,6 +268,13 @@ def test_json_of_run_holds_the_answers(inweave: Any, tmp_path: Path) -> None:
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
+def test_target_is_the_architecture_in_run_as_in_every_command(inweave: Any) -> None:
+    argv = ("programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
+    for target in ("elsa", "lsa"):
+        result = inweave("run", *argv, "--target", target)
+        assert json.loads(result.out)["network"]["target"] == target
+
+
 def test_arrays_by_name_need_no_table(inweave: Any, tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     X, y, u = rng.normal(size=(6, 2)), rng.normal(size=6), rng.normal(size=2)
@@ -275,21 +290,21 @@ def test_a_column_may_fill_a_vector_and_coefficients_carry_the_names_of_features
 ) -> None:
     table = np.random.default_rng(2).normal(size=(5, 4))
     write(tmp_path / "four.csv", ["a", "b", "y", "extra"], table)
-    argv = ("programs.py:coefficients", "s=extra", "--data", "four.csv", "--target", "y")
+    argv = ("programs.py:coefficients", "s=extra", "--data", "four.csv", "--response", "y")
     rows = [line.split(",") for line in inweave("run", *argv).out.splitlines()]
     assert [row[0] for row in rows] == ["entry", "a", "b"]
     expected = table[:, :2].T @ (table[:, 2] + table[:, 3])
     np.testing.assert_allclose([float(row[1]) for row in rows[1:]], expected)
 
 
-def test_standardized_predictions_come_back_in_the_units_of_the_target(
+def test_standardized_predictions_come_back_in_the_units_of_the_response(
     inweave: Any, tmp_path: Path
 ) -> None:
     data = diabetes()
     names = [*data.features, data.response]
     write(tmp_path / "all.csv", names, np.column_stack([data.X, data.y]))
     argv = ("lam=40", "eta=0.001", "steps=729", "--optimize", "depth", "--standardize")
-    tables = ("--data", "all.csv", "--target", "progression", "--query", "all.csv")
+    tables = ("--data", "all.csv", "--response", "progression", "--query", "all.csv")
     result = inweave("run", "programs.py:ridge", *argv, *tables, "-o", "out.csv")
     assert result.code == 0, result.err
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
@@ -325,6 +340,25 @@ def test_a_bad_table_is_refused_with_column_and_row(
     assert not (tmp_path / "out.csv").exists()
 
 
+def test_a_parquet_file_whose_columns_share_a_name_is_refused(inweave: Any, tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    from pyarrow import parquet
+
+    table = pyarrow.table([[1.0], [2.0], [3.0]], names=["a", "a", "y"])
+    parquet.write_table(table, tmp_path / "train.parquet")
+    argv = ("programs.py:ridge", "lam=1", "eta=0.1", "steps=2", "--data", "train.parquet")
+    result = inweave("run", *argv, "--response", "y")
+    assert result.code == 2
+    assert "train.parquet: column name 'a' is used twice" in result.err
+
+
+def test_a_quoted_cell_may_hold_a_comma_and_a_line_break(inweave: Any, tmp_path: Path) -> None:
+    text = '\ufeffname;a;b;y\n"p; q, r";1;2;3\n\n"r\ns";4;5;6\n'
+    (tmp_path / "train.csv").write_text(text, encoding="utf-8")
+    argv = ("run", "programs.py:ridge", "lam=1", "eta=0.01", "steps=2", *RUN)
+    assert inweave(*argv, "--columns", "a,b").code == 0
+
+
 def test_text_columns_may_be_left_out(inweave: Any, tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text("id,a,b,y\np,1,2,3\nq,4,5,6\n", encoding="utf-8")
     argv = ("run", "programs.py:ridge", "lam=1", "eta=0.01", "steps=2", *RUN)
@@ -355,7 +389,7 @@ def wider(tmp_path: Path) -> tuple[str, ...]:
     rng = np.random.default_rng(3)
     write(tmp_path / "wider.csv", ["a", "b", "c", "y"], rng.normal(size=(6, 4)))
     write(tmp_path / "asked.csv", ["a", "b", "c"], rng.normal(size=(4, 3)))
-    return ("--data", "wider.csv", "--target", "y", "--query", "asked.csv")
+    return ("--data", "wider.csv", "--response", "y", "--query", "asked.csv")
 
 
 def test_a_saved_network_is_resized_to_the_table_where_its_weights_allow_it(
@@ -452,7 +486,7 @@ def test_naming_the_program_of_a_program_is_refused(inweave: Any) -> None:
     [
         (("lam=1", "steps=2", *RUN), "no value for eta (scalar)"),
         (("lam=1", "eta=1", "mu=2", "steps=2", *RUN), "mu: no such input"),
-        (("lam=1", "eta=1", "steps=2", "--data", "train.csv"), "with --target"),
+        (("lam=1", "eta=1", "steps=2", "--data", "train.csv"), "with --response"),
         (("lam=1", "eta=1", "steps=2", "n=9", *RUN), "n=9, but the data has n = 6"),
         (("lam=1", "eta=99", "steps=999", *RUN), "diverged"),
         (("lam=1", "eta=1", "steps=2", *RUN, "-o", "out.xls"), "can write .csv"),
@@ -568,6 +602,19 @@ def test_importing_inweave_loads_no_command_line(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("argv", [["--help"], ["lab", "run", "--help"]])
+def test_help_loads_nothing_that_computes(tmp_path: Path, argv: list[str]) -> None:
+    heavy = "('inweave.network', 'numpy', 'torch')"
+    code = (
+        "import sys; from inweave.cli import main; "
+        f"main({argv}); print([m for m in {heavy} if m in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(inweave: Any) -> None:
     result = inweave("compile", "programs.py:ridge", *SIZES)
     assert result.err.splitlines() == ["compiling ridge ...", "verifying ..."]
@@ -582,56 +629,49 @@ def test_explore_writes_one_page(inweave: Any, tmp_path: Path) -> None:
     assert inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
 
 
-def test_the_lab_has_its_own_help_and_exit_codes(inweave: Any) -> None:
-    pytest.importorskip("torch")
-    assert " lab " in inweave("--help").out
-    assert inweave("lab", "--help").code == 0
-    assert inweave("lab", "nonsense").code == 2
-
-
 LAB = ("train", "evaluate", "run", "report", "sweep", "list")
 
 
-@pytest.mark.parametrize("command", [(), *((name,) for name in LAB)], ids=lambda c: " ".join(c))
-def test_help_of_the_lab_names_its_commands_as_they_are_typed(
+@pytest.mark.parametrize("command", LAB)
+def test_help_of_the_lab_names_its_commands_as_they_are_typed(inweave: Any, command: str) -> None:
+    typed = f"inweave lab {command}"
+    result = inweave("lab", command, "--help")
+    assert result.code == 0
+    assert result.out.startswith(f"Usage: {typed}")
+    assert typed in result.out.partition("For example:")[2]
+    assert f" {command} " in inweave("lab", "--help").out
+
+
+def test_a_mistake_in_a_command_of_the_lab_points_to_its_help(inweave: Any) -> None:
+    for argv, said in ((("nonsense",), "see inweave lab --help"),
+                       (("train",), "see inweave lab train --help")):  # fmt: skip
+        result = inweave("lab", *argv)
+        assert result.code == 2
+        assert result.err.strip().endswith(said)
+
+
+def test_the_lab_says_which_extra_it_needs() -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; from inweave.cli import main; "
+        "sys.exit(main(['lab', 'run', 'one-step']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: the lab needs torch, which the extra 'lab' installs")
+
+
+@pytest.mark.parametrize("command", [*((c,) for c in COMMANDS), *(("lab", c) for c in LAB)])
+def test_the_examples_in_help_are_commands_that_are_taken(
     inweave: Any, command: tuple[str, ...]
 ) -> None:
-    pytest.importorskip("torch")
-    typed = " ".join(("inweave lab", *command))
-    result = inweave("lab", *command, "--help")
-    assert result.code == 0
-    usage, _, rest = result.out.partition("\n")
-    assert usage.split()[: 1 + len(typed.split())] == ["Usage:", *typed.split()]
-    assert typed in rest.partition("For example:")[2]
-
-
-def test_the_examples_of_the_lab_are_commands_that_it_takes(inweave: Any) -> None:
-    """Every example is read by the lab's own parser, which refuses unknown words and options."""
-    pytest.importorskip("torch")
-    from inweave.lab.cli import app
-
-    shown = "".join(
-        inweave("lab", *command, "--help").out for command in ((), *((n,) for n in LAB))
-    )
-    examples = {
-        line.strip() for line in shown.splitlines() if line.strip().startswith("inweave lab ")
-    }
-    assert len(examples) >= 9
+    """Every example is read by the parser, which refuses unknown words and options."""
+    shown = inweave(*command, "--help").out.partition("For example:")[2].partition("╭")[0]
+    words = [line.split() for line in re.sub(r"\\\s*\n", "", shown).splitlines()]
+    examples = [line[line.index("inweave") + 1 :] for line in words if "inweave" in line]
+    assert examples
     for example in examples:
-        _, bound, _ = app.parse_args(example.split()[2:], exit_on_error=False, print_error=False)
-        assert bound.arguments or example == "inweave lab list"
-
-
-def test_python_m_inweave_lab_shows_how_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("torch")
-    from inweave.lab.__main__ import main as lab
-
-    with pytest.raises(SystemExit) as done:
-        lab(["--help"])
-    assert done.value.code == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("usage: python -m inweave.lab ")
-    assert "\n  python -m inweave.lab run one-step --quick\n" in shown
+        assert example[: len(command)] == list(command)
+        build(example).parse_args(example, exit_on_error=False, print_error=False)
 
 
 def test_the_benchmark_is_found_in_the_source_tree_only(inweave: Any) -> None:
@@ -661,7 +701,6 @@ def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
     assert b"Exception" not in done.stderr
 
 
-@pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
 def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_program(
     inweave: Any,
 ) -> None:
@@ -675,11 +714,10 @@ def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_progr
     assert ran.code == 0
 
 
-@pytest.mark.skipif("ridge_gd" not in gallery_names(), reason="the gallery is not there")
 def test_the_gallery_is_listed_as_a_table_and_as_json(
     inweave: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inweave.cli.gallery.gallery_names", lambda: ["ridge_gd"])
+    monkeypatch.setattr("inweave.cli.gallery.entries", lambda: [get("ridge_gd")])
     listed = inweave("gallery")
     assert listed.code == 0
     assert "ridge_gd" in listed.out

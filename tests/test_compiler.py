@@ -13,7 +13,7 @@ import pytest
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import CompileError, InputError
-from inweave.run.dense import forward
+from inweave.model.dense import forward
 from tests.cases import CASES, Case, heavy_ball, product, ridge_gd, two_sided
 from tests.fuzz import equal_in_rationals
 

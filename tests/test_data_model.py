@@ -36,9 +36,19 @@ from inweave import (
     Projection,
     paper,
 )
-from inweave.arithmetic import Floats, Rationals
-from inweave.constants import Dense, Ones, Shift, exact, identity, product, select, simplest, zeros
-from inweave.run import dense
+from inweave.exact.arithmetic import Floats, Rationals
+from inweave.exact.constants import (
+    Dense,
+    Ones,
+    Shift,
+    exact,
+    identity,
+    product,
+    select,
+    simplest,
+    zeros,
+)
+from inweave.model import dense
 
 HALF = Fraction(1, 2)
 
@@ -441,6 +451,46 @@ def test_a_pointwise_layer_must_fit_the_prompt(layout):
 def test_a_module_repeats_a_non_negative_number_of_times(repeat):
     with pytest.raises(inweave.InputError, match="repeat must be a non-negative int"):
         Module((), repeat=repeat)
+
+
+def test_a_module_is_walked_counted_and_mapped_through_all_its_levels():
+    a, b, c = (AttentionLayer((), skip=skip) for skip in (True, False, True))
+    inner = Module((b, c), repeat=3)
+    outer = Module((a, inner, a), repeat=2, skip=True)
+    assert list(outer.walk()) == [outer, a, inner, b, c, a]
+    assert outer.layers == (a, b, c, a)
+    assert outer.executed() == 2 * (1 + 3 * 2 + 1)
+    assert outer.executed(PointwiseLayer) == 0
+    names = []
+
+    def flipped(layer, name):
+        names.append(name)
+        return AttentionLayer(layer.heads, skip=not layer.skip)
+
+    other = outer.map(flipped, "module 0")
+    assert [layer.skip for layer in other.layers] == [False, True, False, False]
+    assert (other.repeat, other.skip, other.body[1].repeat) == (2, True, 3)
+    assert names == [
+        "module 0, step {}, layer 0",
+        "module 0, step {}, module 1, step {}, layer 0",
+        "module 0, step {}, module 1, step {}, layer 1",
+        "module 0, step {}, layer 2",
+    ]
+
+
+def test_sizes_of_numpy_become_sizes_of_python():
+    layout = Layout.of({"a": (np.int64(2), np.int32(3))}, tokens=np.int64(4))
+    assert [type(x) for x in (layout.blocks[0].rows, layout.width, layout.tokens)] == [int] * 3
+    assert type(Module((), repeat=np.int64(2)).repeat) is int
+
+
+def test_a_place_says_where_it_stands_and_where_it_is_read(layout):
+    start = layout["A"].start
+    at = Place("A", 2, 1, row=1, col=1, transpose=True)
+    assert at.region(layout) == at.source(layout) == (slice(1, 2), slice(start + 1, start + 3))
+    diagonal = Place("A", 1, 1, diagonal=2)
+    assert diagonal.region(layout) == (slice(0, 2), slice(start, start + 2))
+    assert diagonal.source(layout) == (slice(0, 1), slice(start, start + 1))
 
 
 def test_a_carried_value_must_stand_in_the_prompt(layout):

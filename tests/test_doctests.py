@@ -8,7 +8,9 @@ import importlib
 import pytest
 
 
-@pytest.mark.parametrize("name", ["compiler", "functions", "language", "layout"])
+@pytest.mark.parametrize(
+    "name", ["network", "language.functions", "language.program", "model.layout"]
+)
 def test_the_examples_of_a_module_show_what_they_print(name):
     module = importlib.import_module(f"inweave.{name}")
     found = doctest.testmod(module, optionflags=doctest.ELLIPSIS)

@@ -8,7 +8,7 @@ import pytest
 import inweave
 from inweave import Matrix, gallery
 from inweave.data import diabetes
-from inweave.network import AttentionLayer, BlockPointwiseLayer
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
 
 
 def systems(m, k, condition, seed=0):

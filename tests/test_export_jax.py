@@ -7,7 +7,7 @@ import pytest
 
 import inweave
 from inweave import InputError, Network
-from inweave.run.dense import forward
+from inweave.model.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
 

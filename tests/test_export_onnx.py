@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 
 import inweave
 from inweave import InputError, Network
+from inweave.model.dense import forward
 from inweave.paper import ridge_elsa
-from inweave.run.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
 from tests.random_networks import networks
@@ -119,7 +119,7 @@ def test_roots_of_scalars_are_taken_in_the_model():
     assert_equal(network, inputs)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=25)
 @given(network=networks(repeats=2, modules_at_most=2, activation="relu"))
 def test_random_networks_are_equal_to_numpy(network):
     rng = np.random.default_rng(0)

@@ -12,18 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from inweave.verify import field
-from inweave.verify.field import (
-    FieldArray,
-    P,
-    _is_prime,
-    inverse,
-    keyed,
-    matmul,
-    modulo,
-    random_prime,
-    residue,
-)
+from inweave.exact import field
+from inweave.exact.field import Field, FieldArray, P, _is_prime, random_prime
+
+FIELD = Field()
+matmul, residue, inverse, keyed = FIELD.matmul, FIELD.residue, FIELD.inverse, FIELD.keyed
 
 EXTREMES = [0, 1, 2, 2**15, 2**16 - 1, 2**16, 2**30 - 1, 2**30, 2**30 + 1, P - 2, P - 1]
 entries = st.one_of(st.sampled_from(EXTREMES), st.integers(0, P - 1))
@@ -117,7 +110,7 @@ def test_product_stays_exact_where_a_limb_is_largest(value: int, low: int) -> No
 def test_int64_and_float_paths_agree(a: Any, x: int, y: int) -> None:
     a = a.reshape(-1, a.shape[-1])
     b = np.array([[x, y, (x * i + y) % P] for i in range(a.shape[-1])])
-    np.testing.assert_array_equal(field._by_floats(a, b), by_python(a, b))
+    np.testing.assert_array_equal(FIELD._by_floats(a, b), by_python(a, b))
     np.testing.assert_array_equal(matmul(a, b), by_python(a, b))
 
 
@@ -268,7 +261,7 @@ def test_keyed_values_do_not_depend_on_the_machine_or_the_session() -> None:
 
 
 def of(a: Any) -> FieldArray:
-    return FieldArray.of(a)
+    return FIELD.array(a)
 
 
 @given(st.data())
@@ -287,11 +280,11 @@ def test_field_arrays_obey_the_laws_of_a_ring(data: st.DataObject) -> None:
 @pytest.mark.parametrize("n", [3, 30])
 def test_matrix_products_distribute_and_associate(n: int) -> None:
     rng = np.random.default_rng(n)
-    a, b, c = (FieldArray.random((2, n, n), rng) for _ in range(3))
+    a, b, c = (FIELD.random((2, n, n), rng) for _ in range(3))
     assert (a @ (b + c) == a @ b + a @ c).all()
     assert ((a @ b) @ c == a @ (b @ c)).all()
     assert ((a @ b).mT == b.T @ a.T).all()
-    assert (a @ FieldArray.eye(n) == a).all()
+    assert (a @ FIELD.eye(n) == a).all()
 
 
 @given(numbers, st.lists(numbers, min_size=1, max_size=4))
@@ -336,12 +329,12 @@ def test_shapes_slices_and_copies_follow_numpy() -> None:
     np.testing.assert_array_equal(f.reshape(6, 4).values, f.reshape((6, -1)).values)
     assert f[0].broadcast_to((5, 3, 4)).shape == (5, 3, 4)
     assert not np.shares_memory(f.copy().values, f.values)
-    assert FieldArray.zeros((2, 0)).shape == (2, 0)
-    assert FieldArray.of(f) is f
+    assert FIELD.zeros((2, 0)).shape == (2, 0)
+    assert FIELD.array(f) is f
 
 
 def test_random_entries_fill_the_field_and_follow_the_generator() -> None:
-    a, b = (FieldArray.random((100, 100), np.random.default_rng(3)) for _ in range(2))
+    a, b = (FIELD.random((100, 100), np.random.default_rng(3)) for _ in range(2))
     assert (a == b).all()
     assert a.values.min() < P // 1000
     assert a.values.max() > P - P // 1000
@@ -349,8 +342,8 @@ def test_random_entries_fill_the_field_and_follow_the_generator() -> None:
 
 @pytest.mark.parametrize("values", [np.array([P]), np.array([-1]), np.array([1.0])])
 def test_only_residues_are_wrapped_unchanged(values: Any) -> None:
-    with pytest.raises(ValueError, match=r"FieldArray\.of"):
-        FieldArray(values)
+    with pytest.raises(ValueError, match=r"Field\.array"):
+        FieldArray(FIELD, values)
 
 
 def test_division_by_a_multiple_of_the_prime_is_an_error() -> None:
@@ -373,7 +366,7 @@ def test_repr_shows_entries_shape_and_modulus() -> None:
     assert (
         repr(of([-1, -2])) == "FieldArray([2147483646, 2147483645], shape=(2,), modulo 2147483647)"
     )
-    assert len(repr(FieldArray.zeros((500, 500)))) < 1000
+    assert len(repr(FIELD.zeros((500, 500)))) < 1000
 
 
 def test_every_operation_is_exact_modulo_any_prime_of_31_bits() -> None:
@@ -382,16 +375,32 @@ def test_every_operation_is_exact_modulo_any_prime_of_31_bits() -> None:
         prime = random_prime(rng)
         assert 3 * 2**29 < prime < 2**31
         assert all(prime % k for k in range(2, 2000))
-        with modulo(prime):
-            a, b = (FieldArray.random(shape, rng) for shape in ((7, 600), (600, 90)))
-            exact = (a.values.astype(object) @ b.values.astype(object)) % prime
-            assert ((a @ b).values == exact).all()
-            assert ((a - a + 1 == 1) & (-a + a == 0)).all()
-            assert (a * (1 / (a + (a == 0).astype(int))) == (a.values != 0).astype(int)).all()
-            x = np.array([0.1, -3.5, 1e300, 5e-324, 2.0**-40])
-            known = [Fraction(v).numerator * pow(Fraction(v).denominator, -1, prime) for v in x]
-            assert residue(x).tolist() == [k % prime for k in known]
-    assert (FieldArray.of(2**31) == 1).all(), "the prime at work is again 2**31 - 1"
+        a, b = (Field(prime).random(shape, rng) for shape in ((7, 600), (600, 90)))
+        exact = (a.values.astype(object) @ b.values.astype(object)) % prime
+        assert ((a @ b).values == exact).all()
+        assert ((a - a + 1 == 1) & (-a + a == 0)).all()
+        assert (a * (1 / (a + (a == 0).astype(int))) == (a.values != 0).astype(int)).all()
+        x = np.array([0.1, -3.5, 1e300, 5e-324, 2.0**-40])
+        known = [Fraction(v).numerator * pow(Fraction(v).denominator, -1, prime) for v in x]
+        assert Field(prime).residue(x).tolist() == [k % prime for k in known]
+
+
+def test_an_array_keeps_its_prime_and_two_primes_do_not_mix() -> None:
+    rng = np.random.default_rng(1)
+    small, large = sorted({random_prime(rng) for _ in range(2)})
+    a, b = Field(small).random((3, 3), rng), Field(large).random((3, 3), rng)
+    for x in (a @ a, a.mT + 1, 2 * a[0], -a, a.copy().reshape(9), a.keyed("f", 1)):
+        assert x.field == Field(small)
+    assert (a + (small - 1) * a == 0).all()
+    mixed = (lambda: a + b, lambda: a @ b, lambda: a * b, lambda: a == b, lambda: a.field.array(b))
+    for operation in mixed:
+        with pytest.raises(ValueError, match=rf"{small} and modulo {large} do not mix"):
+            operation()
+
+
+def test_a_long_denominator_divisible_by_the_prime_is_the_same_error() -> None:
+    with pytest.raises(ZeroDivisionError, match="a fraction of 20031 bits"):
+        residue(Fraction(1, P << 20000))
 
 
 def test_primes_are_told_from_other_numbers() -> None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Scalar, Vector, functions
-from inweave.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+from inweave import Matrix, Scalar, Vector
+from inweave.language import functions
+from inweave.language.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
+from inweave.language.values import lift
 
 POINTS = 100_000
 
@@ -69,7 +71,7 @@ def test_piecewise_linear_functions_are_exact():
     x = np.random.default_rng(0).normal(size=POINTS) * 10
     assert np.array_equal(RELU.net(x), np.maximum(x, 0))
     assert np.array_equal(functions.ABS.net(x), np.abs(x))
-    threshold = inweave.soft_threshold(inweave.constant(np.ones(2)), 0.5).function
+    threshold = lift(inweave.soft_threshold(np.ones(2), 0.5)).function
     assert np.array_equal(threshold.net(x), np.sign(x) * np.maximum(np.abs(x) - 0.5, 0))
 
 

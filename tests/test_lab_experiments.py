@@ -8,14 +8,15 @@ from dataclasses import replace
 import pytest
 import torch
 
+from inweave.cli import main
 from inweave.errors import InputError
 from inweave.lab import baselines, measures
-from inweave.lab.__main__ import main
-from inweave.lab.ensemble import Settings, assemble, train_ensemble
+from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
 from inweave.lab.forms import form
 from inweave.lab.report import markdown, report
 from inweave.lab.tasks import Task, draw, stream
+from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import build
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
@@ -195,17 +196,17 @@ def test_a_report_says_what_did_not_hold():
 
 def test_a_run_from_the_command_line_leaves_table_and_figure(tmp_path, monkeypatch, capsys):
     tiny(monkeypatch)
-    assert main(["run", "two-step", "--quick", "--out", str(tmp_path)]) == 0
+    assert main(["lab", "run", "two-step", "--quick", "--out", str(tmp_path)]) == 0
     assert "GD++" in capsys.readouterr().out
     made = sorted(p.name for p in tmp_path.iterdir())
     assert made == ["lab-two-step.md", "lab-two-step.png", "two-step.json"]
 
 
 def test_the_command_line_says_what_went_wrong(tmp_path, capsys):
-    assert main(["run", "nothing", "--out", str(tmp_path)]) == 1
+    assert main(["lab", "run", "nothing", "--out", str(tmp_path)]) == 2
     assert "no experiment 'nothing'; there are one-step" in capsys.readouterr().err
-    assert main(["report", str(tmp_path / "none.json")]) == 1
-    assert main(["list"]) == 0
+    assert main(["lab", "report", str(tmp_path / "none.json")]) == 2
+    assert main(["lab", "list"]) == 0
     assert capsys.readouterr().out.split() == list(EXPERIMENTS)
     with pytest.raises(InputError, match="holds no training run"):
         report([tmp_path])
@@ -218,16 +219,13 @@ def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
         "checkpoint_every = 10\neval_size = 100\n"
     )
     out = str(tmp_path / "a")
-    assert main(["train", str(tmp_path / "a.toml"), "--out", out]) == 0
-    assert main(["evaluate", out, "--size", "500", "--half"]) == 0
+    assert main(["lab", "train", str(tmp_path / "a.toml"), "--out", out]) == 0
+    assert main(["lab", "evaluate", out, "--size", "500", "--half"]) == 0
     said = capsys.readouterr().out
     assert "half-MSE (clean)" in said
     assert "least squares" in said
     assert "2 GD++ steps" in said
     assert "read after every step, from the prompt on: " in said
     assert "with fewer examples: 1: " in said
-    assert main(["report", out]) == 0
+    assert main(["lab", "report", out]) == 0
     assert (tmp_path / "a" / "lab-a.png").exists()
-    app = pytest.importorskip("inweave.lab.cli").app
-    app(["list"], result_action="return_value")
-    assert "bias-or-not" in capsys.readouterr().out

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from inweave.lab.config import Config, ModelConfig, TrainConfig
-from inweave.lab.ensemble import Settings, assemble, train_ensemble
+from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.replay import WARM_UP, Replayed
 from inweave.lab.tasks import Task
-from inweave.lab.train import Trainer
+from inweave.lab.train import Run
+from inweave.lab.trainer import Settings, train_ensemble
 
 TASK = Task(d=3, n=6, noise_max=1.0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
@@ -32,9 +33,9 @@ def test_recorded_training_takes_the_same_steps():
         steps=60, batch=64, lr=1e-2, warmup=10, clip=1.0, schedule="cosine", dtype="float64"
     )
     config = Config(task=TASK, model=ModelConfig(depth=2, scale=0.5, queries=1), train=settings)
-    recorded, called = Trainer(config, "cuda"), Trainer(config, "cuda")
-    called.update = called._update
-    losses = [[float(trainer.step(t)) for t in range(60)] for trainer in (recorded, called)]
+    recorded, called = Run(config, "cuda"), Run(config, "cuda")
+    called.trainer.update = called.trainer._update
+    losses = [[float(run.step(t)) for t in range(60)] for run in (recorded, called)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)
     for mine, other in zip(recorded.model.parameters(), called.model.parameters(), strict=True):
         torch.testing.assert_close(mine, other, rtol=1e-7, atol=1e-10)

@@ -60,8 +60,8 @@ def test_a_linear_predictor_is_its_weights(batch):
     torch.testing.assert_close(measures.induced_weights(predict, batch), w)
     gap = measures.induced_difference(predict, base.zero, batch)
     torch.testing.assert_close(gap, w.square().sum(-1))
-    with pytest.raises(InputError, match="needs 4 queries or more, got 3"):
-        measures.induced_weights(predict, batch, queries=3)
+    with pytest.raises(InputError, match="needs 4 points or more, got 3"):
+        measures.induced_weights(predict, batch, points=3)
     cosines = measures.sensitivity_cosine(predict, base.gradient_descent(steps, eta), batch)
     torch.testing.assert_close(cosines, torch.ones_like(cosines))
     flipped = measures.sensitivity_cosine(predict, lambda b: -predict(b), batch)

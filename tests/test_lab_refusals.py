@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from inweave.cli import main as inweave_main
+from inweave.cli import main
 from inweave.errors import FileFormatError, InputError
-from inweave.lab import checkpoint, strict_json
-from inweave.lab.__main__ import main
+from inweave.exact.schema import loads, numbers
+from inweave.lab import checkpoint
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
 from inweave.lab.devices import check_device
 from inweave.lab.forms import form
@@ -145,20 +145,15 @@ def test_a_file_that_is_no_toml_is_refused(tmp_path):
         from_toml(tmp_path / "deep.toml")
 
 
-@pytest.fixture(params=["python -m inweave.lab", "inweave lab"])
-def refused(request, tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def refused(tmp_path, monkeypatch, capsys):
     """Run a command of the lab that is refused; returns the one line that it says."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "300")
     (tmp_path / "a.toml").write_text(RUN)
-    if request.param == "inweave lab":
-        pytest.importorskip("cyclopts")
 
     def run(*arguments: str) -> str:
-        if request.param == "inweave lab":  # which has 2 for all bad input
-            assert inweave_main(["lab", *arguments]) == 2
-        else:
-            assert main(list(arguments)) == 1
+        assert main(["lab", *arguments]) == 2
         said = capsys.readouterr()
         assert said.out == ""
         assert said.err.strip().count("\n") == 0, said.err
@@ -286,8 +281,8 @@ def test_json_has_no_bare_words_and_reads_back(tmp_path):
     text = (tmp_path / "x.json").read_text()
     stored = json.loads(text, parse_constant=refuse_word)
     assert stored["a"] == ["NaN", "Infinity", "-Infinity", 1.5]
-    assert repr(strict_json.loads(text)) == repr(content | {"b": {"c": [math.inf, None, "x"]}})
-    assert strict_json.loads("[Infinity]") == [math.inf], "files written before are read"
+    assert repr(numbers(loads(text))) == repr(content | {"b": {"c": [math.inf, None, "x"]}})
+    assert numbers(loads("[Infinity]")) == [math.inf], "files written before are read"
 
 
 @pytest.mark.parametrize(
@@ -310,7 +305,7 @@ def test_of_several_processes_one_speaks(tmp_path):
     (tmp_path / "a.toml").write_text(RUN)
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         "-m", "inweave.lab", "train", str(tmp_path / "a.toml"), "--out", str(tmp_path / "a")],
+         "-m", "inweave", "lab", "train", str(tmp_path / "a.toml"), "--out", str(tmp_path / "a")],
         check=True, timeout=120, capture_output=True, text=True,
         env=os.environ | {"OMP_NUM_THREADS": "1"},
     )  # fmt: skip

@@ -21,11 +21,11 @@ from inweave.errors import DivergenceError, FileFormatError, InputError
 from inweave.lab import checkpoint
 from inweave.lab.baselines import one_step_loss
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
-from inweave.lab.direct import adamw
 from inweave.lab.evaluate import evaluate
 from inweave.lab.sweep import sweep
 from inweave.lab.tasks import Task
-from inweave.lab.train import METRICS, Schedule, Trainer, load_run, train
+from inweave.lab.train import METRICS, Run, Schedule, load_run, train
+from inweave.lab.trainer import adamw
 
 SMALL = Config(
     task=Task(d=3, n=6),
@@ -90,40 +90,44 @@ def test_the_written_out_step_is_the_general_one(inputs, merged):
         task=Task(d=3, n=5, inputs=inputs, input_scale=2.0),
         model=ModelConfig(merged=merged, scale=0.5),
     )
-    fast, general = Trainer(config), Trainer(config)
-    assert fast.direct is not None
-    general.direct = None
+    fast, general = Run(config), Run(config)
+    assert fast.trainer.direct is not None
+    general.trainer.direct = None
     for t in range(5):
         assert float(fast.step(t)) == pytest.approx(float(general.step(t)), rel=1e-5)
-    for a, b in zip(fast.parameters, general.parameters, strict=True):
-        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(fast.ensemble.rows, general.ensemble.rows, rtol=1e-4, atol=1e-6)
     noisy = replace(config, task=Task(d=3, n=5, noise=0.1))
-    assert Trainer(noisy).direct is None
-    assert Trainer(replace(config, model=ModelConfig(depth=2))).direct is None
+    assert Run(noisy).trainer.direct is None
+    assert Run(replace(config, model=ModelConfig(depth=2))).trainer.direct is None
 
 
 @pytest.mark.parametrize("decay", [0.0, 0.1])
 def test_the_written_out_update_is_that_of_adamw(decay):
     generator = torch.Generator().manual_seed(0)
     start = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-    made = [nn.Parameter(start.clone()) for _ in range(2)]
-    options = {"lr": 0.01, "betas": (0.8, 0.95), "weight_decay": decay}
-    ours, theirs = (torch.optim.AdamW([p], **options) for p in made)
-    for _ in range(30):
+    lrs, betas = (0.01, 0.003, 0.1, 0.02, 0.0), (0.8, 0.95)
+    ours, moments = start.clone(), (torch.zeros_like(start), torch.zeros_like(start))
+    rate = torch.tensor(lrs, dtype=torch.float64).unsqueeze(1)
+    theirs = [nn.Parameter(row.clone()) for row in start]
+    groups = [{"params": [p], "lr": lr} for p, lr in zip(theirs, lrs, strict=True)]
+    optimizer = torch.optim.AdamW(groups, betas=betas, weight_decay=decay)
+    for k in range(1, 31):
         gradient = torch.randn(5, 3, generator=generator, dtype=torch.float64)
-        for p in made:
-            p.grad = gradient.clone()
-        adamw(ours, made[0])
-        theirs.step()
-    torch.testing.assert_close(made[0], made[1], rtol=1e-12, atol=1e-14)
-    for name, value in theirs.state[made[1]].items():
-        torch.testing.assert_close(ours.state[made[0]][name], value, rtol=1e-12, atol=1e-14)
+        for p, row in zip(theirs, gradient, strict=True):
+            p.grad = row.clone()
+        first, second = (1 - beta**k for beta in betas)
+        adamw(ours, gradient, moments, betas, rate / first, second, decay * rate if decay else None)
+        optimizer.step()
+    torch.testing.assert_close(ours, torch.stack(theirs), rtol=1e-12, atol=1e-14)
+    for name, value in zip(("exp_avg", "exp_avg_sq"), moments, strict=True):
+        kept = torch.stack([optimizer.state[p][name] for p in theirs])
+        torch.testing.assert_close(value, kept, rtol=1e-12, atol=1e-14)
 
 
 def test_a_run_killed_at_any_time_resumes_to_bit_identical_weights(tmp_path):
     (tmp_path / "c.toml").write_text(TOML.format(steps=400))
-    command = [sys.executable, "-m", "inweave.lab", "train", str(tmp_path / "c.toml"), "--out"]
-    victim = subprocess.Popen([*command, str(tmp_path / "killed")], env=environment())
+    command = [sys.executable, "-m", "inweave", "lab", "train", str(tmp_path / "c.toml")]
+    victim = subprocess.Popen([*command, "--out", str(tmp_path / "killed")], env=environment())
     metrics = tmp_path / "killed" / METRICS
     while not metrics.exists() or metrics.read_text().count("\n") < 5:
         assert victim.poll() is None, "the run ended before it could be killed"

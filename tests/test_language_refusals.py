@@ -7,6 +7,7 @@ show something else than what was asked for.
 
 from __future__ import annotations
 
+import inspect
 import re
 
 import numpy as np
@@ -16,6 +17,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.cli import main
 from inweave.errors import ProgramError, VerificationError
+from inweave.language.program import OF_CALLS, OF_SIZES
 
 
 def refused(function, error=ProgramError, **sizes):
@@ -464,7 +466,36 @@ def test_a_parquet_file_that_is_none_is_refused(command, name):
 @pytest.mark.parametrize("source", [("ridge.inweave",), ("ridge.py:ridge", "steps=2")])
 def test_a_column_does_not_fill_a_scalar(command, source, value):
     code, said = command(
-        "run", *source, f"lam={value}", "--data", "table.csv", "--target", "y", "--columns", "f0,f1"
+        "run",
+        *source,
+        f"lam={value}",
+        "--data",
+        "table.csv",
+        "--response",
+        "y",
+        "--columns",
+        "f0,f1",
     )
     assert code == 2
     assert f"lam is a scalar: give a number, as in lam=0.1, not '{value}'" in said
+
+
+def test_the_reserved_names_are_those_of_the_functions_that_take_inputs_and_sizes():
+    def taken(**owners):
+        return {
+            name: owner.replace("_", ".") + "(...)"
+            for owner, function in owners.items()
+            for name, parameter in inspect.signature(function).parameters.items()
+            if parameter.kind is not parameter.VAR_KEYWORD
+        }
+
+    network = inweave.Network
+    assert taken(net_explore=network.explore, net=network.__call__) == OF_CALLS
+    assert (
+        taken(
+            net_resize=network.resize,
+            inweave_verify=inweave.verify,
+            inweave_compile=inweave.compile,
+        )
+        == OF_SIZES
+    )

@@ -114,9 +114,9 @@ def test_examples_as_tokens_need_no_new_weights_for_more_examples():
     larger = net.resize(n=30)
     assert larger.tokens == 30
     assert larger.certificate is not None
-    assert [
-        p.describe() for layer in larger.layers for h in layer.heads for p in h.projections
-    ] == [p.describe() for layer in net.layers for h in layer.heads for p in h.projections]
+    assert [head for layer in larger.layers for head in layer.heads] == [
+        head for layer in net.layers for head in layer.heads
+    ]
     rng = np.random.default_rng(1)
     inputs = {"X": rng.standard_normal((30, 3)), "y": rng.standard_normal(30)}
     inputs |= {"u": rng.standard_normal(3), "lam": 0.5, "eta": 0.01}
@@ -147,7 +147,7 @@ def test_printing_an_lsa_network_says_which_blocks_were_added_and_why():
 
 
 def test_explain_prints_every_stage():
-    text = inweave.compiler.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
+    text = inweave.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
     for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
         assert stage in text
     assert "A(w) := " in text

@@ -8,6 +8,7 @@ import torch
 
 from inweave import Fill, Input, Layout, Network, Output, Place
 from inweave.errors import InputError, ProgramError, ShapeError
+from inweave.model import dense
 from inweave.nn import (
     ALL,
     AttentionNetwork,
@@ -17,7 +18,6 @@ from inweave.nn import (
     from_network,
 )
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-from inweave.run import dense
 
 
 def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tensor:
@@ -64,6 +64,33 @@ def test_every_path_equals_the_definition(tokens, heads, bias, activation, merge
         for columns in (ALL, slice(4, 5), slice(1, 3)):
             got = layer(H, rows, columns)
             torch.testing.assert_close(got, expected[..., rows, columns], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", [None, "relu", "softmax"])
+@pytest.mark.parametrize("queries", [0, 1])
+@pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
+def test_a_trainable_network_can_be_looked_into(activation, queries, merged):
+    """Blocks with hook points on the same parameters: the same states and gradients, by name."""
+    model = build(
+        Layout.of({"a": (4, 2), "b": (2, 1)}), depth=2, tied=True, heads=2, mlp_units=3,
+        activation=activation, queries=queries, merged=merged, init="random", scale=0.5,
+        dtype=torch.float64, generator=torch.Generator().manual_seed(1),
+    )  # fmt: skip
+    H = torch.randn(5, 4, 3, dtype=torch.float64)
+    hooked, (_, *states) = model.hooked(), model.states(H)
+    final, cache = hooked.run_with_cache(H)
+    torch.testing.assert_close(final, states[-1], rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(cache["blocks.2.hook_resid_pre"], states[0], rtol=1e-12, atol=1e-12)
+    assert cache["blocks.0.attn.hook_q"].shape == (5, 4, 2, 3)
+    assert cache["blocks.0.attn.hook_k"].shape == (5, 4 - queries, 2, 3)
+    assert cache["blocks.1.mlp.hook_post"].shape == (5, 3, 4, 3)
+    assert ("blocks.2.attn.hook_kv" in cache) == (activation is None)
+    assert ("blocks.2.attn.hook_pattern" in cache) == (activation is not None)
+    assert set(hooked.parameters()) == set(model.parameters())
+    wanted = list(model.parameters())
+    one, other = (torch.autograd.grad(f(H).square().sum(), wanted) for f in (hooked, model.final))
+    for a, b in zip(one, other, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-9)
 
 
 def test_the_order_follows_the_shapes():

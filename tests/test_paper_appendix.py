@@ -24,7 +24,7 @@ from inweave.paper.properties import mask, mask_and_move
 from tests.rational_systems import draw, exact
 
 KNOTS = geometric_knots(0.1, 10.0, 1.1)
-unhurried = settings(deadline=None, max_examples=60)
+unhurried = settings(max_examples=60)
 rationals = st.builds(Fraction, st.integers(-200, 200), st.integers(1, 7))
 exact_knots = st.lists(
     st.builds(Fraction, st.integers(1, 60), st.integers(1, 6)), min_size=2, max_size=6, unique=True

@@ -21,7 +21,7 @@ from tests.rational_systems import draw, exact, solvable, solve_exactly
 
 # -- elimination ----------------------------------------------------------------------------------
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=st.integers(0, 10**6))
 def test_elimination_with_exact_division_is_exact_over_the_rationals(m, seed):
     F, a = solvable(m, seed)

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import paper
-from inweave.arithmetic import Rationals
-from inweave.run import dense
+from inweave.exact.arithmetic import Rationals
+from inweave.model import dense
 
 SIZE = st.integers(1, 5)
 SEED = st.integers(0, 2**32 - 1)

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import paper
-from inweave.arithmetic import Rationals
-from inweave.prompt import fill_prompt
-from inweave.run import dense
+from inweave.exact.arithmetic import Rationals
+from inweave.model import dense
+from inweave.model.prompt import fill_prompt
 
 
 # -- references -----------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def test_eq_35_36_the_answer_is_that_of_gradient_descent(build, case):
 
 
 @every_network
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(n=st.integers(1, 8), d=st.integers(1, 6), steps=st.integers(0, 6))
 def test_gradient_descent_at_any_size(build, n, d, steps):
     case = Case(n, d, steps)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
@@ -29,21 +29,21 @@ from inweave import (
     Place,
     Projection,
 )
-from inweave.arithmetic import Arithmetic, Floats, Rationals
-from inweave.constants import identity
-from inweave.projection import read
-from inweave.prompt import fill_prompt
-from inweave.relunet import Function, ReluNet
-from inweave.run import dense, plan
-from inweave.run.lower import Line, Loop
-from inweave.verify.arithmetic import FieldArithmetic
-from inweave.verify.field import FieldArray
+from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
+from inweave.exact.constants import identity
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.model import dense
+from inweave.model.projection import read
+from inweave.model.prompt import fill_prompt
+from inweave.model.relunet import Function, ReluNet
+from inweave.run.code import Line, Repeat
+from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
 
 FIELD = FieldArithmetic(key=3)
 LEADS = [(), (), (2,), (3, 1)]
-often = settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
+often = settings(max_examples=100)
 rarely = settings(often, max_examples=30)
 
 
@@ -58,12 +58,12 @@ def check_every_entrance(net: Network, inputs: dict[str, Any], ar: Arithmetic, s
     """Inputs, blocks and prompt in; answers, blocks and prompt out; all as the dense executor."""
     H = fill_prompt(net.layout, net.fills, inputs, ar)
     expected = dense.forward(net, H, ar)
-    answers = plan(net).answers(inputs, ar)
+    answers = net.plan.answers(inputs, ar)
     assert list(answers) == [output.name for output in net.outputs]
     for output in net.outputs:
         same(answers[output.name], output.place.read(net.layout, expected))
-    same(plan(net).forward(H, ar), expected)
-    blocks = plan(net).run(net.layout.unpack(H), ar)
+    same(net.plan.forward(H, ar), expected)
+    blocks = net.plan.run(net.layout.unpack(H), ar)
     for name, block in net.layout.unpack(expected).items():
         same(blocks[name], block)
 
@@ -78,15 +78,15 @@ def equal(found: Any, expected: Any) -> None:
 @given(networks(), st.integers(0, 99), st.data())
 def test_from_inputs_and_blocks_it_equals_the_dense_executor_over_the_field(net, seed, data):
     rng = np.random.default_rng(seed)
-    inputs = random_inputs(net, data.draw, lambda shape: FieldArray.random(shape, rng))
+    inputs = random_inputs(net, data.draw, lambda shape: FIELD.field.random(shape, rng))
     check_every_entrance(net, inputs, FIELD, equal)
 
 
 @often
 @given(networks(), st.integers(0, 99), st.sampled_from(LEADS))
 def test_from_any_prompt_it_equals_the_dense_executor_over_the_field(net, seed, lead):
-    H = FieldArray.random((*lead, net.tokens, net.width), np.random.default_rng(seed))
-    equal(plan(net).forward(H, FIELD), dense.forward(net, H, FIELD))
+    H = FIELD.field.random((*lead, net.tokens, net.width), np.random.default_rng(seed))
+    equal(net.plan.forward(H, FIELD), dense.forward(net, H, FIELD))
 
 
 @rarely
@@ -113,8 +113,8 @@ def test_it_equals_the_dense_executor_in_floats_up_to_rounding(net, seed, data):
         largest = fill_prompt(net.layout, bound.fills, sizes, ar)
         room = 1e-12 * dense.forward(bound, largest)
         expected = dense.forward(net, H)
-        found = plan(net).forward(H)
-        answers = plan(net).answers(inputs, ar)
+        found = net.plan.forward(H)
+        answers = net.plan.answers(inputs, ar)
     if not np.isfinite(room).all() or room.max() > 1e200:
         return
     assert found.shape == expected.shape
@@ -183,7 +183,7 @@ def test_values_that_begin_alike_are_told_apart_when_they_part(data):
         fills=tuple(Fill(place, "A") for place in places),
         outputs=tuple(Output(name, Place(name, 2, 2)) for name in stored),
     )
-    inputs = {"A": FieldArray.random((2, 2), np.random.default_rng(0))}
+    inputs = {"A": FIELD.field.random((2, 2), np.random.default_rng(0))}
     check_every_entrance(net, inputs, FIELD, equal)
 
 
@@ -208,13 +208,13 @@ def test_three_of_four_values_stay_alike():
     heads += [moving(layout, "A", "S", flip=True)]
     net = Network(layout, (Module((AttentionLayer(tuple(heads)),), 4),))
     A = np.array([[1.0, 2.0], [3.0, 4.0]])
-    found = plan(net).run({"A": A})
+    found = net.plan.run({"A": A})
     for name, expected in {"P": 8 * A, "Q": 4 * A, "R": 4 * A, "S": 4 * A.T}.items():
         np.testing.assert_array_equal(found[name], expected)
 
 
-def loops(code: Sequence[Line | Loop]) -> list[Loop]:
-    return [line for line in code if isinstance(line, Loop)]
+def loops(code: Sequence[Line | Repeat]) -> list[Repeat]:
+    return [line for line in code if isinstance(line, Repeat)]
 
 
 def test_a_value_stored_plain_and_transposed_is_carried_once():
@@ -227,7 +227,7 @@ def test_a_value_stored_plain_and_transposed_is_carried_once():
         fills=(Fill(Place("A", 2, 2), "A"),),
         outputs=(Output("P", Place("P", 2, 2)), Output("Q", Place("Q", 2, 2))),
     )
-    (loop,) = loops(plan(net).from_inputs.lowered.code)
+    (loop,) = loops(net.plan.from_inputs.code.lines)
     assert len(loop.phis) == 1
     A = np.array([[1.0, 2.0], [3.0, 4.0]])
     np.testing.assert_array_equal(net(A=A)["P"], 6 * A)
@@ -269,8 +269,8 @@ def by_hand(G: Any, b: Any, repeat: int) -> Any:
 
 def test_a_tied_step_costs_what_its_formula_costs():
     net = tied(10, 100)
-    assert plan(net).flops == 100 * (2 * 10 * 10 + 2 * 10)
-    assert repr(plan(net)).splitlines()[1:] == [
+    assert net.plan.flops == 100 * (2 * 10 * 10 + 2 * 10)
+    assert describe(net.plan).splitlines()[1:] == [
         "  w = 0",
         "  repeat 100:",
         "    w += b - G w",
@@ -279,7 +279,7 @@ def test_a_tied_step_costs_what_its_formula_costs():
 
 
 def test_identities_in_the_prompt_cost_nothing():
-    assert plan(tied(10, 100, constants_in_prompt=True)).flops == plan(tied(10, 100)).flops
+    assert tied(10, 100, constants_in_prompt=True).plan.flops == tied(10, 100).plan.flops
 
 
 def test_what_a_loop_does_not_change_is_computed_once_and_products_in_the_cheaper_order():
@@ -289,8 +289,8 @@ def test_what_a_loop_does_not_change_is_computed_once_and_products_in_the_cheape
         return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
     n, d = 400, 50
-    few = plan(inweave.compile(descent, n=n, d=d, steps=2, verify=False))
-    many = plan(inweave.compile(descent, n=n, d=d, steps=500, verify=False))
+    few = inweave.compile(descent, n=n, d=d, steps=2, verify=False).plan
+    many = inweave.compile(descent, n=n, d=d, steps=500, verify=False).plan
     right_side_once = 2 * n * d
     assert few.flops <= right_side_once + 2 * (4 * n * d + 2 * n + 2 * d)
     gram_once = 2 * n * d * d + right_side_once
@@ -299,7 +299,7 @@ def test_what_a_loop_does_not_change_is_computed_once_and_products_in_the_cheape
 
 def test_work_that_no_answer_needs_is_left_out():
     net = tied(4, 10)
-    assert plan(replace(net, outputs=(Output("", Place("G", 4, 4)),))).flops <= 4 * 4
+    assert replace(net, outputs=(Output("", Place("G", 4, 4)),)).plan.flops <= 4 * 4
 
 
 # -- a prompt of the user's own -------------------------------------------------------------------
@@ -307,10 +307,10 @@ def test_a_changed_constant_in_a_prompt_is_used_as_it_stands():
     net = tied(3, 5, constants_in_prompt=True)
     rng = np.random.default_rng(0)
     H = net.prompt(G=rng.normal(size=(3, 3)), b=rng.normal(size=3))
-    assert plan(net)._is_own(H, Floats())
+    assert net.plan._is_own(H, Floats())
     np.testing.assert_allclose(net.forward(H), dense.forward(net, H), rtol=1e-13)
     H[0, net.layout["I"].start] = 2.0
-    assert not plan(net)._is_own(H, Floats())
+    assert not net.plan._is_own(H, Floats())
     np.testing.assert_allclose(net.forward(H), dense.forward(net, H), rtol=1e-13)
 
 
@@ -327,11 +327,11 @@ def test_entries_below_a_block_are_used_as_they_stand():
 def test_blocks_that_are_not_given_are_zero_and_unknown_ones_are_refused():
     net = tied(2, 3)
     b = np.array([[1.0], [2.0]])
-    np.testing.assert_array_equal(plan(net).run({"b": b})["w"], 3 * b)
+    np.testing.assert_array_equal(net.plan.run({"b": b})["w"], 3 * b)
     with pytest.raises(inweave.BlockError, match="unknown blocks: z"):
-        plan(net).run({"z": b})
+        net.plan.run({"z": b})
     with pytest.raises(inweave.ShapeError, match="block 'b'"):
-        plan(net).run({"b": b.T})
+        net.plan.run({"b": b.T})
 
 
 # -- pointwise functions --------------------------------------------------------------------------
@@ -350,7 +350,7 @@ def test_a_function_of_a_place_leaves_the_rest_of_the_block_as_it_was():
     check_every_entrance(net, {"A": A}, Floats(), np.testing.assert_allclose)
     exact = Rationals().array(np.round(A[0] * 8) / 8)
     check_every_entrance(net, {"A": exact}, Rationals(), equal)
-    drawn = FieldArray.random((3, 3), np.random.default_rng(0))
+    drawn = FIELD.field.random((3, 3), np.random.default_rng(0))
     check_every_entrance(net, {"A": drawn}, FIELD, equal)
 
 
@@ -438,7 +438,7 @@ def test_answers_stay_on_the_device_of_the_inputs():
 
 
 def test_whole_numbers_are_computed_in_floats():
-    found = plan(tied(1, 2)).run({"b": np.array([[3]]), "G": np.array([[1]])})
+    found = tied(1, 2).plan.run({"b": np.array([[3]]), "G": np.array([[1]])})
     np.testing.assert_array_equal(found["w"], [[3.0]])
     assert found["w"].dtype == np.float64
 
@@ -524,10 +524,10 @@ def test_large_finite_inputs_are_accepted():
 # -- the plan belongs to its network --------------------------------------------------------------
 def test_a_plan_is_made_once_and_survives_pickling():
     net = tied(3, 6)
-    assert plan(net) is plan(net)
+    assert net.plan is net.plan
     again = pickle.loads(pickle.dumps(net))
     np.testing.assert_array_equal(again(G=np.eye(3), b=np.ones(3)), net(G=np.eye(3), b=np.ones(3)))
-    assert plan(replace(net, modules=())) is not plan(net)
+    assert replace(net, modules=()).plan is not net.plan
 
 
 def test_threads_do_not_disturb_each_other():
@@ -561,4 +561,4 @@ def test_exact_coefficients_stay_exact():
         outputs=(Output("", Place("P", 1, 1)),),
     )
     one = Rationals().array(np.ones((1, 1)))
-    assert plan(net).answers({"A": one}, Rationals())[""][0, 0] == Fraction(9, 21)
+    assert net.plan.answers({"A": one}, Rationals())[""][0, 0] == Fraction(9, 21)

@@ -72,7 +72,7 @@ def test_every_make_target_and_inweave_command_the_readme_names_exists() -> None
     targets = set(re.findall(r"^make ([\w-]+)", shell, re.MULTILINE))
     assert targets >= {"demo", "test"}
     assert all(re.search(rf"^{target}:", makefile, re.MULTILINE) for target in targets)
-    assert set(re.findall(r"^inweave ([\w-]+)", shell, re.MULTILINE)) <= {*COMMANDS, "lab"}
+    assert set(re.findall(r"^inweave ([\w-]+)", shell, re.MULTILINE)) <= set(COMMANDS)
 
 
 def test_make_fuzz_runs_every_fuzzer_of_the_tests_with_the_same_options() -> None:

@@ -11,10 +11,10 @@ from collections import Counter
 import pytest
 
 import inweave
-import inweave.compiler
+import inweave.compiler.driver
 from inweave import Matrix, Scalar, Vector, VerificationError
-from inweave.compiler import Stages, stages
 from inweave.compiler.costs import Costs
+from inweave.compiler.driver import Stages, stages
 from inweave.compiler.forms import Forms, Product
 from inweave.compiler.storing import FACTORS, LONGEST, PRODUCTS, read_often
 from tests.fuzz import equal_in_rationals
@@ -348,7 +348,7 @@ def test_values_that_are_read_often_are_found_inside_loops_too():
         return inweave.iterate(step, w, 2)
 
     traced = inweave.program(program).trace(n=2)
-    texts = {x.text() for x in read_often(traced.outputs.values()).values()}
+    texts = {x.text() for x in read_often(traced.outputs.values())}
     assert {"A @ w", "w"} <= texts
 
 
@@ -364,5 +364,5 @@ def test_messages_about_large_values_are_short_and_quick():
 
 
 def test_an_explanation_of_a_large_program_is_short():
-    text = str(inweave.compiler.explain(inweave.program(squares(40))))
+    text = str(inweave.explain(inweave.program(squares(40))))
     assert len(text) < 200_000

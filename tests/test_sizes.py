@@ -11,7 +11,7 @@ import pytest
 import inweave
 import inweave.paper
 from inweave import Matrix, Vector, gallery
-from inweave.network import AttentionLayer
+from inweave.model.layers import AttentionLayer
 from tests.cases import heavy_ball, ridge_from_w0, ridge_gd
 from tests.fuzz import equal_in_rationals
 

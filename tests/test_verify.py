@@ -4,23 +4,37 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import inweave
+import inweave.network
 import inweave.paper
 from inweave import Matrix, Scalar, Vector
-from inweave.arithmetic import Rationals
-from inweave.constants import fractions
+from inweave.cli.show import report
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
-from inweave.network import AttentionLayer, Module
-from inweave.projection import Projection
-from inweave.verify import Certificate
-from inweave.verify.degree import degree, lower_bound
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import fractions
+from inweave.exact.field import random_prime
+from inweave.files.network_file import save
+from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.modules import Module
+from inweave.model.projection import Projection
+from inweave.model.relunet import ReluNet
+from inweave.proof.certificate import Certificate
+from inweave.proof.check import verify as check
+from inweave.proof.degree import degree, lower_bound
+from inweave.proof.floats import float_difference
+from inweave.proof.heights import VARIABLE, Bounded, Heights
+from inweave.proof.tables import reciprocal_error
+from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
 
 
@@ -47,14 +61,20 @@ def test_a_certificate_says_how_equality_was_established():
     assert (found.method, found.seed, found.trials) == ("induction", 11, 3)
     assert 3 * 2**29 < found.prime < 2**31
     assert 1 <= found.degree < 100
-    assert found.probability == pytest.approx((found.degree / (3 * 2**29)) ** 3)
+    assert found.probability == pytest.approx(chance(found) ** 3)
     assert found.float_difference is not None
     assert found.float_difference < 1e-12
     text = str(found)
     words = ("ridge_gd", net.fingerprint[:12], str(found.prime), "3 trials", "seed 11")
     for word in (*words, "probability"):
         assert word in text
-    assert len(text.splitlines()) <= 6
+    assert len(text.splitlines()) <= 7
+
+
+def chance(certificate):
+    """That one trial misses a difference: a root is drawn, or a prime divides all coefficients."""
+    roots, primes = 3 * 2**29, 2.5e7
+    return certificate.degree / roots + certificate.bits / np.log2(roots) / primes
 
 
 @pytest.mark.parametrize("case", CASES[::6], ids=lambda case: case.name)
@@ -63,6 +83,28 @@ def test_a_certificate_survives_json(case):
     assert certificate is not None
     assert Certificate.from_json(certificate.to_json()) == certificate
     assert json.loads(certificate.to_json())["prime"] == certificate.prime
+
+
+def test_a_changed_network_has_no_certificate_anywhere(tmp_path):
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert stale.certificate is None
+    for changed in (stale, replace(net, outputs=()), tampered(replace(net))):
+        assert "verified" not in str(changed).replace("not verified", "")
+        changed.explore(tmp_path / "page.html")
+        assert '"certificate":null' in (tmp_path / "page.html").read_text(encoding="utf-8")
+        changed.save(tmp_path / "net.inweave")
+        assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert replace(net, record=None).certificate == net.certificate
+
+
+def test_whoever_is_handed_a_certificate_of_another_network_shows_none(tmp_path):
+    """The rooms below the public Network get network and certificate side by side."""
+    net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
+    stale = replace(net, modules=())
+    assert "not verified" in describe(stale, net.origin, net.certificate)
+    save(tmp_path / "net.inweave", stale, None, net.certificate)
+    assert inweave.load(tmp_path / "net.inweave").certificate is None
 
 
 @pytest.mark.parametrize("factor", [2**31, Fraction(1, 2**31), 2**62])
@@ -83,6 +125,16 @@ def test_no_prime_is_known_beforehand(factor):
     wrong = replace(net, certificate=None, modules=(replace(module, body=(layer,)),))
     with pytest.raises(VerificationError, match="differ: the answer"):
         inweave.verify(product, wrong)
+
+
+def test_the_float_difference_is_how_far_apart_program_and_network_are():
+    net = inweave.compile(product, n=3, m=2, k=4)
+    assert float_difference(net.origin.traced, net.plan) == net.certificate.float_difference
+    for by in (Fraction(1, 2**20), Fraction(1, 2), Fraction(-3)):
+        off = tampered(net, by=1 + by)
+        assert float_difference(net.origin.traced, off.plan) == pytest.approx(abs(float(by)))
+    rounded = inweave.compile(ridge_gd, optimize="depth", n=6, d=4, steps=30).certificate
+    assert 0 < rounded.float_difference < 1e-13
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
@@ -107,6 +159,62 @@ def test_a_coefficient_beyond_floats_is_refused():
 
     with pytest.raises(CompileError, match="a coefficient of 400 digits is beyond floating point"):
         inweave.compile(huge, n=2)
+
+
+def test_numbers_of_more_digits_than_python_writes_are_compiled_saved_and_printed(tmp_path):
+    @inweave.program
+    def shrinking(A: Matrix["n", "n"], v: Vector["n"]):
+        for _ in range(200):
+            v = 1e-6 * (A @ v)
+        return v
+
+    net = inweave.compile(shrinking, n=2)
+    longest = max(
+        piece.coefficient.denominator.bit_length()
+        for layer in net.layers
+        for head in layer.heads
+        for projection in head.projections
+        for piece in projection.pieces
+    )
+    assert longest > 4300 * math.log2(10)
+    net.save(tmp_path / "net.inweave")
+    again = inweave.load(tmp_path / "net.inweave")
+    assert again == net
+    assert again.fingerprint == net.fingerprint
+    assert "verified" in str(net)
+    repr(net.layers)
+
+    @inweave.program
+    def squared(x: Matrix["n", "n"]):
+        return inweave.iterate(lambda x: x @ x, x, 15_000)
+
+    net = inweave.compile(squared, n=2)
+    assert re.search(r"degree 2\.818e\+4515", str(net))
+    assert report(net)["degree"] == "2.818e+4515"
+    net.explore(tmp_path / "page.html", x=np.zeros((2, 2)))
+
+
+def test_long_doubles_are_constants_by_their_exact_value():
+    third = np.longdouble(1) / 3
+
+    @inweave.program
+    def scaled(x: Vector["n"]):
+        return third * x + np.full(2, third)
+
+    net = inweave.compile(scaled, n=2)
+    assert net.certificate is not None
+    np.testing.assert_allclose(net(x=[3.0, 0.0]), [4 / 3, 1 / 3], rtol=1e-15)
+
+
+def test_a_dense_relu_layer_is_refused_in_words():
+    """Over a field there is no order, and nothing to compare such a layer with."""
+    net = inweave.compile(product, n=2, m=2, k=2)
+    ones = np.ones((1, net.tokens, net.width))
+    for activation, said in (("relu", "no order, hence no ReLU"), ("identity", "differ")):
+        layer = PointwiseLayer(ones, ones, ones, ones, activation=activation)
+        broken = replace(net, modules=(*net.modules, Module((layer,))))
+        with pytest.raises(VerificationError, match=said):
+            broken.verify()
 
 
 def test_a_denominator_may_be_any_number():
@@ -146,7 +254,7 @@ def tampered(net, module=0, layer=0, head=0, part="value", piece=0, by=Fraction(
     body[layer] = replace(old, heads=tuple(heads))
     modules = list(net.modules)
     modules[module] = replace(net.modules[module], body=tuple(body))
-    return replace(net, modules=tuple(modules), certificate=None)
+    return replace(net, modules=tuple(modules))
 
 
 def test_a_wrong_product_names_the_first_entry_and_the_first_layer():
@@ -211,6 +319,54 @@ def test_inputs_and_outputs_must_be_the_programs():
         inweave.verify(named, net)
 
 
+def test_the_shape_and_kind_of_an_answer_are_part_of_what_is_proved():
+    """Answers that only broadcast to the program's are others."""
+
+    @inweave.program
+    def three(s: Scalar):
+        return s * inweave.ones(3)
+
+    @inweave.program
+    def one(s: Scalar):
+        return 1 * s
+
+    @inweave.program
+    def column(s: Scalar):
+        return s * inweave.ones(3, 1)
+
+    nets = {program: inweave.compile(program) for program in (three, one, column)}
+    for program, said in ((three, "a vector of 3"), (one, "a scalar"), (column, "a 3 x 1 matrix")):
+        for other, net in nets.items():
+            if other is not program:
+                with pytest.raises(VerificationError, match=rf"answers {said}; the network ans"):
+                    inweave.verify(program, net)
+    swapped = replace(nets[three], outputs=(replace(nets[three].outputs[0], kind="matrix"),))
+    with pytest.raises(VerificationError, match="answers a 3 x 1 matrix"):
+        swapped.verify()
+
+
+def test_the_kind_of_an_input_is_part_of_what_is_proved():
+    @inweave.program
+    def vectors(x: Vector["n"]) -> Scalar:
+        return x.T @ x
+
+    @inweave.program
+    def columns(x: Matrix["n", 1]) -> Scalar:
+        return x.T @ x
+
+    with pytest.raises(VerificationError, match=r"x \(a 2 x 1 matrix\); the network takes x \(a v"):
+        inweave.verify(columns, inweave.compile(vectors, n=2), n=2)
+
+
+def test_a_sign_that_the_network_asks_for_is_stated():
+    net = inweave.paper.ridge_lsa(4, 3, 2)
+    found = inweave.verify(ridge, net, steps=2)
+    assert found.conditions == ("for nonnegative lam", "for positive eta")
+    assert "for positive eta" in str(found)
+    assert Certificate.from_json(found.to_json()) == found
+    assert inweave.compile(ridge_gd, n=4, d=3, steps=2).certificate.conditions == ()
+
+
 def test_scratch_left_behind_by_a_step_is_noticed():
     net = inweave.compile(ridge_gd, n=4, d=2, steps=5)
     layer = net.modules[0].body[-1]
@@ -222,6 +378,99 @@ def test_scratch_left_behind_by_a_step_is_noticed():
         broken = replace(net, modules=(replace(net.modules[0], body=body), *net.modules[1:]))
         with pytest.raises(VerificationError):
             broken.verify()
+
+
+# -- tables ----------------------------------------------------------------------------------------
+def with_table(net, change):
+    """The network with its only function changed."""
+    (i,) = (i for i, m in enumerate(net.modules) for x in m.body if hasattr(x, "applied"))
+    body = [
+        replace(x, applied=tuple((p, change(f)) for p, f in x.applied))
+        if hasattr(x, "applied")
+        else x
+        for x in net.modules[i].body
+    ]
+    modules = (*net.modules[:i], replace(net.modules[i], body=tuple(body)), *net.modules[i + 1 :])
+    return replace(net, modules=modules)
+
+
+@inweave.program
+def precise(p: Scalar) -> Scalar:
+    return inweave.reciprocal(p, domain=(1e-3, 1e2))
+
+
+@inweave.program
+def coarse(p: Scalar) -> Scalar:
+    return inweave.reciprocal(p, domain=(1e-3, 1e2), error=0.9)
+
+
+NOTHING = ReluNet((1.0,), (0.0,), (0.0,), 0.0)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: replace(f, net=NOTHING),
+        lambda f: replace(f, net=NOTHING, error=0.0),
+        lambda f: replace(f, net=replace(f.net, constant=f.net.constant + 1e-3)),
+        lambda f: replace(f, domain=(1e-2, 1e2)),
+    ],
+    ids=["nothing", "said to be exact", "a little off", "narrower"],
+)
+def test_a_reciprocals_table_is_part_of_what_is_proved(change):
+    net = inweave.compile(precise)
+    with pytest.raises(VerificationError, match="if every reciprocal were exactly 1/x"):
+        with_table(net, change).verify()
+
+
+def test_a_coarser_reciprocal_is_not_a_finer_one():
+    with pytest.raises(VerificationError, match=r"wrong by up to 4\.\de-03 .* reaches \d\.\de-1"):
+        inweave.verify(precise, inweave.compile(coarse))
+    inweave.verify(coarse, inweave.compile(coarse))
+
+
+def test_newton_steps_are_part_of_what_is_proved():
+    """With the field's inverse for the table they change nothing, so they would not be missed."""
+    net, short = inweave.compile(precise), inweave.compile(coarse)
+    table = next(f for x in net.layers if hasattr(x, "applied") for _, f in x.applied)
+    with pytest.raises(VerificationError, match="if every reciprocal were exactly 1/x"):
+        inweave.verify(precise, with_table(short, lambda _: table))
+
+
+def test_a_network_with_a_better_table_of_its_own_is_proved_and_its_error_stated():
+    @inweave.program
+    def wanted(x: Vector["n"]):
+        return inweave.reciprocal(x, domain=(0.5, 4), error=1e-2)
+
+    @inweave.program
+    def better(x: Vector["n"]):
+        return inweave.reciprocal(x, domain=(0.25, 8), error=1e-4)
+
+    net = inweave.compile(better, n=3)
+    found = inweave.verify(wanted, net)
+    assert found.conditions == ("with 1/x in place of every reciprocal",)
+    (note,) = found.functions
+    assert "on [0.25, 8]" in note
+    stated = float(re.search(r"at most (\S+), from the network's own knots", note)[1])
+    x = np.linspace(0.25, 8, 30_000).reshape(-1, 3)
+    measured = np.max(np.abs(x * net(x=x) - 1))
+    assert measured <= stated <= min(1.1 * measured, 1e-4)
+    with pytest.raises(VerificationError, match="and the program reaches"):
+        inweave.verify(better, inweave.compile(wanted, n=3))
+
+
+@given(
+    st.lists(st.tuples(*[st.floats(-4, 4, width=32)] * 3), min_size=1, max_size=8),
+    st.floats(-2, 2, width=32),
+)
+def test_the_error_of_any_table_is_bounded_from_its_knots(units, constant):
+    net = ReluNet(*map(tuple, zip(*units, strict=True)), constant)
+    low, high = 0.5, 3.0
+    bound = reciprocal_error(net, low, high)
+    x = np.linspace(low, high, 2001)
+    knots = [-b / w for w, b, _ in units if w and low < -b / w < high]
+    measured = np.max(np.abs(np.r_[x, knots] * net(np.r_[x, knots]) - 1))
+    assert measured <= bound <= measured * (1 + 1e-3) + 1e-2
 
 
 # -- loops -----------------------------------------------------------------------------------------
@@ -373,21 +622,135 @@ def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
     assert certificate.probability < 1e-15
 
 
-@pytest.mark.parametrize("squarings", [27, 29, 30])
-def test_a_degree_near_the_prime_is_proved_with_the_number_of_trials_that_is_advised(squarings):
+def squared(times):
     @inweave.program
     def near(s: Scalar) -> Scalar:
-        for _ in range(squarings):
+        for _ in range(times):
             s = inweave.hold(s * s)
         return s
 
-    with pytest.raises(inweave.VerificationError, match="proves nothing") as caught:
-        inweave.compile(near)
+    return near
+
+
+@pytest.mark.parametrize("squarings", [20, 27, 29, 30])
+def test_a_degree_near_the_prime_is_proved_with_as_many_trials_as_it_takes(squarings):
+    net = inweave.compile(squared(squarings))
+    found = net.certificate
+    assert found.trials > 2
+    assert found.probability == pytest.approx(chance(found) ** found.trials)
+    assert found.probability <= 1e-12
+    assert chance(found) ** (found.trials - 1) > 1e-12
+    assert net.verify(trials=found.trials + 5).trials == found.trials + 5
+
+
+def test_where_time_is_short_the_number_of_trials_that_is_advised_is_enough():
+    net = inweave.compile(squared(29), verify=False)
+    with pytest.raises(VerificationError, match="proves nothing") as caught:
+        check("near", net.origin.traced, net, budget=0)
     trials = int(re.search(r"net\.verify\(trials=(\d+)\)", str(caught.value))[1])
-    net = inweave.compile(near, verify=False)
-    assert net.verify(trials=trials).probability <= 1e-3
-    with pytest.raises(inweave.VerificationError, match=rf"trials={trials}\)"):
-        net.verify(trials=trials - 1)
+    assert check("near", net.origin.traced, net, trials=trials, budget=0).probability <= 1e-12
+
+
+def test_compiling_never_refuses_what_more_trials_would_prove(monkeypatch):
+    monkeypatch.setattr(inweave.network, "PATIENCE", 2e-3)
+    with pytest.warns(UserWarning, match="not verified yet"):
+        net = inweave.compile(squared(29))
+    assert net.certificate is None
+    assert net.verify().probability <= 1e-12
+
+
+# -- coefficients ----------------------------------------------------------------------------------
+def long_constant(count):
+    """A number near 1 whose numerator is divisible by many primes of the range."""
+    rng, top = np.random.default_rng(0), 1
+    for _ in range(count):
+        top *= random_prime(rng)
+    return Fraction(top, 2 ** top.bit_length())
+
+
+def test_primes_that_divide_coefficients_are_in_the_stated_probability():
+    c = long_constant(3000)
+
+    @inweave.program
+    def scaled(x: Vector["n"]):
+        return c * x
+
+    found = inweave.compile(scaled, n=2).certificate
+    assert found.bits >= c.numerator.bit_length()
+    assert found.trials > 2, "two would not do"
+    assert (3000 / 2.6e7) ** found.trials <= found.probability <= 1e-12
+
+
+def test_a_network_that_is_wrong_by_what_the_primes_divide_passes_no_more_often_than_stated():
+    """The seed is known and its primes divide the difference: the number must allow for that."""
+    seed = 7
+    primes = drawn_primes(seed, trials=2)
+    c = Fraction(int(np.prod(primes, dtype=object)))
+
+    @inweave.program
+    def right(x: Vector["n"]):
+        return x + 0 * x
+
+    @inweave.program
+    def wrong(x: Vector["n"]):
+        return (1 + c) * x
+
+    found = inweave.verify(right, inweave.compile(wrong, n=2), seed=seed)
+    assert found.bits >= c.numerator.bit_length()
+    assert found.probability >= (2 / 2.6e7) ** 2
+    with pytest.raises(VerificationError, match="differ"):
+        inweave.verify(right, inweave.compile(wrong, n=2), seed=seed + 1)
+
+
+def drawn_primes(seed, trials):
+    """The primes that a verification of a program with one input of two entries draws."""
+    rng = np.random.default_rng(seed)
+    found = []
+    for _ in range(trials):
+        rng.integers(2**62)
+        found.append(random_prime(rng))
+        rng.integers(0, found[-1], (2, 1), dtype=np.int64)
+    return found
+
+
+def test_steps_of_an_ordinary_size_are_counted_too():
+    @inweave.program
+    def descent(X: Matrix["n", "d"], y: Vector["n"], *, steps: int):
+        start = inweave.zeros(X.shape[1])
+        return inweave.iterate(lambda w: w - 0.1 * (X.T @ (X @ w - y)), start, steps)
+
+    found = inweave.compile(descent, n=4, d=2, steps=80, optimize="depth").certificate
+    assert found.bits > 80 * 50
+    assert chance(found) ** found.trials <= found.probability <= 1e-12
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("mode", ["faithful", "depth"])
+def test_heights_bound_the_coefficients_of_programs_and_networks(case, mode):
+    """At ±1 a polynomial is at most the sum of its coefficients, and a whole number over scale."""
+    net = inweave.compile(case.program, optimize=mode, verify=False, **case.sizes)
+    traced, rng = net.origin.traced, np.random.default_rng(0)
+    free = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in net.inputs}
+    found = {
+        **{("program", name): x for name, x in traced.evaluate(free, Heights()).items()},
+        **{("network", name): x for name, x in net.plan.answers(free, Heights()).items()},
+    }
+    for _ in range(3):
+        point = {s.name: fractions(rng.choice([-1.0, 1.0], (s.rows, s.cols))) for s in net.inputs}
+        exact = traced.evaluate(point, Rationals())
+        for (_, name), x in found.items():
+            scale = math.prod(base**power for base, power in x.height.scale)
+            for entry in np.ravel(exact[name]):
+                assert (entry * scale).denominator == 1
+                assert abs(entry * scale) <= 2 ** (x.height.bits + 1e-6)
+
+
+def test_a_difference_of_fractions_has_the_degree_of_a_sum():
+    """1/x - 1/y = (y - x)/(x y): degrees add up over denominators, over inner dimensions too."""
+    quotient = Bounded((1, 3), VARIABLE.inverse())
+    assert (quotient - quotient).height.degree == 1
+    assert (quotient @ quotient.mT).height.below == 6
+    assert (quotient @ quotient.mT).height.degree == 4
 
 
 def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():

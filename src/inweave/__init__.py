@@ -8,13 +8,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Eager, so that the package `inweave.verify` cannot later hide the function of that name.
-from inweave.verify import verify as verify
+from inweave.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from inweave import explore, gallery, lab, nn, paper
-    from inweave.compiler import compile
-    from inweave.constants import Constant
     from inweave.errors import (
         BlockError,
         CompileError,
@@ -24,61 +20,51 @@ if TYPE_CHECKING:
         FileFormatError,
         InputError,
         InweaveError,
+        MissingExtraError,
         ProgramError,
         ShapeError,
         VerificationError,
     )
-    from inweave.files import load
-    from inweave.functions import absolute as abs
-    from inweave.functions import pointwise, reciprocal, relu, rsqrt, sigmoid, soft_threshold
-    from inweave.language import (
-        Matrix,
-        Program,
-        Scalar,
-        Vector,
-        block,
-        constant,
-        eye,
+    from inweave.exact.constants import Constant
+    from inweave.language.functions import absolute as abs
+    from inweave.language.functions import (
         hold,
-        hstack,
-        iterate,
-        ones,
-        program,
-        vstack,
-        zeros,
+        pointwise,
+        reciprocal,
+        relu,
+        rsqrt,
+        sigmoid,
+        soft_threshold,
     )
-    from inweave.layout import Block, Layout
-    from inweave.network import (
-        AttentionLayer,
-        BlockPointwiseLayer,
-        Head,
-        Module,
-        Network,
-        PointwiseLayer,
-    )
-    from inweave.projection import DenseProjection, Piece, Projection
-    from inweave.prompt import Fill, Input, Output, Place
-    from inweave.verify.certificate import Certificate
-
-__version__ = "0.1.0"
+    from inweave.language.iterate import iterate
+    from inweave.language.matrices import block, constant, eye, hstack, ones, vstack, zeros
+    from inweave.language.program import Matrix, Program, Scalar, Vector, program
+    from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
+    from inweave.model.layout import Block, Layout
+    from inweave.model.modules import Module
+    from inweave.model.projection import DenseProjection, Piece, Projection
+    from inweave.model.prompt import Fill, Input, Output, Place
+    from inweave.network import Network, compile, explain, load, verify
+    from inweave.proof.certificate import Certificate
 
 _WHERE = {
-    "compiler": "compile",
-    "constants": "Constant",
     "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
-    "InputError ProgramError ShapeError VerificationError InweaveError",
-    "files": "load",
-    "functions": "pointwise reciprocal relu rsqrt sigmoid soft_threshold",
-    "language": "Matrix Program Scalar Vector block constant eye hold hstack iterate ones program "
-    "vstack zeros",
-    "layout": "Block Layout",
-    "network": "AttentionLayer BlockPointwiseLayer Head Module Network PointwiseLayer",
-    "projection": "DenseProjection Piece Projection",
-    "prompt": "Fill Input Output Place",
-    "verify.certificate": "Certificate",
+    "InputError InweaveError MissingExtraError ProgramError ShapeError VerificationError",
+    "exact.constants": "Constant",
+    "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
+    "language.iterate": "iterate",
+    "language.matrices": "block constant eye hstack ones vstack zeros",
+    "language.program": "Matrix Program Scalar Vector program",
+    "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
+    "model.layout": "Block Layout",
+    "model.modules": "Module",
+    "model.projection": "DenseProjection Piece Projection",
+    "model.prompt": "Fill Input Output Place",
+    "network": "Network compile explain load verify",
+    "proof.certificate": "Certificate",
 }
 _LAZY = {name: (module, name) for module, names in _WHERE.items() for name in names.split()}
-_LAZY["abs"] = ("functions", "absolute")
+_LAZY["abs"] = ("language.functions", "absolute")
 _MODULES = ("explore", "gallery", "lab", "nn", "paper")
 
 __all__ = [
@@ -101,6 +87,7 @@ __all__ = [
     "InweaveError",
     "Layout",
     "Matrix",
+    "MissingExtraError",
     "Module",
     "Network",
     "Output",
@@ -119,6 +106,7 @@ __all__ = [
     "block",
     "compile",
     "constant",
+    "explain",
     "explore",
     "eye",
     "gallery",

@@ -6,7 +6,7 @@ do. Subclasses also derive from the built-in class that a caller would expect to
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 
@@ -56,6 +56,15 @@ class FileFormatError(InweaveError, ValueError):
 
 class MissingExtraError(InweaveError, ImportError):
     """A part of inweave needs a library that one of its extras installs."""
+
+
+def missing_and_unknown(names: Iterable[str], given: Iterable[str]) -> str:
+    """What is wrong with the names that are given, in words; nothing if they are the right ones."""
+    names, given = list(names), list(given)
+    missing = [name for name in names if name not in given]
+    unknown = [str(name) for name in given if name not in names]
+    said = {"missing": missing, "unknown": unknown}
+    return "; ".join(f"{what}: {', '.join(which)}" for what, which in said.items() if which)
 
 
 @contextmanager

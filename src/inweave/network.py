@@ -1,338 +1,63 @@
-"""Networks as plain immutable data: heads, layers, modules, and a layout to read them by.
+"""The public Network, and the doors into every room: compile, verify, load, explain.
 
-Nothing here computes. A network says what is multiplied with what; `inweave.run` executes it (the
-dense executor is the definition), `inweave.verify` checks it, `inweave.files` stores it. Shapes are
-checked when a network is built, equal networks are equal, and `fingerprint` is the same in every
-process.
+A network is the data of `inweave.model`; here it also knows where it came from and what was proved
+of it, and each method opens one door: running, proving, saving, exporting, looking inside. The
+rooms behind the doors do the work and know the data only; what they need besides (the program of a
+network, its certificate) is handed to them from here.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from inweave.arithmetic import Floats
-from inweave.constants import Array, content, real_array
-from inweave.errors import BlockError, InputError, ShapeError
-from inweave.layout import Layout
-from inweave.layout import describe as describe_layout
-from inweave.projection import AnyProjection
-from inweave.prompt import Fill, Input, Output, Place, fill_prompt, lift, lower
-from inweave.relunet import Function
+from inweave.compiler.origin import Compiled, Origin
+from inweave.compiler.resize import build
+from inweave.errors import InputError, VerificationError
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.language.program import Program, Traced
+from inweave.model import network as data
+from inweave.proof.certificate import Certificate, about
 
 if TYPE_CHECKING:
-    from inweave.compiler.origin import Origin
-    from inweave.export.torch import TorchNetwork
-    from inweave.files import Record
-    from inweave.run.dense import Trace
-    from inweave.verify.certificate import Certificate
+    from inweave.explore.shown import Shown
+    from inweave.files.network_file import Record
+    from inweave.model.dense import Trace
+    from inweave.run.plan import Plan
+    from inweave.stack.exported import TorchNetwork
+
+PATIENCE = 5.0  # seconds that compile spends on verification without being asked
+QUICK = 0.2  # seconds that a statement about all sizes may take to check at one of them
 
 
-@dataclass(frozen=True)
-class Head:
-    """`Q Kᵀ V` of three projections: the paper's (H W3 + B3)(H W1 + B1)ᵀ(H W2 + B2)."""
-
-    query: AnyProjection
-    key: AnyProjection
-    value: AnyProjection
-
-    @property
-    def projections(self) -> tuple[AnyProjection, AnyProjection, AnyProjection]:
-        return self.query, self.key, self.value
-
-    def check(self, layout: Layout, what: str) -> None:
-        for name, projection in zip(("query", "key", "value"), self.projections, strict=True):
-            projection.check(layout, f"{what}, {name}")
-
-    def describe(self) -> dict[str, Any]:
-        return {"query": self.query.describe(), "key": self.key.describe(),
-                "value": self.value.describe()}  # fmt: skip
-
-
-@dataclass(frozen=True)
-class AttentionLayer:
-    """A sum of heads; with `skip`, `H + sum`."""
-
-    heads: tuple[Head, ...]
-    skip: bool = True
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "heads", tuple(self.heads))
-
-    def check(self, layout: Layout, what: str) -> None:
-        for k, head in enumerate(self.heads):
-            head.check(layout, f"{what}, head {k}")
-
-    def describe(self) -> dict[str, Any]:
-        return {"attention": [head.describe() for head in self.heads], "skip": self.skip}
-
-
-@dataclass(frozen=True, eq=False)
-class PointwiseLayer:
-    """The paper's network component, `Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C_k`; with `skip`, `H + ...`.
-
-    The arrays have the shape (units, tokens, width); σ is ReLU or the identity.
-    """
-
-    V: Array
-    W: Array
-    B: Array
-    C: Array
-    activation: str = "relu"
-    skip: bool = False
-    digest: str = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.activation not in ("relu", "identity"):
-            raise InputError(f"activation {self.activation!r} is not 'relu' or 'identity'")
-        digest = hashlib.sha256(f"{self.activation}{self.skip}".encode())
-        shape = np.shape(self.V)
-        for name in "VWBC":
-            array = real_array(f"pointwise layer: {name}", getattr(self, name))
-            if array.ndim != 3 or array.shape != shape:
-                raise ShapeError(
-                    f"pointwise layer: {name} has shape {array.shape}, expected (units, tokens, "
-                    f"width) like V, which is {shape}"
-                )
-            object.__setattr__(self, name, array)
-            digest.update(content(array))
-        object.__setattr__(self, "digest", digest.hexdigest())
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PointwiseLayer) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def touched(self, layout: Layout) -> tuple[str, ...]:
-        """The blocks that this layer may change."""
-        return layout.names
-
-    def check(self, layout: Layout, what: str) -> None:
-        if self.V.shape[1:] != (layout.tokens, layout.width):
-            raise ShapeError(
-                f"{what}: its arrays are for prompts of {self.V.shape[1:]}, "
-                f"this prompt is {layout.tokens} x {layout.width}"
-            )
-
-    def describe(self) -> dict[str, Any]:
-        return {"pointwise": self.digest, "activation": self.activation, "skip": self.skip}
-
-    def __repr__(self) -> str:
-        units, tokens, width = self.V.shape
-        around = ", skip" if self.skip else ""
-        return f"PointwiseLayer({units} {self.activation} units on {tokens} x {width}{around})"
-
-
-@dataclass(frozen=True)
-class BlockPointwiseLayer:
-    """A pointwise layer held as what it is: a function at each of some places, identity elsewhere.
-
-    `dense(layout)` writes it as the paper's network component; the identity takes two ReLU units.
-    """
-
-    applied: tuple[tuple[Place, Function], ...]
-    skip: bool = False
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "applied", tuple(self.applied))
-        if self.skip:
-            raise InputError("a block pointwise layer keeps other blocks itself: no skip, please")
-
-    def check(self, layout: Layout, what: str) -> None:
-        for place, _ in self.applied:
-            place.check(layout, what)
-
-    def touched(self, layout: Layout) -> tuple[str, ...]:
-        return tuple(place.block for place, _ in self.applied)
-
-    @property
-    def units(self) -> int:
-        """Hidden units of one entry, for the widest function."""
-        return max((function.net.units for _, function in self.applied), default=0)
-
-    def dense(self, layout: Layout) -> PointwiseLayer:
-        """`V`, `W`, `B`, `C` of shape (units, tokens, width)."""
-        shape = (max(self.units, 2), layout.tokens, layout.width)
-        V, W, B, C = (np.zeros(shape) for _ in range(4))
-        V[0], W[0], V[1], W[1] = 1.0, 1.0, -1.0, -1.0
-        for place, function in self.applied:
-            rows, cols = place.extent
-            left = layout[place.block].start + place.col
-            at = (slice(place.row, place.row + rows), slice(left, left + cols))
-            net = function.net
-            for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
-                array[(slice(None), *at)] = 0.0
-                for k, number in enumerate(numbers):
-                    array[(k, *at)] = number
-            C[(0, *at)] = net.constant
-        return PointwiseLayer(V, W, B, C)
-
-    def describe(self) -> dict[str, Any]:
-        return {"functions": [[p.describe(), f.describe()] for p, f in self.applied]}
-
-
-Layer = AttentionLayer | PointwiseLayer | BlockPointwiseLayer
-
-
-@dataclass(frozen=True)
-class Module:
-    """Layers in sequence, optionally with one skip around them, repeated with tied weights.
-
-    `carries` names what a repeated module updates: for each value that the loop carries, the places
-    where it stands. Verification uses it to check one step instead of all of them.
-    """
-
-    body: tuple[Layer | Module, ...]
-    repeat: int = 1
-    skip: bool = False
-    carries: tuple[tuple[Place, ...], ...] = ()
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "body", tuple(self.body))
-        if not isinstance(self.repeat, int) or isinstance(self.repeat, bool) or self.repeat < 0:
-            raise InputError(f"repeat must be a non-negative int, got {self.repeat!r}")
-
-    def check(self, layout: Layout, what: str) -> None:
-        for i, part in enumerate(self.body):
-            part.check(layout, f"{what}.{i}")
-        for places in self.carries:
-            for place in places:
-                place.check(layout, f"{what}, carried value")
-
-    def describe(self) -> dict[str, Any]:
-        return {
-            "module": [part.describe() for part in self.body],
-            "repeat": self.repeat,
-            "skip": self.skip,
-            "carries": [[place.describe() for place in places] for places in self.carries],
-        }
-
-
-Part = Layer | Module
-
-
-def layers_of(part: Part) -> Iterator[Layer]:
-    """The layers of a part as stored: those of a repeated module once."""
-    if isinstance(part, Module):
-        for inner in part.body:
-            yield from layers_of(inner)
-    else:
-        yield part
-
-
-def executed(part: Part) -> int:
-    """How many attention layers run when a part runs."""
-    if isinstance(part, Module):
-        return part.repeat * sum(executed(inner) for inner in part.body)
-    return int(isinstance(part, AttentionLayer))
-
-
-def _check_names(what: str, names: list[str]) -> None:
-    for name in names:
-        if names.count(name) > 1:
-            raise BlockError(f"{what} {name!r} is named twice; the {what}s are {', '.join(names)}")
-
-
-@dataclass(frozen=True)
-class Network:
+@dataclass(frozen=True, eq=False, repr=False)
+class Network(data.Network):
     """A layout, modules, how inputs fill the prompt and where the answers are read."""
 
-    layout: Layout
-    modules: tuple[Module, ...]
-    inputs: tuple[Input, ...] = ()
-    fills: tuple[Fill, ...] = ()
-    outputs: tuple[Output, ...] = ()
-    origin: Origin | None = field(default=None, compare=False, repr=False)
-    certificate: Certificate | None = field(default=None, compare=False, repr=False)
-    record: Record | None = field(default=None, compare=False, repr=False)
+    origin: Origin | None = field(default=None)
+    certificate: Certificate | None = field(default=None)
+    record: Record | None = field(default=None)
 
     def __post_init__(self) -> None:
-        for name in ("modules", "inputs", "fills", "outputs"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        for i, module in enumerate(self.modules):
-            module.check(self.layout, f"module {i}")
-        _check_names("input", [spec.name for spec in self.inputs])
-        for fill in self.fills:
-            fill.check(self.layout, self.inputs)
-        _check_names("output", [output.name for output in self.outputs])
-        for output in self.outputs:
-            output.place.check(self.layout, f"output {output.name!r}")
-
-    # -- sizes ------------------------------------------------------------------------------------
-    @property
-    def tokens(self) -> int:
-        return self.layout.tokens
-
-    @property
-    def width(self) -> int:
-        return self.layout.width
-
-    @cached_property
-    def depth(self) -> int:
-        """Attention layers executed."""
-        return sum(executed(module) for module in self.modules)
-
-    @cached_property
-    def heads(self) -> int:
-        """Heads stored; those of a tied module count once."""
-        return sum(len(layer.heads) for layer in self.layers if isinstance(layer, AttentionLayer))
-
-    @property
-    def layers(self) -> tuple[Layer, ...]:
-        """The layers as stored, those of a tied module once."""
-        return tuple(layer for module in self.modules for layer in layers_of(module))
-
-    @cached_property
-    def stored_numbers(self) -> int:
-        """How many numbers it takes to write the weights down."""
-        total = 0
-        for layer in self.layers:
-            if isinstance(layer, AttentionLayer):
-                parts = [p for head in layer.heads for p in head.projections]
-                total += sum(p.stored_numbers() for p in parts)
-            elif isinstance(layer, PointwiseLayer):
-                total += 4 * int(layer.V.size)
-            else:
-                total += sum(3 * f.net.units + 1 for _, f in layer.applied)
-        return total
-
-    @property
-    def target(self) -> str:
-        """'lsa' if no head has a bias, otherwise 'elsa'."""
-        biased = any(
-            projection.has_bias
-            for layer in self.layers
-            if isinstance(layer, AttentionLayer)
-            for head in layer.heads
-            for projection in head.projections
-        )
-        return "elsa" if biased else "lsa"
+        super().__post_init__()
+        object.__setattr__(self, "certificate", about(self, self.certificate))
 
     # -- running ----------------------------------------------------------------------------------
-    def prompt(self, **inputs: Any) -> Array:
-        """The prompt H that holds these inputs."""
-        lifted, arithmetic = lift(self.inputs, inputs)
-        return fill_prompt(self.layout, self.fills, lifted, arithmetic)
+    @cached_property
+    def plan(self) -> Plan:
+        """The least work that this network stands for, which is what runs."""
+        from inweave.run.plan import Plan
+
+        return Plan(self)
 
     def forward(self, H: Array) -> Array:
         """The state after the last module."""
-        from inweave.run import forward
-
-        return forward(self, H)
-
-    def readout(self, H: Array) -> Any:
-        """The answers that stand in a state: one value, or a dict of named ones."""
-        self.layout.check(H)
-        found = {o.name: lower(o.place.read(self.layout, H), o.kind) for o in self.outputs}
-        return found[""] if list(found) == [""] else found
+        return self.plan.forward(H)
 
     def __call__(self, *, check: bool = True, **inputs: Any) -> Any:
         """The program's answer, computed by attention alone.
@@ -342,34 +67,18 @@ class Network:
         jax.jit, jax.grad or jax.vmap nothing can be raised: there an answer is NaN where a domain
         was left, and divergence is not looked for.
         """
-        from inweave.run import call
-
-        return call(self, inputs, check)
+        return self.plan.call(inputs, check, self._traced)
 
     def trace(self, **inputs: Any) -> Trace:
         """Every state and every head's query, key, value and output, by name."""
-        from inweave.run.dense import trace
+        from inweave.model.dense import trace
 
-        lifted, arithmetic = lift(self.inputs, inputs)
-        H = fill_prompt(self.layout, self.fills, lifted, arithmetic)
+        H = self.prompt(**inputs)
         return trace(self, H, Floats.like(H))
-
-    def explore(
-        self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any
-    ) -> None:
-        """Write a page that shows this network, or two side by side, running on these inputs.
-
-        Without inputs, random ones are drawn; `H` instead of them is the prompt itself.
-        """
-        from inweave.explore import write
-
-        write(path, self if compare is None else [self, compare], inputs)
 
     # -- proof ------------------------------------------------------------------------------------
     def verify(self, trials: int = 2, seed: int | None = None) -> Certificate:
         """Check this network against the program it was compiled from, exactly."""
-        from inweave.verify.check import verify
-
         if self.origin is None and self.record is not None:
             raise InputError(
                 "this network was read from a file, which holds the text of its program "
@@ -384,11 +93,17 @@ class Network:
         object.__setattr__(self, "certificate", found)  # what is known of it, not what it is
         return found
 
+    def _traced(self) -> Traced | None:
+        """The program that this network was compiled from, recorded at its sizes."""
+        return None if self.origin is None else self.origin.traced
+
     @cached_property
     def _degree(self) -> tuple[int, bool]:
-        from inweave.verify.degree import network_degree
+        from inweave.proof.degree import network_degree
 
-        return network_degree(self)
+        if self.origin is None:
+            raise InputError("the degree is known of compiled networks only")
+        return network_degree(self, self.origin.traced)
 
     @property
     def degree(self) -> int:
@@ -404,7 +119,7 @@ class Network:
 
         Where only an upper bound of the degree is known, it follows from a degree that is reached.
         """
-        from inweave.verify.degree import least_degree, lower_bound
+        from inweave.proof.degree import least_degree, lower_bound
 
         degree, exact = self._degree
         if not exact:
@@ -412,16 +127,73 @@ class Network:
             degree = least_degree(self.origin.traced)
         return lower_bound(degree)
 
+    def known_degree(self) -> tuple[int, bool] | None:
+        """The degree, exact where that is quick to know, else an upper bound; None without one."""
+        from inweave.proof.degree import bound
+
+        if self.origin is None or not self.is_polynomial:
+            return None
+        if "_degree" not in self.__dict__ and self.plan.flops > 2e8:
+            return bound(self.origin.traced), False
+        return self._degree
+
+    # -- sizes ------------------------------------------------------------------------------------
+    def free_sizes(self) -> tuple[str, ...]:
+        """The sizes that the weights do not depend on: `resize` takes any value of them."""
+        from inweave.compiler.resize import is_free
+
+        if self.origin is None:
+            return ()
+        names = [name for name in self.origin.program.size_names if name in self.origin.sizes]
+        compiled = Compiled(self, self.origin)
+        return tuple(name for name in names if is_free(compiled, name, _fits))
+
+    def resize(self, **sizes: int) -> Network:
+        """The same weights at another size that they do not depend on."""
+        from inweave.compiler.resize import refused, resize
+
+        if self.origin is None and self.record is not None:
+            raise InputError(
+                "this network was read from a file, which holds the text of its program "
+                f"{self.record.program!r} but runs nothing; compile that program at "
+                f"{', '.join(f'{name}={size}' for name, size in sizes.items())}"
+            )
+        if self.origin is None:
+            raise InputError("only compiled networks can be resized")
+        other = _public(resize(Compiled(self, self.origin), sizes))
+        try:
+            return _certified(other)
+        except VerificationError as error:
+            raise refused(sizes, f": {error}") from error
+
     # -- other places -----------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.inweave` file, which `inweave.load` reads; see `inweave.files`."""
-        from inweave.files import save
+        from inweave.files.network_file import Record, save
 
-        save(self, path)
+        record = self.record if self.origin is None else Record.of(self.origin)
+        save(path, self, record, self.certificate)
+
+    def explore(
+        self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any
+    ) -> None:
+        """Write a page that shows this network, or two side by side, running on these inputs.
+
+        Without inputs, random ones are drawn; `H` instead of them is the prompt itself.
+        """
+        from inweave.explore import write
+
+        write(path, self if compare is None else [self, compare], inputs)
+
+    def shown(self) -> Shown:
+        """What the explorer shows of this network."""
+        from inweave.explore.shown import Shown
+
+        return Shown(self, self.origin, self.certificate, self.known_degree())
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""
-        from inweave.export.torch import to_torch
+        from inweave.stack.exported import to_torch
 
         return to_torch(self, trainable, dtype)
 
@@ -437,45 +209,172 @@ class Network:
 
         return to_jax(self, dtype)
 
-    # -- identity ---------------------------------------------------------------------------------
-    def describe(self) -> dict[str, Any]:
-        """A JSON-able description of all that makes this network what it is."""
-        return {
-            "layout": describe_layout(self.layout),
-            "modules": [module.describe() for module in self.modules],
-            "inputs": [spec.describe() for spec in self.inputs],
-            "fills": [fill.describe() for fill in self.fills],
-            "outputs": [output.describe() for output in self.outputs],
-        }
-
-    @cached_property
-    def fingerprint(self) -> str:
-        """A content hash, the same for equal networks in every process."""
-        text = json.dumps(self.describe(), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
-
-    def __hash__(self) -> int:
-        return int(self.fingerprint[:15], 16)
-
-    def resize(self, **sizes: int) -> Network:
-        """The same weights at another size that they do not depend on."""
-        from inweave.compiler.resize import resize
-
-        if self.origin is None and self.record is not None:
-            raise InputError(
-                "this network was read from a file, which holds the text of its program "
-                f"{self.record.program!r} but runs nothing; compile that program at "
-                f"{', '.join(f'{name}={size}' for name, size in sizes.items())}"
-            )
-        return resize(self, sizes)
-
     def __str__(self) -> str:
-        from inweave.show import describe
+        from inweave.text.network import describe
 
-        return describe(self)
+        return describe(self, self.origin, self.certificate, self.known_degree(), self.free_sizes())
 
-    def __repr__(self) -> str:
-        return (
-            f"Network({self.target}: {self.depth} attention layers, {self.heads} heads, "
-            f"{self.tokens} tokens x {self.width} columns)"
+    __repr__ = data.Network.__repr__
+
+
+def compile(
+    program: Program,
+    *,
+    target: str = "elsa",
+    optimize: str = "faithful",
+    tokens: int | str | None = None,
+    layout: Any = None,
+    verify: bool = True,
+    **sizes: Any,
+) -> Network:
+    """The network that runs a program at given sizes.
+
+    `target` is 'elsa' (heads with biases) or 'lsa' (constants live in the prompt). `optimize` is
+    'faithful' (loops stay as written), 'speed' (what a loop does not change leaves it) or 'depth'
+    (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt, or names the size
+    that tokens stand for: with tokens="n" the width of the prompt grows as little with n as can be,
+    so that every example is a row; with tokens="d" every feature is. `layout` fixes the input form:
+    a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'; a matrix may stand there both
+    ways round), or a Network whose input form is to be used. The network is verified unless
+    `verify=False`.
+
+    >>> import inweave
+    >>> from inweave import Matrix, Vector
+    >>> @inweave.program
+    ... def gram(X: Matrix["n", "d"], w: Vector["d"]):
+    ...     return X.T @ (X @ w)
+    >>> net = inweave.compile(gram, n=4, d=2)
+    >>> net
+    Network(lsa: 1 attention layers, 1 heads, 2 tokens x 6 columns)
+    >>> net(X=[[1, 0], [0, 2], [0, 0], [0, 0]], w=[1, 1]).tolist()
+    [1.0, 4.0]
+    >>> net.depth, net.depth_lower_bound, net.degree
+    (1, 1, 3)
+    """
+    compiled = build(Origin(program, dict(sizes), target, optimize, tokens, layout))
+    unused = compiled.origin.traced.unused
+    if unused:
+        warnings.warn(
+            f"program {program.name!r} does not use its input(s) {', '.join(unused)}; "
+            "the network takes and ignores them",
+            stacklevel=2,
         )
+    network = _public(compiled)
+    return _certified(network) if verify else network
+
+
+def _public(compiled: Compiled) -> Network:
+    found = compiled.network
+    return Network(
+        found.layout, found.modules, found.inputs, found.fills, found.outputs, compiled.origin
+    )
+
+
+def _certified(network: Network) -> Network:
+    """The network with its certificate, or with a warning that checking it would take long."""
+    from inweave.proof.check import TooFewTrials
+    from inweave.proof.cost import seconds
+
+    assert network.origin is not None
+    expected = seconds(network.origin.traced, network.plan)
+    if expected > PATIENCE:
+        warnings.warn(
+            f"verifying this network would take about {expected:.0f} s; it is not verified yet: "
+            "call net.verify(), or compile with verify=False to silence this",
+            stacklevel=3,
+        )
+        return network
+    try:
+        found = _checked(network.origin.program, network, {}, budget=PATIENCE)
+    except TooFewTrials as error:
+        warnings.warn(f"this network is not verified yet: {error}", stacklevel=3)
+        return network
+    object.__setattr__(network, "certificate", found)
+    return network
+
+
+def _fits(compiled: Compiled) -> bool:
+    """Whether a network computes its program, as far as that is quickly seen."""
+    from inweave.proof.check import TooFewTrials, verify
+    from inweave.proof.cost import seconds
+    from inweave.run.plan import Plan
+
+    traced, network = compiled.origin.traced, compiled.network
+    plan = Plan(network)
+    if seconds(traced, plan) > QUICK:
+        return True
+    try:
+        verify(compiled.origin.program.name, traced, network, plan=plan, budget=QUICK, seed=0)
+    except TooFewTrials:
+        return True
+    except VerificationError:
+        return False
+    return True
+
+
+def verify(
+    program: Program,
+    network: data.Network,
+    *,
+    trials: int = 2,
+    seed: int | None = None,
+    **sizes: Any,
+) -> Certificate:
+    """Check a network against a program; a Certificate, or VerificationError.
+
+    Sizes are read off the network's inputs; static arguments of the program, such as a number of
+    steps, are given by name. Trials are added until a wrong network passes with
+    probability less than 1e-12, as long as they fit into about a minute.
+    """
+    return _checked(program, network, sizes, trials=trials, seed=seed)
+
+
+def _checked(
+    program: Program, network: data.Network, sizes: Mapping[str, Any], **options: Any
+) -> Certificate:
+    from inweave.proof.check import trace_for
+    from inweave.proof.check import verify as check
+
+    origin = network.origin if isinstance(network, Network) else None
+    if origin is not None and origin.program is program and not sizes:
+        traced = origin.traced
+    else:
+        traced = trace_for(program, network, sizes)
+    reference = None if origin is None else lambda: build(origin).network
+    plan = network.plan if isinstance(network, Network) else None
+    return check(program.name, traced, network, plan=plan, reference=reference, **options)
+
+
+def explain(
+    program: Program,
+    *,
+    target: str = "elsa",
+    optimize: str = "faithful",
+    tokens: int | str | None = None,
+    layout: Any = None,
+    **sizes: Any,
+) -> str:
+    """What every pass produced, as text: `print(inweave.explain(program, n=4, d=2))`."""
+    from inweave.compiler.driver import stages
+    from inweave.text.explain import explain as words
+
+    done = stages(program, target, optimize, tokens, layout, sizes)
+    origin = Origin(program, dict(sizes), target, optimize, tokens, layout, done.added)
+    return words(done, origin, str(_public(Compiled(done.network, origin))))
+
+
+def load(path: str | os.PathLike[str], *, limit: int | None = None) -> Network:
+    """The network of a `.inweave` file; a file of more than `limit` bytes is refused unread.
+
+    Its certificate comes along. The program does not: `network.record` holds its text.
+    """
+    from inweave.files.network_file import LARGEST_FILE
+    from inweave.files.network_file import load as read
+
+    found, record, certificate = read(path, limit=LARGEST_FILE if limit is None else limit)
+    return replace(as_public(found), record=record, certificate=certificate)
+
+
+def as_public(network: data.Network) -> Network:
+    """The same data with its doors."""
+    return Network(network.layout, network.modules, network.inputs, network.fills, network.outputs)

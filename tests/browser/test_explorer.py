@@ -28,9 +28,9 @@ from inweave import (
 )
 from inweave.explore.document import asset, inert, module
 from inweave.explore.payload import payload as contents
+from inweave.model.dense import trace
+from inweave.model.relunet import Function, ReluNet
 from inweave.paper.ridge import ridge_elsa
-from inweave.relunet import Function, ReluNet
-from inweave.run.dense import trace
 from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser

@@ -1,4 +1,8 @@
-"""The list of commands, and the one place where an error becomes a message and an exit code."""
+"""The list of commands, and the one place where an error becomes a message and an exit code.
+
+A command is loaded when the command line names it, so that `inweave --help` loads none: in the list
+it stands with its line below, which is the first of its own help.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,28 @@ import os
 import signal
 import sys
 import warnings
+from importlib import import_module
 from typing import Any
 
 from cyclopts import App, CycloptsError
 
-import inweave
-from inweave.cli import lab, output
-from inweave.cli.bench import bench
-from inweave.cli.compile import compile_command
-from inweave.cli.demo import demo
-from inweave.cli.explore import explore
-from inweave.cli.gallery import gallery
-from inweave.cli.run import run_command
-from inweave.cli.show import show
-from inweave.cli.verify import verify
+from inweave.cli import output
 from inweave.errors import InweaveError, VerificationError
+from inweave.version import __version__
 
 DONE, CHECK_FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
-COMMANDS: dict[str, Any] = {
-    "demo": demo,
-    "compile": compile_command,
-    "show": show,
-    "verify": verify,
-    "run": run_command,
-    "explore": explore,
-    "gallery": gallery,
-    "bench": bench,
+# inweave.cli.NAME has the command NAME: a function, or an app with commands of its own
+COMMANDS = {
+    "demo": "Run the main example: one regression as seven attention networks, each proved.",
+    "compile": "Compile a program into a network and verify it.",
+    "show": "Print a network: its prompt, its layers as matrix products, and its certificate.",
+    "verify": "Check a network against its program, exactly, at random points of a finite field.",
+    "run": "Run a network on your own table: rows to learn from, and rows to predict.",
+    "explore": "Write a web page that shows a network's prompt and heads, layer by layer.",
+    "gallery": "List the in-context algorithms that come with inweave, or show one of them.",
+    "bench": "Measure inweave beside hand-written code, as ratios in one run.",
+    "lab": "Train networks of the compiled shape and compare them with the constructed.",
 }
 
 EPILOGUE = """Every command takes --help, and --debug to see the traceback behind an error.
@@ -40,20 +39,22 @@ EPILOGUE = """Every command takes --help, and --debug to see the traceback behin
 Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 130 interrupted."""
 
 
-def build() -> App:
-    """The commands that this installation has."""
+def build(argv: list[str]) -> App:
+    """Every command, to read this command line with."""
     app = App(
         name="inweave",
         help="Compile matrix algorithms into attention networks, with proof.",
         help_epilogue=EPILOGUE,
-        version=inweave.__version__,
+        version=__version__,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
     )
-    for place, (name, command) in enumerate(COMMANDS.items()):
-        app.command(command, name=name, sort_key=place)
-    if lab.available():
-        app.command(lab.build(len(COMMANDS)))
+    named = next((word for word in argv if not word.startswith("-")), None)
+    for place, (name, line) in enumerate(COMMANDS.items()):
+        if name == named:
+            app.command(getattr(import_module(f"inweave.cli.{name}"), name), name=name)
+        else:
+            app.command(App(name=name, help=line, sort_key=place))
     return app
 
 
@@ -67,10 +68,11 @@ def run(argv: list[str]) -> int:
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy; answers are checked instead
             warnings.showwarning = _show_warning
-            code = build()(argv, exit_on_error=False, print_error=False)
+            code = build(argv)(argv, exit_on_error=False, print_error=False)
         return int(code or DONE)
     except CycloptsError as error:
-        output.complain(f"{error}\n{_hint(argv)}")
+        command = " ".join(("inweave", *(error.command_chain or ())))
+        output.complain(f"{error}\nsee {command} --help")
         return BAD_USAGE
     except KeyboardInterrupt:
         output.errors().print("interrupted; nothing was left half-written")
@@ -86,11 +88,6 @@ def run(argv: list[str]) -> int:
     finally:
         if before is not None:
             signal.signal(signal.SIGTERM, before)
-
-
-def _hint(argv: list[str]) -> str:
-    command = f"inweave {argv[0]}" if argv and argv[0] in (*COMMANDS, "lab") else "inweave"
-    return f"see {command} --help"
 
 
 def _message(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from inweave.cli.sources import compiled, find_program, settings
 from inweave.errors import InputError
 
 
-def compile_command(
+def compile(
     program: Annotated[str, Parameter(help="FILE.py:NAME, or a name from `inweave gallery`.")],
     /,
     *sizes: Sizes,

@@ -1,41 +1,47 @@
 """`inweave demo`: the main job, from data to proof to predictions, in a few seconds.
 
 Ridge regression by gradient descent on the data set that ships with inweave, as seven networks: the
-paper's two as printed, and one program compiled for both targets: step by
-step, for speed, and at least depth.
+paper's two as printed, and one program compiled step by step, for speed and at least depth.
 Beside them the same descent in numpy and the closed form, which share no code with inweave.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
-from numpy.typing import NDArray
 
 import inweave
+from inweave import explore
 from inweave.cli import output
 from inweave.cli.demo_programs import ridge
+from inweave.cli.fill import Scale
 from inweave.cli.options import Json
 from inweave.cli.show import report
-from inweave.cli.sources import optional
+from inweave.cli.tables import Numbers
 from inweave.data import diabetes
 from inweave.errors import InputError
 from inweave.gallery.least_squares import ridge_gd as ridge_from
 from inweave.network import Network
 from inweave.paper import ridge_elsa, ridge_lsa
 
-Numbers = NDArray[np.float64]
 LEARN_FROM = 400  # rows in the prompt; the other 42 are predicted
 LAM = 40.0  # with this, 729 steps reach the closed form to the last digits
 PAGE = (12, 9)  # rows and steps on the explorer's page
 SHOWN = 3  # predicted rows in the table
 GRADIENT, CLOSED = "descent in numpy", "closed form"
+PAPER = {"LSA, paper": ridge_lsa, "ELSA, paper": ridge_elsa}
+COMPILED = {
+    "LSA, compiled": ("lsa", "faithful"),
+    "ELSA, compiled": ("elsa", "faithful"),
+    "ELSA, speed": ("elsa", "speed"),
+    "LSA, depth": ("lsa", "depth"),
+    "ELSA, depth": ("elsa", "depth"),
+}
 
 
 @dataclass(frozen=True)
@@ -46,19 +52,18 @@ class Problem:
     y: Numbers
     queries: Numbers
     measured: Numbers
-    mean: float
-    deviation: float
+    scale: Scale
     eta: float
 
     @classmethod
     def shipped(cls) -> Problem:
         data, known = diabetes(), slice(LEARN_FROM)
         X = (data.X - data.X[known].mean(axis=0)) / data.X[known].std(axis=0)
-        mean, deviation = float(data.y[known].mean()), float(data.y[known].std())
-        y = (data.y[known] - mean) / deviation
+        scale = Scale(float(data.y[known].mean()), float(data.y[known].std()))
         curvature = np.linalg.eigvalsh(X[known].T @ X[known]) + LAM
         eta = float(2 / (curvature[0] + curvature[-1]))  # the best constant step
-        return cls(X[known], y, X[LEARN_FROM:], data.y[LEARN_FROM:], mean, deviation, eta)
+        y = scale.there(data.y[known])
+        return cls(X[known], y, X[LEARN_FROM:], data.y[LEARN_FROM:], scale, eta)
 
     def by_network(self, network: Network) -> Numbers:
         """Predictions of one batched forward pass."""
@@ -66,58 +71,37 @@ class Problem:
         inputs |= {"lam": LAM, "eta": self.eta}
         if any(spec.name == "w0" for spec in network.inputs):
             inputs["w0"] = np.zeros(self.X.shape[1])
-        return self._back(np.asarray(network(**inputs)))
+        return self.scale.back(np.asarray(network(**inputs)))
 
     def by_descent(self, steps: int) -> Numbers:
         w = np.zeros(self.X.shape[1])
         for _ in range(steps):
             w = w - self.eta * (self.X.T @ (self.X @ w - self.y) + LAM * w)
-        return self._back(self.queries @ w)
+        return self.scale.back(self.queries @ w)
 
     def by_closed_form(self) -> Numbers:
         curvature = self.X.T @ self.X + LAM * np.eye(self.X.shape[1])
-        return self._back(self.queries @ np.linalg.solve(curvature, self.X.T @ self.y))
-
-    def _back(self, predicted: Numbers) -> Numbers:
-        return predicted * self.deviation + self.mean
+        return self.scale.back(self.queries @ np.linalg.solve(curvature, self.X.T @ self.y))
 
 
-def networks(n: int, d: int, steps: int) -> dict[str, Callable[[], Network]]:
-    """Every network of the demo, by the name it has in the tables."""
-
-    def paper(build: Callable[[int, int, int], Network]) -> Callable[[], Network]:
-        def made() -> Network:
-            network = build(n, d, steps)
-            certificate = inweave.verify(ridge_from, network, steps=steps)
-            return replace(network, certificate=certificate)
-
-        return made
-
-    def compiled(target: str, optimize: str) -> Callable[[], Network]:
-        return lambda: inweave.compile(
-            ridge, target=target, optimize=optimize, n=n, d=d, steps=steps
-        )
-
-    return {
-        "LSA, paper": paper(ridge_lsa),
-        "ELSA, paper": paper(ridge_elsa),
-        "LSA, compiled": compiled("lsa", "faithful"),
-        "ELSA, compiled": compiled("elsa", "faithful"),
-        "ELSA, speed": compiled("elsa", "speed"),
-        "LSA, depth": compiled("lsa", "depth"),
-        "ELSA, depth": compiled("elsa", "depth"),
-    }
+def make(name: str, n: int, d: int, steps: int) -> Network:
+    """A network of the demo, with its certificate."""
+    if name in PAPER:
+        network = PAPER[name](n, d, steps)
+        return replace(network, certificate=inweave.verify(ridge_from, network, steps=steps))
+    target, optimize = COMPILED[name]
+    return inweave.compile(ridge, target=target, optimize=optimize, n=n, d=d, steps=steps)
 
 
 def demo(
     *,
     steps: Annotated[int, Parameter(help="Steps of gradient descent.")] = 729,
-    page_to: Annotated[
-        Path, Parameter(name="--page", help="Where the explorer's page goes, if there is one.")
-    ] = Path("inweave-demo.html"),
+    page: Annotated[Path, Parameter(help="Where the explorer's page goes.")] = Path(
+        "inweave-demo.html"
+    ),
     json: Json = False,
 ) -> None:
-    """Run the main example: one regression as seven attention networks, proved and compared.
+    """Run the main example: one regression as seven attention networks, each proved.
 
     For example:
 
@@ -129,52 +113,44 @@ def demo(
         raise InputError(f"steps must be at least 1, got {steps}")
     start = time.perf_counter()
     problem = Problem.shipped()
-    makers = networks(problem.X.shape[0], problem.X.shape[1], steps)
+    n, d = problem.X.shape
     made: dict[str, Network] = {}
     predicted: dict[str, Numbers] = {}
-    with output.stages(len(makers) + 1) as begin:
-        for name, make in makers.items():
+    with output.stages(len(PAPER) + len(COMPILED) + 1) as begin:
+        for name in (*PAPER, *COMPILED):
             begin(f"building and verifying {name}")
-            made[name] = make()
+            made[name] = make(name, n, d, steps)
             predicted[name] = problem.by_network(made[name])
         begin("comparing with numpy")
         predicted[GRADIENT] = problem.by_descent(steps)
         predicted[CLOSED] = problem.by_closed_form()
-    page_written = _explorer(problem, page_to)
+    _write_page(problem, page)
     seconds = time.perf_counter() - start
     if json:
-        output.say_json(_as_json(steps, made, predicted, problem, page_written))
+        output.say_json(_as_json(steps, made, predicted, problem, page))
         return
     _print_networks(steps, made)
     _print_predictions(predicted, problem)
-    _print_end(made["ELSA, depth"], page_written, seconds)
+    _print_end(made["ELSA, depth"], page, seconds)
 
 
-def _explorer(problem: Problem, path: Path) -> Path | None:
-    """A page on two networks side by side, at sizes that a person can take in; None without it."""
-    explorer = optional("inweave.explore")
-    if explorer is None:
-        return None
+def _write_page(problem: Problem, path: Path) -> None:
+    """A page on two networks side by side, at sizes that a person can take in."""
     n, steps = PAGE
     inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}
     inputs["eta"] = float(1 / (np.linalg.norm(problem.X[:n], 2) ** 2 + LAM))
     sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
     modes = {"step by step": "faithful", "least depth": "depth"}
     shown = {said: inweave.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
-    explorer.write(path, shown, inputs)
-    return path
-
-
-def _bound(made: dict[str, Network]) -> tuple[int, int]:
-    """Degree of the program and the least depth of any network for it."""
-    compiled = made["ELSA, depth"]
-    return compiled.degree, compiled.depth_lower_bound
+    explore.write(path, shown, inputs)
 
 
 def _print_networks(steps: int, made: dict[str, Network]) -> None:
-    degree, bound = _bound(made)
-    n, d = LEARN_FROM, made["ELSA, depth"].inputs[0].cols
-    title = f"{steps} steps of ridge regression on {n} patients, {d} variables, as attention"
+    least = made["ELSA, depth"]
+    d = least.inputs[0].cols
+    title = (
+        f"{steps} steps of ridge regression on {LEARN_FROM} patients, {d} variables, as attention"
+    )
     shown = output.table(title, "network", "layers", "heads", "prompt H", "proof", "wrong with p ≤")
     for name, net in made.items():
         certificate = net.certificate
@@ -183,8 +159,8 @@ def _print_networks(steps: int, made: dict[str, Network]) -> None:
         shown.add_row(name, str(net.depth), str(net.heads), f"{net.tokens} x {net.width}", *proof)
     output.console().print(shown)
     output.say(
-        f"The answer is a polynomial of degree {degree} in the data, so no exact network of\n"
-        f"linear attention has fewer than {bound} layers.\n"
+        f"The answer is a polynomial of degree {least.degree} in the data, so no exact network of\n"
+        f"linear attention has fewer than {least.depth_lower_bound} layers.\n"
     )
 
 
@@ -206,15 +182,13 @@ def _gap(a: Numbers, b: Numbers) -> float:
     return float(np.max(np.abs(a - b)))
 
 
-def _print_end(network: Network, page_written: Path | None, seconds: float) -> None:
+def _print_end(network: Network, page: Path, seconds: float) -> None:
     output.say(network.certificate)
-    output.say()
     output.say(
-        "Data: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression (2004), as\n"
+        "\nData: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression (2004), as\n"
         "distributed with scikit-learn (BSD 3-Clause)."
     )
-    if page_written is not None:
-        output.say(f"Look inside: open {page_written} in a browser.")
+    output.say(f"Look inside: open {page} in a browser.")
     output.note(f"{seconds:.1f} s")
 
 
@@ -223,15 +197,15 @@ def _as_json(
     made: dict[str, Network],
     predicted: dict[str, Numbers],
     problem: Problem,
-    page_written: Path | None,
+    page: Path,
 ) -> dict[str, Any]:
-    degree, bound = _bound(made)
+    least = made["ELSA, depth"]
     return {
         "steps": steps,
         "lam": LAM,
         "eta": problem.eta,
-        "degree": degree,
-        "depth_lower_bound": bound,
+        "degree": least.degree,
+        "depth_lower_bound": least.depth_lower_bound,
         "networks": {name: report(network) for name, network in made.items()},
         "predictions": predicted,
         "measured": problem.measured,
@@ -242,5 +216,5 @@ def _as_json(
             }
             for name, values in predicted.items()
         },
-        "page": None if page_written is None else str(page_written),
+        "page": str(page),
     }

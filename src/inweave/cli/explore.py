@@ -10,7 +10,6 @@ from cyclopts import Parameter
 from inweave.cli import output
 from inweave.cli.options import OUTPUT, Mode, Sizes, Source, Target
 from inweave.cli.show import network_of
-from inweave.cli.sources import optional
 from inweave.errors import InputError
 
 
@@ -32,10 +31,7 @@ def explore(
 
         inweave explore ridge.py:ridge_gd n=8 d=3 steps=5
     """
-    explorer = optional("inweave.explore")
-    if explorer is None:
-        raise InputError("this version of inweave has no explorer")
     if save_as.suffix not in (".html", ".htm"):
         raise InputError(f"the explorer's page is an .html file; got {save_as}")
-    explorer.write(save_as, network_of(source, sizes, target, optimize))
+    network_of(source, sizes, target, optimize).explore(save_as)
     output.note(f"wrote {save_as}; open it in a browser")

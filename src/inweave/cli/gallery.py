@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from inspect import cleandoc
 from typing import Annotated, Any
 
@@ -11,9 +12,8 @@ from rich.markup import escape
 
 from inweave.cli import output
 from inweave.cli.options import Json
-from inweave.cli.show import report
-from inweave.cli.sources import gallery_names, optional
-from inweave.errors import InputError
+from inweave.cli.show import report, tell
+from inweave.gallery import Entry, difference, entries, get
 
 SHOWN = 4  # entries of an answer that are printed
 
@@ -37,33 +37,19 @@ def gallery(
 
         inweave gallery ridge_gd
     """
-    names = gallery_names()
-    if not names:
-        raise InputError("this version of inweave has no gallery")
-    if name is None:
-        return _list(names, json)
-    if name not in names:
-        raise InputError(f"no {name!r} in the gallery; it has {', '.join(names)}")
-    return _one(name, json)
+    return _list(entries(), json) if name is None else _one(get(name), json)
 
 
-def _entry(name: str) -> Any:
-    module = optional("inweave.gallery")
-    assert module is not None
-    return module.get(name)
-
-
-def _list(names: list[str], json: bool) -> int:
+def _list(shown: Sequence[Entry], json: bool) -> int:
     found: dict[str, dict[str, Any]] = {}
-    with output.stages(len(names)) as begin:
-        for name in names:
-            begin(f"compiling and verifying {name}")
-            entry = _entry(name)
-            found[name] = {
+    with output.stages(len(shown)) as begin:
+        for entry in shown:
+            begin(f"compiling and verifying {entry.name}")
+            found[entry.name] = {
                 "source": entry.source,
                 "summary": entry.summary,
                 "sizes": dict(entry.sizes),
-                **report(entry.compile(target=_target(entry))),
+                **report(entry.compile()),
             }
     if json:
         output.say_json(found)
@@ -88,17 +74,10 @@ def _table(found: dict[str, dict[str, Any]], narrow: bool) -> Any:
     return shown
 
 
-def _target(entry: Any) -> str:
-    return "elsa" if "elsa" in entry.targets else str(entry.targets[0])
-
-
-def _one(name: str, json: bool) -> int:
-    from inweave.gallery.entry import difference
-
-    entry = _entry(name)
+def _one(entry: Entry, json: bool) -> int:
     with output.stages(2) as begin:
-        begin(f"compiling and verifying {name}")
-        network = entry.compile(target=_target(entry))
+        begin(f"compiling and verifying {entry.name}")
+        network = entry.compile()
         begin("running its example")
         inputs = entry.example()
         answer, reference = network(**inputs), entry.reference(**inputs)
@@ -108,11 +87,9 @@ def _one(name: str, json: bool) -> int:
         said = {"source": entry.source, "sizes": dict(entry.sizes), **report(network)}
         output.say_json(said | {"answer": answer, "reference": reference, "difference": gap})
         return int(not agrees)
-    output.say(cleandoc(entry.program.__doc__ or name))
+    output.say(cleandoc(entry.program.__doc__ or entry.name))
     output.say(f"\nSource: {entry.source}\n")
-    output.say(network)
-    output.say()
-    output.say(network.certificate or "not verified")
+    tell(network)
     shown = output.table("\nOn its example data", "answer", "network", "reference")
     for title, ours, theirs in _rows(answer, reference):
         shown.add_row(title, ours, theirs)

@@ -1,39 +1,255 @@
-"""`inweave lab`: handed on to the lab's own commands, which are loaded only when asked for."""
+"""`inweave lab`: train networks of the compiled shape, and run the experiments.
+
+The lab brings torch, so each command imports what it needs of it when it runs.
+"""
 
 from __future__ import annotations
 
+import json
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from inweave.cli import output
+from inweave.cli.options import FLAG
 from inweave.errors import needs_extra
 
+HELP = """Train networks of the compiled shape and compare them with the constructed.
 
-def available() -> bool:
-    """Whether this installation has the lab's commands; looks, and loads no torch."""
-    return find_spec("inweave.lab") is not None and find_spec("inweave.lab.cli") is not None
+For example:
+
+    inweave lab list
+
+    inweave lab run one-step --quick
+
+    inweave lab train run.toml
+
+    torchrun --nproc-per-node 2 -m inweave lab train run.toml
+"""
+
+Device = Annotated[str, Parameter(help="cpu, cuda or cuda:NUMBER.")]
+Flag = Annotated[bool, FLAG]
+
+lab = App(name="lab", help=HELP, version_flags=[])
+needs_lab = needs_extra("the lab", "lab")
 
 
-def build(place: int) -> App:
-    """A command that passes every word on, `--help` too."""
-    app = App(
-        name="lab",
-        help="Train networks of the compiled shape and compare them with the constructed.",
-        help_flags=[],
-        version_flags=[],
-        sort_key=place,
-        result_action="return_value",
-    )
-    app.default(lab)
-    return app
+@lab.command
+@needs_lab
+def train(
+    config: Path,
+    /,
+    *,
+    out: Path | None = None,
+    resume: Flag = False,
+    device: Device = "cpu",
+) -> None:
+    """Train one run.
+
+    Started by torchrun, several processes share each batch.
+
+    For example:
+
+        inweave lab train run.toml
+
+        inweave lab train run.toml --out runs/again --device cuda
+
+        inweave lab train run.toml --resume
+
+    Parameters
+    ----------
+    config
+        A TOML file with the tables task, form, model and train.
+    out
+        The run's folder; runs/NAME if not given.
+    resume
+        Continue from the folder's checkpoint.
+    """
+    from inweave.lab.config import from_toml
+    from inweave.lab.devices import check_device
+    from inweave.lab.train import train
+
+    check_device(device)
+    settings = from_toml(config)
+    folder = out or Path("runs", settings.name)
+    result = train(settings, folder, resume=resume, device=device, progress=True)
+    if "evaluation" in result:  # of several processes the first one evaluates, and speaks
+        loss, held_out = result["loss"], result["evaluation"]
+        output.say(f"{folder}: MSE {loss:.5g} at the end, {held_out:.5g} held out")
 
 
-def lab(*words: Annotated[str, Parameter(allow_leading_hyphen=True)]) -> Any:
-    """Run a command of the lab."""
-    with needs_extra("the lab", "lab"):
-        from inweave.lab.cli import app
+@lab.command
+@needs_lab
+def evaluate(
+    folder: Path, /, *, size: int = 20_000, half: Flag = False, device: Device = "cpu"
+) -> None:
+    """Compare a trained run with its baselines on held-out problems.
 
-        return app(
-            list(words), exit_on_error=False, print_error=False, result_action="return_value"
-        )
+    For example:
+
+        inweave lab evaluate runs/run
+
+        inweave lab evaluate runs/run --size 100000 --half
+
+    Parameters
+    ----------
+    folder
+        A run's folder; evaluation.json goes there.
+    size
+        How many problems.
+    half
+        Show half-MSE instead of MSE.
+    """
+    from inweave.lab.checks import at_least
+    from inweave.lab.devices import check_device
+    from inweave.lab.evaluate import evaluate
+
+    check_device(device)
+    at_least(1, size=size)
+    output.say(_losses(evaluate(folder, size, device), half))
+
+
+def _losses(result: dict[str, Any], half: bool) -> str:
+    """An evaluation as a table."""
+    scale, name = (0.5, "half-MSE") if half else (1.0, "MSE")
+    lines = [f"{'':16} {name + ' (' + result['target'] + ')':>16}  {'95 % interval':>20}  cosine"]
+    for row, entry in result["table"].items():
+        loss = {k: scale * v for k, v in entry["loss"].items()}
+        interval = f"[{loss['low']:.5f}, {loss['high']:.5f}]"
+        lines.append(f"{row:16} {loss['mean']:16.5f}  {interval:>20}  {entry['cosine']:.4f}")
+    each = "  ".join(f"{scale * loss:.4f}" for loss in result["by_layer"])
+    lines.append(f"read after every step, from the prompt on: {each}")
+    if "by_context" in result:
+        each = "  ".join(f"{k}: {scale * loss:.4f}" for k, loss in result["by_context"].items())
+        lines.append(f"with fewer examples: {each}")
+    return "\n".join(lines)
+
+
+@lab.command
+@needs_lab
+def run(
+    name: str,
+    /,
+    *,
+    out: Path = Path("lab"),
+    quick: Flag = False,
+    device: Device = "cpu",
+    seed: int = 0,
+) -> None:
+    """Run an experiment (`inweave lab list` names them).
+
+    For example:
+
+        inweave lab run one-step --quick
+
+        inweave lab run two-step --device cuda --out results
+
+    Parameters
+    ----------
+    name
+        The experiment.
+    out
+        The folder that NAME.json and its figure go to.
+    quick
+        Minutes on two cores instead of the full form.
+    seed
+        The first seed.
+    """
+    from inweave.lab.devices import check_device
+    from inweave.lab.experiments import run
+    from inweave.lab.report import report
+
+    check_device(device)
+    path = run(name, out, quick=quick, device=device, seed=seed)
+    output.say(json.loads(path.read_text(encoding="utf-8"))["table"])
+    made = report([path]) if find_spec("matplotlib") else []
+    output.say("\n         ".join(map(str, [f"results: {path}", *made])))
+    if not made:
+        output.note("no figure: matplotlib is not installed (inweave lab report draws it later)")
+
+
+@lab.command
+@needs_lab
+def report(
+    files: Annotated[list[Path], Parameter(negative=())], /, *, out: Path | None = None
+) -> None:
+    """Make figures and tables from result files or run folders.
+
+    For example:
+
+        inweave lab report lab/one-step.json lab/noise.json --out figures
+
+        inweave lab report runs/run
+
+    Parameters
+    ----------
+    files
+        JSON files of experiments, or folders of runs.
+    out
+        The folder that figures go to; beside the files if not given.
+    """
+    from inweave.lab.report import report
+
+    output.say("\n".join(map(str, report(files, out))))
+
+
+@lab.command
+@needs_lab
+def sweep(
+    configs: Annotated[list[Path], Parameter(negative=())],
+    /,
+    *,
+    out: Path = Path("runs"),
+    workers: int = 2,
+    dask: str | None = None,
+    device: Device = "cpu",
+) -> int:
+    """Train many runs; exits with 1 if one failed.
+
+    For example:
+
+        inweave lab sweep small.toml large.toml --workers 2
+
+    Parameters
+    ----------
+    configs
+        TOML files.
+    out
+        Each run goes to OUT/NAME.
+    workers
+        Local processes.
+    dask
+        Address of a Dask scheduler to use instead.
+    """
+    from inweave.lab.config import from_toml
+    from inweave.lab.devices import check_device
+    from inweave.lab.sweep import sweep
+
+    check_device(device, here=not dask)
+    settings = [from_toml(path) for path in configs]
+    if dask:
+        with needs_extra("--dask", "cluster"):
+            from distributed import Client
+        with Client(dask) as client:  # type: ignore[no-untyped-call]
+            results = sweep(settings, out, executor=client.get_executor(), device=device)
+    else:
+        results = sweep(settings, out, workers=workers, device=device)
+    for name, result in results.items():
+        output.say(f"{name:24} {result.get('failed') or format(result['evaluation'], '.5g')}")
+    return int(any("failed" in result for result in results.values()))
+
+
+@lab.command(name="list")
+@needs_lab
+def list_() -> None:
+    """List the experiments.
+
+    For example:
+
+        inweave lab list
+    """
+    from inweave.lab.experiments import EXPERIMENTS
+
+    output.say("\n".join(EXPERIMENTS))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -22,9 +21,6 @@ Mode = Annotated[
     Literal["faithful", "speed", "depth"],
     Parameter(help="faithful: as written. speed: least work. depth: fewest layers."),
 ]
-Json = Annotated[
-    bool,
-    Parameter(negative="", show_default=False, help="Print one JSON document instead of text."),
-]
+FLAG = Parameter(negative="", show_default=False)
+Json = Annotated[bool, FLAG, Parameter(help="Print one JSON document instead of text.")]
 OUTPUT = Parameter(name=["--output", "-o"])
-Output = Annotated[Path | None, OUTPUT]

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from rich import box
 from rich.console import Console
 from rich.markup import escape
@@ -68,11 +67,7 @@ def say_json(data: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    return str(value)
+    return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
 def table(title: str = "", *columns: str, left: int = 1) -> Table:

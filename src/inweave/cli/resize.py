@@ -16,10 +16,10 @@ import numpy as np
 
 from inweave.cli import output
 from inweave.cli.sources import find_program, from_gallery, users_code
-from inweave.compiler import rebuild
 from inweave.compiler.origin import Origin
+from inweave.compiler.resize import build
 from inweave.errors import CompileError, InputError
-from inweave.language import Program
+from inweave.language.program import Program
 from inweave.network import Network
 
 
@@ -53,7 +53,7 @@ def fitted(
     advice = f"run the program itself, compiled for any size: inweave run {called}"
     origin = Origin(program, record.sizes, record.target, record.optimize, record.tokens)
     with users_code(program):
-        if rebuild(origin) != network:
+        if build(origin).network != network:
             raise InputError(
                 f"{refused}, and {program.name!r} does not compile to this network, so it cannot "
                 f"be resized; {advice}"

@@ -1,7 +1,7 @@
-"""Which input of a network takes the features, which the target, which the queries.
+"""Which input of a network takes the features, which the response, which the queries.
 
-Read off the sizes: the features are the first matrix, n x d; the target has its n rows, a query its
-d columns. Sizes are names for a program and numbers for a network.
+Read off the sizes: the features are the first matrix, n x d; the response has its n rows, a query
+its d columns. Sizes are names for a program and numbers for a network.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from inweave.errors import InputError
-from inweave.language import Program
+from inweave.language.program import Program
+from inweave.model.prompt import Kind
 from inweave.network import Network
-from inweave.prompt import Kind
 
 QUERY_NAMES = ("u", "x", "query")
 
@@ -29,7 +29,7 @@ class Roles:
     """The names of the inputs that tables fill."""
 
     features: Argument | None
-    target: Argument | None
+    response: Argument | None
     query: Argument | None
 
 
@@ -48,10 +48,10 @@ def roles(known: Sequence[Argument], settled: Sequence[str]) -> Roles:
     features = matrices[0]
     rows, cols = features.sizes
     high = [a for a in free if a is not features and a.sizes[:1] == (rows,)]
-    target = high[0] if high else None
-    wide = [a for a in free if a.kind == "vector" and a.sizes == (cols,) and a is not target]
+    response = high[0] if high else None
+    wide = [a for a in free if a.kind == "vector" and a.sizes == (cols,) and a is not response]
     wide.sort(key=lambda a: a.name not in QUERY_NAMES)
-    return Roles(features, target, wide[0] if wide else None)
+    return Roles(features, response, wide[0] if wide else None)
 
 
 def expect_all(known: Sequence[Argument], given: Sequence[str]) -> None:

@@ -9,8 +9,7 @@ from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import compiled, find, settings
 from inweave.errors import InputError
 from inweave.network import Network
-from inweave.show import is_polynomial, known_degree
-from inweave.verify.degree import lower_bound
+from inweave.text.network import facts
 
 
 def show(
@@ -33,10 +32,14 @@ def show(
     if json:
         output.say_json(report(network))
         return
+    tell(network)
+
+
+def tell(network: Network) -> None:
+    """A network and, if it has one, its certificate."""
     output.say(network)
     if network.certificate is not None:
-        output.say()
-        output.say(network.certificate)
+        output.say(f"\n{network.certificate}")
 
 
 def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) -> Network:
@@ -51,23 +54,4 @@ def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) 
 
 def report(network: Network) -> dict[str, Any]:
     """What a program would want to know of a network."""
-    certificate = network.certificate
-    data: dict[str, Any] = {
-        "target": network.target,
-        "depth": network.depth,
-        "heads": network.heads,
-        "tokens": network.tokens,
-        "width": network.width,
-        "stored_numbers": network.stored_numbers,
-        "inputs": {spec.name: list(spec.shape) for spec in network.inputs},
-        "outputs": {out.name: out.kind for out in network.outputs},
-        "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
-        "fingerprint": network.fingerprint,
-    }
-    data |= {"degree": None, "depth_lower_bound": None}
-    if network.origin is not None and is_polynomial(network):
-        degree, exact = known_degree(network)
-        if exact:
-            data |= {"degree": degree, "depth_lower_bound": lower_bound(degree)}
-    data["certificate"] = None if certificate is None else vars(certificate)
-    return data
+    return facts(network, network.certificate, network.known_degree())

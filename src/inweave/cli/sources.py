@@ -7,7 +7,6 @@ nothing.
 from __future__ import annotations
 
 import ast
-import importlib
 import importlib.util
 import sys
 import traceback
@@ -18,22 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import inweave
+from inweave import gallery
 from inweave.cli.output import stages
 from inweave.errors import InputError, InweaveError, ProgramError
-from inweave.language import Program
+from inweave.language.program import Program
 from inweave.network import Network
 
 KINDS = "a .inweave file, FILE.py:program, or a name from `inweave gallery`"
-
-
-def optional(name: str) -> Any | None:
-    """A part of inweave that may not be installed: the module, or None where it is absent."""
-    try:
-        if importlib.util.find_spec(name) is None:
-            return None
-    except ModuleNotFoundError:
-        return None
-    return importlib.import_module(name)
 
 
 def find(text: str) -> Program | Network:
@@ -47,10 +37,7 @@ def find(text: str) -> Program | Network:
         return from_file(Path(text), None)
     found = from_gallery(text)
     if found is None:
-        known = ", ".join(gallery_names())
-        raise InputError(
-            f"{text!r} is not {KINDS}" + (f"; the gallery has {known}" if known else "")
-        )
+        raise InputError(f"{text!r} is not {KINDS}; the gallery has {', '.join(gallery.names())}")
     return found
 
 
@@ -69,17 +56,7 @@ def load(path: str) -> Network:
 
 
 def from_gallery(name: str) -> Program | None:
-    gallery = optional("inweave.gallery")
-    if gallery is None or name not in gallery_names():
-        return None
-    entry = gallery.get(name)
-    program: Program = getattr(entry, "program", entry)
-    return program
-
-
-def gallery_names() -> list[str]:
-    gallery = optional("inweave.gallery")
-    return list(gallery.names()) if gallery is not None and hasattr(gallery, "names") else []
+    return gallery.get(name).program if name in gallery.names() else None
 
 
 def from_file(path: Path, name: str | None) -> Program:

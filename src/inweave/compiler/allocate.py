@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from inweave.compiler.forms import ONE, Form, Leaf
 from inweave.compiler.given import Given
 from inweave.compiler.layers import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
-from inweave.layout import Block
+from inweave.model.layout import Block
 
 Part = LayerSpec | LoopSpec
 
@@ -48,7 +48,7 @@ class Allocation:
 
 
 class Allocator:
-    """Allocates one schedule. `reuse` may be switched off to see every value in its own block."""
+    """Allocates one schedule."""
 
     def __init__(
         self, schedule: Schedule, leaves: dict[Key, int], given: Given | None = None

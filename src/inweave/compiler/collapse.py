@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from inweave.compiler.forms import ONE, Form, Forms, Leaf, LoopItem
 from inweave.compiler.recurrence import Bind, Recurrence
-from inweave.constants import select
+from inweave.exact.constants import select
 
 Parts = dict[int, Form]  # index of a carried value (-1: the constant part) -> left factor
 Reader = Callable[[Form], Form]  # u -> u x, where x is what a loop ends with

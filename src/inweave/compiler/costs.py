@@ -16,7 +16,7 @@ from typing import Any
 from inweave.compiler.expand import innermost
 from inweave.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
 from inweave.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
-from inweave.constants import Shift
+from inweave.exact.constants import Shift
 
 LONG = 14  # factors of a chain up to which every tree is tried
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops

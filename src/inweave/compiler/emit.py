@@ -23,20 +23,14 @@ from inweave.compiler.layers import (
     Read,
     Schedule,
 )
-from inweave.constants import Constant, Ones, Shift, identity, select
 from inweave.errors import CompileError
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Module,
-    Network,
-    Part,
-)
-from inweave.projection import Piece, Projection
-from inweave.prompt import Fill, Input, Output, Place, rooted
+from inweave.exact.constants import Constant, Ones, Shift, identity, select
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import Piece, Projection
+from inweave.model.prompt import Fill, Input, Output, Place, rooted
 
 Written = tuple[Key, Item]
 
@@ -313,7 +307,7 @@ class Emitter:
         if scalar and slot.spread > 1:
             matrix = select(slot.cols, 0, max(item.spread, 1))
         if item.constant is not None:
-            from inweave.constants import product
+            from inweave.exact.constants import product
 
             c, matrix = product(matrix, item.constant)
             return Piece(matrix, at, item.coefficient * c, slot.name)
@@ -390,7 +384,7 @@ class Emitter:
 
 def _moved(item: Item, move: Constant) -> Item:
     """An item whose columns go where `move` (cols x total) puts them."""
-    from inweave.constants import product
+    from inweave.exact.constants import product
 
     matrix = item.constant
     if item.key is None:

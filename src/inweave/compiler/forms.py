@@ -13,11 +13,12 @@ from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
-from inweave import constants
-from inweave.constants import Constant, Ones, Shift, identity
 from inweave.errors import ShapeError
-from inweave.expressions import shortened
-from inweave.layout import Block
+from inweave.exact import constants
+from inweave.exact.constants import Constant, Ones, Shift, identity
+from inweave.exact.schema import rational_text
+from inweave.language.expressions import shortened
+from inweave.model.layout import Block
 
 ONE = Fraction(1)
 TEXT = 1000  # characters: values nest, and a whole text may be longer than any memory
@@ -178,7 +179,7 @@ class Form:
 
 def number(c: Fraction) -> str:
     """A coefficient for people: exact when short, otherwise to six digits."""
-    text = str(c)
+    text = rational_text(c)
     return text if len(text) <= 7 else f"{float(c):.6g}"
 
 

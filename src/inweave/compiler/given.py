@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inweave.compiler.forms import ONE, Form, Forms, Leaf
-from inweave.constants import select
 from inweave.errors import BlockError, CompileError, InputError
-from inweave.language import Traced
-from inweave.layout import Block, Layout
-from inweave.network import Network
-from inweave.prompt import HALF, Fill, Place
+from inweave.exact.constants import select
+from inweave.language.program import Traced
+from inweave.model.layout import Block, Layout
+from inweave.model.network import Network
+from inweave.model.prompt import HALF, Fill, Place
 
 
 @dataclass

@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any
 
 from inweave.compiler.forms import Form, Leaf, LoopItem
-from inweave.constants import Constant
+from inweave.exact.constants import Constant
 
 
 @dataclass(frozen=True)

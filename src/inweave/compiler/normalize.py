@@ -8,20 +8,23 @@ verification anyway.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections import ChainMap
+from collections.abc import Iterable, MutableMapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-from inweave import expressions as ex
 from inweave.compiler.collapse import Reader, collapse, gather
 from inweave.compiler.expand import Expander, innermost
 from inweave.compiler.forms import ANY, ONE, Form, Forms, Leaf, LoopItem, Product, join
 from inweave.compiler.given import Given
-from inweave.compiler.reroll import Rolled, opened, reroll
+from inweave.compiler.reroll import opened, reroll
 from inweave.compiler.storing import is_stored, read_often
 from inweave.errors import ProgramError
-from inweave.expressions import Expr
-from inweave.language import Traced
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
+from inweave.language.program import Traced
+
+Values = MutableMapping[Any, Any]  # the form of an expression, the forms that a loop ends with
 
 
 class Normalizer:
@@ -34,25 +37,24 @@ class Normalizer:
         self._serial = 0
         self._applied: dict[Any, Leaf] = {}
         self._readers: dict[Form, Reader] = {}  # what collapsed loops end with
-        self._often: dict[int, Expr] = {}  # what is read more than once
+        self._often: set[Expr] = set()  # what is read more than once
         self._stored: dict[Form, Form] = {}
         self._sums: dict[Any, list[ex.Sum]] = {}  # by their first and last terms
-        self._rolled: list[Rolled] = []
 
     def program(self, traced: Traced) -> dict[str, Form]:
         """The forms of a program's answers."""
-        known: dict[int, Any] = {}
+        known: Values = {}
         self._often = read_often(traced.outputs.values())
         if self.mode == "depth":
-            self._reroll(traced.outputs.values(), known)
-        self.fill(ex.ordered(traced.outputs.values(), stop=set(known)), known)
-        return {name: known[id(x)] for name, x in traced.outputs.items()}
+            self._reroll(traced, known)
+        self.fill(ex.ordered(traced.outputs.values(), stop=known), known)
+        return {name: known[x] for name, x in traced.outputs.items()}
 
-    def fill(self, order: Sequence[Expr], known: dict[int, Any]) -> None:
+    def fill(self, order: Sequence[Expr], known: Values) -> None:
         for x in order:
-            if id(x) not in known:
+            if x not in known:
                 form = self.one(x, known)
-                known[id(x)] = self._kept(form) if is_stored(form, id(x) in self._often) else form
+                known[x] = self._kept(form) if is_stored(form, x in self._often) else form
 
     def _kept(self, form: Form) -> Form:
         """The form as a stored value, the same one for equal forms."""
@@ -60,7 +62,7 @@ class Normalizer:
             self._stored[form] = self.bind(form)
         return self._stored[form]
 
-    def one(self, x: Expr, known: dict[int, Any]) -> Form:
+    def one(self, x: Expr, known: Values) -> Form:
         forms = self.forms
         if isinstance(x, ex.InputExpr):
             if self.given is not None:
@@ -71,31 +73,31 @@ class Normalizer:
         if isinstance(x, ex.ConstantExpr):
             return forms.constant(x.constant)
         if isinstance(x, ex.Sum):
-            return forms.combine([(c, known[id(y)]) for c, y in self._terms(x, known)])
+            return forms.combine([(c, known[y]) for c, y in self._terms(x, known)])
         if isinstance(x, ex.Product):
-            return self.product(known[id(x.a)], known[id(x.b)])
+            return self.product(known[x.a], known[x.b])
         if isinstance(x, ex.Scaled):
-            return forms.scale(known[id(x.s)], known[id(x.x)])
+            return forms.scale(known[x.s], known[x.x])
         if isinstance(x, ex.Transposed):
-            return forms.transpose(known[id(x.x)])
+            return forms.transpose(known[x.x])
         if isinstance(x, ex.Held):
-            return self.bind(known[id(x.x)])
+            return self.bind(known[x.x])
         if isinstance(x, ex.Applied):
-            return self.apply(x.function, known[id(x.x)])
+            return self.apply(x.function, known[x.x])
         if isinstance(x, ex.LoopResult):
-            if id(x.loop) not in known:
-                known[id(x.loop)] = self.loop(x.loop, known)
-            result: Form = known[id(x.loop)][x.index]
+            if x.loop not in known:
+                known[x.loop] = self.loop(x.loop, known)
+            result: Form = known[x.loop][x.index]
             return result
         raise ProgramError(f"cannot compile {x!r}")
 
-    def _terms(self, x: ex.Sum, known: dict[int, Any]) -> Iterable[tuple[Fraction, Expr]]:
+    def _terms(self, x: ex.Sum, known: Values) -> Iterable[tuple[Fraction, Expr]]:
         """A sum's terms; a sum that it continues is one of them, because that one may be stored.
 
         `w = w - g` in a Python loop records longer and longer sums, each a copy of the last.
         """
         coefficients, parts = opened(x, self._sums)
-        if any(id(y) not in known for y in parts):
+        if any(y not in known for y in parts):
             return x.terms
         return zip(coefficients, parts, strict=True)
 
@@ -149,8 +151,8 @@ class Normalizer:
         return self.forms.leaf(self._applied[key])
 
     # -- loops ------------------------------------------------------------------------------------
-    def loop(self, loop: ex.Loop, known: dict[int, Any]) -> list[Form]:
-        init = [known[id(x)] for x in loop.init]
+    def loop(self, loop: ex.Loop, known: Values) -> list[Form]:
+        init = [known[x] for x in loop.init]
         families = [f.family for f in init]
         for _ in range(4):
             mark = len(self.loops)
@@ -184,22 +186,21 @@ class Normalizer:
         )  # fmt: skip
         return [self.forms.leaf(leaf) for leaf in item.results]
 
-    def _reroll(self, roots: Iterable[Expr], known: dict[int, Any]) -> None:
+    def _reroll(self, traced: Traced, known: Values) -> None:
         """Know what Python loops end with, where a collapsed loop is less deep."""
-        self._rolled = list(reroll(roots))  # kept: what is known is known by id
-        for loop, ends in self._rolled:
-            around = [*loop.init, *ex.outer(loop)]
+        for loop, ends in reroll(traced):
+            around = [*loop.init, *loop.outer]
             self._often |= read_often(loop.step)
-            self.fill(ex.ordered(around, stop=set(known)), known)
+            self.fill(ex.ordered(around, stop=known), known)
             mark = len(self.loops)
             short = self.loop(loop, known)
             if len(self.loops) > mark:  # not collapsed
                 del self.loops[mark:]
                 continue
             written = dict(known)
-            self.fill(ex.ordered(ends, stop=set(known)), written)
-            if max(map(self._level, short)) < max(self._level(written[id(x)]) for x in ends):
-                known.update(zip(map(id, ends), short, strict=True))
+            self.fill(ex.ordered(ends, stop=known), written)
+            if max(map(self._level, short)) < max(self._level(written[x]) for x in ends):
+                known.update(zip(ends, short, strict=True))
 
     def _shallower(self, short: Sequence[Form], item: LoopItem) -> bool:
         """Whether a collapsed loop is no deeper than the loop itself.
@@ -218,7 +219,7 @@ class Normalizer:
         return item.times == 1 or collapsed <= item.times * max(each, 1) + around
 
     def body(
-        self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: dict[int, Any]
+        self, loop: ex.Loop, init: Sequence[Form], families: Sequence[Any], known: Values
     ) -> LoopItem:
         """One step of a loop, traced into forms under assumed families of the carried values."""
         self._serial += 1
@@ -229,16 +230,15 @@ class Normalizer:
                  item=item, index=i)
             for i, (s, family) in enumerate(zip(loop.carried, families, strict=True))
         )  # fmt: skip
-        inside = ex._Layered(known)
+        inside = ChainMap[Any, Any]({}, known)
         if self.mode == "faithful":
-            for x in ex.outer(loop):  # what was computed before the loop stays before the loop
-                earlier = x.serial < loop.carried[0].serial and not isinstance(x, ex.InputExpr)
-                if earlier and known[id(x)].products:
-                    inside[id(x)] = self.bind(known[id(x)])
+            for x in loop.given:  # what was computed before the loop stays before the loop
+                if not isinstance(x, ex.InputExpr) and known[x].products:
+                    inside[x] = self.bind(known[x])
         for symbol, leaf in zip(loop.carried, item.carried, strict=True):
-            inside[id(symbol)] = self.forms.leaf(leaf)
-        self.fill(ex.ordered(loop.step, stop=set(map(id, loop.carried))), inside)
-        item.step = tuple(inside[id(x)] for x in loop.step)
+            inside[symbol] = self.forms.leaf(leaf)
+        self.fill(loop.body, inside)
+        item.step = tuple(inside[x] for x in loop.step)
         around: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*init, *item.step)))
         item.loops = around - {item}
         return item

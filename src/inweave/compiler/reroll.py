@@ -7,13 +7,14 @@ that `inweave.iterate` would have recorded, and can be collapsed like it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from inweave import expressions as ex
-from inweave.expressions import Expr
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
+from inweave.language.program import Traced
 
 LONGEST = 64  # a body of more operations than this is not looked for
 PARTS = 8  # nor one with an operation that reads more values than this
@@ -23,9 +24,9 @@ Place = tuple[int, int]  # (operation of the body, how many copies ago it was ma
 Rolled = tuple[ex.Loop, list[Expr]]  # with the expressions that its results stand for
 
 
-def reroll(roots: Iterable[Expr]) -> Iterator[Rolled]:
+def reroll(traced: Traced) -> Iterator[Rolled]:
     """Loops in a trace, first ones first."""
-    trace = Trace(roots)
+    trace = Trace(traced.operations)
     for run in trace.runs():
         found = trace.loop(*run)
         if found is not None:
@@ -39,24 +40,24 @@ class Trace:
     no operation (inputs, constants and results of loops).
     """
 
-    def __init__(self, roots: Iterable[Expr]) -> None:
+    def __init__(self, recorded: Iterable[Expr]) -> None:
         self.operations: list[Expr] = []
         self.reads: list[list[int]] = []
         self.kinds: list[Any] = []  # what an operation does
         self.others: dict[int, Expr] = {}
-        numbers: dict[int, int] = {}
+        numbers: dict[Expr, int] = {}
         sums: dict[Any, list[ex.Sum]] = {}
         places: dict[Any, int] = {}
-        for x in sorted(ex.ordered(roots), key=lambda x: x.serial):
+        for x in recorded:
             if isinstance(x, (ex.InputExpr, ex.ConstantExpr, ex.LoopResult)):
                 same = x.constant if isinstance(x, ex.ConstantExpr) else x
-                numbers[id(x)] = places.setdefault(same, -1 - len(places))
-                self.others.setdefault(numbers[id(x)], x)
+                numbers[x] = places.setdefault(same, -1 - len(places))
+                self.others.setdefault(numbers[x], x)
                 continue
             what, parts = opened(x, sums)
-            numbers[id(x)] = len(self.operations)
+            numbers[x] = len(self.operations)
             self.operations.append(x)
-            self.reads.append([numbers[id(part)] for part in parts])
+            self.reads.append([numbers[part] for part in parts])
             self.kinds.append((type(x), x.shape, what) if len(parts) <= PARTS else x)
 
     def expression(self, number: int) -> Expr:
@@ -180,4 +181,5 @@ def _again(x: Expr, what: Any, parts: Sequence[Expr]) -> Expr:
     """The same operation on other values."""
     if isinstance(x, ex.Sum):
         return ex.Sum(zip(what, parts, strict=True))
-    return type(x)(*parts) if what is None else type(x)(what, *parts)
+    operation: Callable[..., Expr] = type(x)
+    return operation(*parts) if what is None else operation(what, *parts)

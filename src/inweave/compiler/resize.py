@@ -8,100 +8,101 @@ Far from the size that a network was compiled for, the compiler may decide other
 transposed depends on which side is longer), so that compiling there gives other weights although
 the old ones are as good. The network is then stretched: two compilations with the same weights show
 how every height depends on the size, and that line is followed to where it is wanted. What comes
-out is verified against the program like any other network.
+out is to be verified against the program like any other network.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from inweave.compiler.origin import Origin
-from inweave.errors import CompileError, InputError, InweaveError, VerificationError
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Module,
-    Network,
-    Part,
-    layers_of,
-)
-from inweave.projection import AnyProjection, Piece, Projection
-from inweave.prompt import Fill, Output, Place
+from inweave.compiler.driver import compiled, deep_recursion
+from inweave.compiler.origin import Compiled, Origin
+from inweave.errors import CompileError, InputError, InweaveError
+from inweave.exact.constants import Dense
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head
+from inweave.model.layout import Layout
+from inweave.model.modules import Module
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, Piece, Projection
+from inweave.model.prompt import Fill, Output, Place
 
 STEPS = (7, 1)  # how far away a size is tried, to see whether the weights depend on it
-QUICK = 0.2  # seconds that a statement about all sizes may take to check at one of them
 
 
 class Differs(Exception):
     """Two networks differ in more than numbers of rows."""
 
 
-def same_weights(network: Network, sizes: Mapping[str, Any]) -> Network | None:
+def build(origin: Origin) -> Compiled:
+    """The network of an origin, which may have been made at other sizes; not verified."""
+    if origin.made_at is None:
+        return compiled(origin)
+    made = compiled(replace(origin, sizes=origin.made_at, made_at=None))
+    found = same_weights(made, origin.sizes)
+    if found is None:
+        raise CompileError(f"{origin.program.name!r} no longer compiles to the same weights")
+    return found
+
+
+def same_weights(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """The network at other sizes if its weights are the same, otherwise None; not verified."""
     try:
-        return _elsewhere(network, sizes)
+        return _elsewhere(made, sizes)
     except InweaveError:
         return None
 
 
-def _elsewhere(network: Network, sizes: Mapping[str, Any]) -> Network | None:
+def _elsewhere(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """As `same_weights`, but what the compiler finds wrong with the sizes is said."""
-    origin, refused = network.origin, None
-    assert origin is not None
+    origin, refusal = made.origin, None
     try:
-        found = _compiled(network, sizes)
+        found = _compiled(made, sizes)
     except CompileError as error:
-        found, refused = None, error
+        found, refusal = None, error
     if found is None:
-        found = stretched(network, sizes)
-        if found is not None and _differ(found, network):
+        found = stretched(made, sizes)
+        if found is not None and _differ(found.network, made.network):
             found = None
-    if found is None and refused is not None:
-        raise refused
+    if found is None and refusal is not None:
+        raise refusal
     if found is None:
         return None
-    made, wanted = origin.made_at or origin.sizes, {**origin.sizes, **sizes}
-    made_at = None if wanted == made else dict(made)
-    return replace(found, origin=replace(origin, sizes=wanted, made_at=made_at))
+    first, wanted = origin.made_at or origin.sizes, {**origin.sizes, **sizes}
+    made_at = None if wanted == first else dict(first)
+    return Compiled(found.network, replace(origin, sizes=wanted, made_at=made_at))
 
 
-def _compiled(network: Network, sizes: Mapping[str, Any]) -> Network | None:
+def _compiled(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """The program compiled at other sizes, if that gives the same weights."""
-    from inweave.compiler import rebuild
-
-    assert network.origin is not None
-    known = {**network.origin.sizes, **sizes}
-    other = rebuild(replace(network.origin, sizes=known, made_at=None))
-    return None if _differ(other, network) else other
+    known = {**made.origin.sizes, **sizes}
+    other = compiled(replace(made.origin, sizes=known, made_at=None))
+    return None if _differ(other.network, made.network) else other
 
 
 def _differ(a: Network, b: Network) -> bool:
     return _weights(a.modules) != _weights(b.modules)
 
 
-def _weights(parts: tuple[Part, ...]) -> list[Any]:
+def _weights(modules: Sequence[Module]) -> list[Any]:
     """Layers, repeats and skips, without the heights of what is carried."""
     return [
-        (part.repeat, part.skip, _weights(part.body)) if isinstance(part, Module) else part
-        for part in parts
+        (part.repeat, part.skip, len(part.body)) if isinstance(part, Module) else part
+        for module in modules
+        for part in module.walk()
     ]
 
 
 # -- stretching -----------------------------------------------------------------------------------
-def stretched(network: Network, sizes: Mapping[str, Any]) -> Network | None:
+def stretched(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """The same weights at other sizes, with heights that follow from two sizes near by."""
-    base = _base(network)
-    assert network.origin is not None
-    assert base.origin is not None
-    wanted, made = {**network.origin.sizes, **sizes}, base.origin.sizes
+    base = _base(made)
+    wanted = {**made.origin.sizes, **sizes}
     near = {}
-    for name in network.origin.program.size_names:
-        if wanted[name] != made[name]:
+    for name in made.origin.program.size_names:
+        if wanted[name] != base.origin.sizes[name]:
             found = _sample(base, name)
             if found is None:
                 return None
@@ -109,46 +110,39 @@ def stretched(network: Network, sizes: Mapping[str, Any]) -> Network | None:
     return _stretched(base, near, wanted)
 
 
-def _base(network: Network) -> Network:
+def _base(made: Compiled) -> Compiled:
     """The network with these weights at the sizes that they were compiled for."""
-    from inweave.compiler import rebuild
-
-    origin = network.origin
-    assert origin is not None
+    origin = made.origin
     if origin.made_at is None:
-        return network
-    base = rebuild(replace(origin, sizes=origin.made_at, made_at=None))
-    return base
+        return made
+    return compiled(replace(origin, sizes=origin.made_at, made_at=None))
 
 
 def _stretched(
-    base: Network, near: Mapping[str, tuple[int, Network]], wanted: Mapping[str, Any]
-) -> Network | None:
+    base: Compiled, near: Mapping[str, tuple[int, Network]], wanted: Mapping[str, Any]
+) -> Compiled | None:
     """`base` at the wanted sizes; `near` has a step and the network there for each that differs."""
-    origin = base.origin
-    assert origin is not None
-    made = origin.sizes
+    made = base.origin.sizes
     samples = [sample for _, sample in near.values()]
     shares = [Fraction(int(wanted[name] - made[name]), step) for name, (step, _) in near.items()]
     try:
-        other = _follow(base, samples, shares, origin)
+        other = _follow(base.network, samples, shares, base.origin)
     except (Differs, InweaveError):
         return None
-    if _differ(other, base):
+    if _differ(other, base.network):
         return None
-    return replace(other, origin=replace(origin, sizes=dict(wanted), made_at=dict(made)))
+    return Compiled(other, replace(base.origin, sizes=dict(wanted), made_at=dict(made)))
 
 
-def _sample(base: Network, name: str) -> tuple[int, Network] | None:
+def _sample(base: Compiled, name: str) -> tuple[int, Network] | None:
     """A network near by with the same weights, and how much larger the size is there."""
-    assert base.origin is not None
     for step in STEPS:
         try:
             found = _compiled(base, {name: base.origin.sizes[name] + step})
         except InweaveError:
             continue
         if found is not None:
-            return step, found
+            return step, found.network
     return None
 
 
@@ -183,7 +177,7 @@ def _between(start: Any, ends: Sequence[Any], shares: Sequence[Fraction]) -> Any
     """`start + Σ share · (end - start)` for every int in some data; all else must be the same."""
     if all(end == start for end in ends):
         return start
-    if any(type(end) is not type(start) for end in ends):
+    if isinstance(start, Dense) or any(type(end) is not type(start) for end in ends):
         raise Differs
     if type(start) is int:
         moves = [share * (end - start) for share, end in zip(shares, ends, strict=True)]
@@ -208,18 +202,18 @@ def _between(start: Any, ends: Sequence[Any], shares: Sequence[Fraction]) -> Any
 
 
 def _heights(
-    layout: Layout, parts: Sequence[Part], fills: Sequence[Fill], outputs: Sequence[Output]
+    layout: Layout, modules: Sequence[Module], fills: Sequence[Fill], outputs: Sequence[Output]
 ) -> dict[str, int]:
     """Rows of every block that may hold something: what is filled, read, and written by heads."""
     tops = {block.name: 1 for block in layout}
     places = [fill.place for fill in fills] + [output.place for output in outputs]
-    places += [place for part in parts for place in _places(part)]
+    places += [place for module in modules for place in _places(module)]
     for place in places:
         tops[place.block] = max(tops[place.block], place.row + place.extent[0])
     heads = [
         head
-        for part in parts
-        for layer in layers_of(part)
+        for module in modules
+        for layer in module.layers
         if isinstance(layer, AttentionLayer)
         for head in layer.heads
     ]
@@ -231,11 +225,13 @@ def _heights(
     return tops
 
 
-def _places(part: Part) -> list[Place]:
-    if isinstance(part, Module):
-        carried = [place for places in part.carries for place in places]
-        return carried + [place for inner in part.body for place in _places(inner)]
-    return [place for place, _ in part.applied] if isinstance(part, BlockPointwiseLayer) else []
+def _places(module: Module) -> Iterator[Place]:
+    """Where what is carried stands, and what functions are applied to."""
+    for part in module.walk():
+        if isinstance(part, Module):
+            yield from (place for places in part.carries for place in places)
+        elif isinstance(part, BlockPointwiseLayer):
+            yield from (place for place, _ in part.applied)
 
 
 def _write(head: Head, layout: Layout, tops: dict[str, int]) -> None:
@@ -263,27 +259,25 @@ def _pieces(projection: AnyProjection) -> tuple[Piece, ...]:
     return projection.pieces
 
 
-def _tallest_bias(parts: Sequence[Part]) -> int:
-    layers = [layer for part in parts for layer in layers_of(part)]
+def _tallest_bias(modules: Sequence[Module]) -> int:
+    layers = [layer for module in modules for layer in module.layers]
     heads = [h for layer in layers if isinstance(layer, AttentionLayer) for h in layer.heads]
     pieces = [piece for head in heads for read in head.projections for piece in _pieces(read)]
     return max((piece.matrix.rows for piece in pieces if piece.block is None), default=0)
 
 
 # -- what is said of all sizes --------------------------------------------------------------------
-def is_free(network: Network, name: str) -> bool:
+def is_free(made: Compiled, name: str, fits: Callable[[Compiled], bool]) -> bool:
     """Whether the weights serve every value of a size.
 
     They are looked at near by, at 1, and where the size is the largest of all: the least and the
-    most that it can be beside the others. The network is also verified there if that is quick.
+    most that it can be beside the others. `fits` says whether the network computes its program.
     """
-    from inweave.compiler import deep_recursion
-
-    base = _base(network)
-    near = None if _differ(base, network) else _sample(base, name)
-    origin = base.origin
-    if near is None or origin is None:
+    base = _base(made)
+    near = None if _differ(base.network, made.network) else _sample(base, name)
+    if near is None:
         return False
+    origin = base.origin
     largest = max(origin.sizes[other] for other in origin.program.size_names)
     for size in (1, 2 * largest + 1):
         wanted = {**origin.sizes, name: size}
@@ -295,50 +289,32 @@ def is_free(network: Network, name: str) -> bool:
                 continue
             return False
         other = _stretched(base, {name: near}, wanted)
-        if other is None or not _fits(other):
+        if other is None or not fits(other):
             return False
     return True
 
 
-def _fits(network: Network) -> bool:
-    """Whether a network computes its program, as far as that is quickly seen."""
-    from inweave.compiler import verifying
-    from inweave.verify.check import verify
-
-    assert network.origin is not None
-    if verifying(network) > QUICK:
-        return True
-    try:
-        verify(network.origin.program, network, seed=0)
-    except VerificationError:
-        return False
-    return True
-
-
-def resize(network: Network, sizes: dict[str, Any]) -> Network:
-    """The same weights at another size, verified there."""
-    from inweave.compiler import certified, deep_recursion
-
-    origin = network.origin
-    if origin is None:
-        raise InputError("only compiled networks can be resized")
-    unknown = [name for name in sizes if name not in origin.program.size_names]
+def resize(made: Compiled, sizes: Mapping[str, Any]) -> Compiled:
+    """The same weights at another size; not verified."""
+    program = made.origin.program
+    unknown = [name for name in sizes if name not in program.size_names]
     if unknown:
-        known = ", ".join(origin.program.size_names)
+        known = ", ".join(program.size_names)
         raise InputError(f"unknown sizes {', '.join(unknown)}; the program has {known}")
     with deep_recursion():
-        origin.program.trace(**{**origin.sizes, **sizes})  # says what is wrong with a size
-    said = ", ".join(f"{name}={value}" for name, value in sizes.items())
-    refusal = f"the weights depend on the size, so {said} needs a new compilation"
+        program.trace(**{**made.origin.sizes, **sizes})  # says what is wrong with a size
     try:
-        other = _elsewhere(network, sizes)
+        other = _elsewhere(made, sizes)
     except CompileError as error:
-        raise CompileError(f"{refusal}; at that size, {error}") from error
+        raise refused(sizes, f"; at that size, {error}") from error
     except InweaveError as error:
-        raise CompileError(f"{refusal}: {error}") from error
+        raise refused(sizes, f": {error}") from error
     if other is None:
-        raise CompileError(refusal)
-    try:
-        return certified(other)
-    except VerificationError as error:
-        raise CompileError(f"{refusal}: {error}") from error
+        raise refused(sizes)
+    return other
+
+
+def refused(sizes: Mapping[str, Any], why: str = "") -> CompileError:
+    """The error for sizes at which the weights do not serve."""
+    said = ", ".join(f"{name}={value}" for name, value in sizes.items())
+    return CompileError(f"the weights depend on the size, so {said} needs a new compilation{why}")

@@ -22,8 +22,8 @@ from inweave.compiler.layers import (
     Read,
     Schedule,
 )
-from inweave.constants import Constant, identity, product, select, zeros
 from inweave.errors import CompileError
+from inweave.exact.constants import Constant, identity, product, select, zeros
 
 
 class Scheduler(Costs):

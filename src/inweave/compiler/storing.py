@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from inweave import expressions as ex
 from inweave.compiler.forms import Form
-from inweave.expressions import Expr
+from inweave.language import expressions as ex
+from inweave.language.expressions import Expr
 
 FACTORS = 64
 LONGEST = 729
@@ -39,17 +39,17 @@ def is_stored(form: Form, often: bool) -> bool:
     return len(form.products) > PRODUCTS or form.factors >= (FACTORS if often else LONGEST)
 
 
-def read_often(roots: Iterable[Expr]) -> dict[int, Expr]:
-    """The expressions that are read more than once, by their id; loops are looked into."""
-    seen: dict[int, Expr] = {}
-    out: dict[int, Expr] = {}
+def read_often(roots: Iterable[Expr]) -> set[Expr]:
+    """The expressions that are read more than once; loops are looked into."""
+    seen: set[Expr] = set()
+    out: set[Expr] = set()
     waiting = list(roots)
     while waiting:
         x = waiting.pop()
-        if id(x) in seen:
-            out[id(x)] = x
+        if x in seen:
+            out.add(x)
             continue
-        seen[id(x)] = x
+        seen.add(x)
         waiting += x.loop.step if isinstance(x, ex.LoopResult) else ()
         waiting += x.parts
     return out

@@ -27,10 +27,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from inweave.compiler import TARGETS, compile
+from inweave.compiler.driver import TARGETS
 from inweave.errors import InputError
-from inweave.language import Program
-from inweave.network import Network
+from inweave.exact.whole import is_whole
+from inweave.language.program import Program
+from inweave.network import Network, compile
 
 Array = NDArray[np.float64]
 Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]
@@ -111,10 +112,7 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
                 )
         if not isinstance(self.tol, numbers.Real) or not 0 < float(self.tol) < 1:
             raise InputError(f"tol must be a number between 0 and 1, got {self.tol!r}")
-        fixed = isinstance(self.steps, numbers.Integral) and not isinstance(self.steps, bool)
-        if not (isinstance(self.steps, str) and self.steps == "auto") and not (
-            fixed and self.steps >= 1
-        ):
+        if not ((isinstance(self.steps, str) and self.steps == "auto") or is_whole(self.steps, 1)):
             raise InputError(f"steps must be 'auto' or a positive int, got {self.steps!r}")
 
     def _number(self, name: str, positive: bool = False) -> float:

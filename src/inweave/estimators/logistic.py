@@ -79,8 +79,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         search = Search(0.0, self)
         while search.next():
             prompt = {"X": scaled, "y": y, "R": R, "eta": 1 / high, "beta": search.momentum}
-            # Not "speed": it would carry v twice, plain and transposed, and under momentum the two
-            # copies drift apart by a factor 1 + β a step.
+            # Not "speed": it would store ηR and βηR in a wider prompt and save no work.
             self._use(logistic_descent, prompt, optimize="faithful", steps=search.steps,
                       error=self.sigmoid_error_)  # fmt: skip
             w = self._found()

@@ -16,10 +16,9 @@ import numpy as np
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.expressions import Applied
-from inweave.functions import float_error, interpolant
 from inweave.gallery.closed_forms import eliminated
-from inweave.relunet import Function
+from inweave.language.functions import apply, float_error, interpolant
+from inweave.model.relunet import Function
 
 
 @inweave.program
@@ -172,7 +171,7 @@ def logistic_descent(
     table = sigmoid_table(error)
 
     def step(w: Any, v: Any) -> Any:
-        after = v - eta * (X.T @ (Applied(table, X @ v) - y) + R @ v)
+        after = v - eta * (X.T @ (apply(table, X @ v) - y) + R @ v)
         return after, after + beta * (after - w)
 
     start = inweave.zeros(X.shape[1])

@@ -7,19 +7,18 @@ disk. `Widget` shows the same module, made of `static/*.js`, in a notebook.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from inweave.explore.document import html
-from inweave.explore.payload import named
+from inweave.explore.payload import Several, named
 from inweave.explore.payload import payload as contents
-from inweave.network import Network
 
 __all__ = ["Widget", "compare", "page", "write"]
 
 
 def page(
-    networks: Mapping[Any, Network] | Sequence[Network] | Network,
+    networks: Several,
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
@@ -36,22 +35,20 @@ def page(
 
 def write(
     path: str | os.PathLike[str],
-    networks: Mapping[Any, Network] | Sequence[Network] | Network,
+    networks: Several,
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
 ) -> None:
     """Write the page to a file, whole or not at all."""
-    from inweave.atomic import whole
+    from inweave.files import atomic
 
-    text = page(networks, inputs, reference=reference)
-    with whole(path) as draft:
-        draft.write_text(text, encoding="utf-8")
+    atomic.write(path, page(networks, inputs, reference=reference))
 
 
 def compare(
     path: str | os.PathLike[str],
-    networks: Mapping[Any, Network] | Sequence[Network],
+    networks: Several,
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,

@@ -17,22 +17,24 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array, Ones, Shift
+from inweave.compiler.origin import Origin
 from inweave.errors import BlockError, DTypeError, InputError, InweaveError, ShapeError
+from inweave.exact.constants import Array, Ones, Shift
 from inweave.explore.record import Recording, record
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Module,
-    Network,
-    Part,
-    PointwiseLayer,
-)
-from inweave.projection import AnyProjection, Projection
-from inweave.prompt import Input, Output, Place, fill_prompt, lift
-from inweave.show import Words, is_polynomial, known_degree, pretty
+from inweave.explore.shown import Explorable, Shown
+from inweave.model.inputs import accept
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, Projection
+from inweave.model.prompt import Input, Output, fill_prompt
+from inweave.proof.certificate import about
+from inweave.proof.degree import degree_text
+from inweave.run.plan import Plan
+from inweave.text.network import Words, facts, pretty
+from inweave.version import __version__
+
+Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
 
 VERSION = 1
 # Sizes in the page, that is, in base64.
@@ -46,17 +48,16 @@ CURVES = 6  # most functions drawn for one dense pointwise layer
 
 
 def payload(
-    networks: Mapping[str, Network],
+    shown: Mapping[str, Shown],
     inputs: Mapping[str, Any],
     reference: Any = None,
 ) -> dict[str, Any]:
     """What the page needs to show these networks on the same inputs."""
-    from inweave import __version__
-
-    if not networks:
+    if not shown:
         raise InputError("there is no network to explore")
+    networks = {name: one.network for name, one in shown.items()}
     note, prompts = prompts_of(networks, inputs)
-    answers = references(networks, {name: own for name, (_, own) in prompts.items()}, reference)
+    answers = references(shown, {name: own for name, (_, own) in prompts.items()}, reference)
     recordings = {name: record(net, prompts[name][0]) for name, net in networks.items()}
     size = sum(8 * (r.numbers + r.first.size) * 4 // 3 for r in recordings.values())
     if size > 2 * MOST_BYTES:
@@ -72,8 +73,8 @@ def payload(
         "inweave": __version__,
         "inputs": note,
         "networks": [
-            Packer(name, net, recordings[name], short, left).pack(answers[name])
-            for name, net in networks.items()
+            Packer(name, one, recordings[name], short, left).pack(answers[name])
+            for name, one in shown.items()
         ],
     }
     return unicode(data)  # type: ignore[no-any-return]
@@ -159,7 +160,7 @@ def prompts_of(
         if name in bare:
             continue
         own = {s.name: plain(inputs[s.name]) for s in net.inputs if s.name in inputs}
-        lifted, arithmetic = lift(net.inputs, own)
+        lifted, arithmetic = accept(net.inputs, own)
         H = fill_prompt(net.layout, net.fills, lifted, arithmetic)
         _single(H)
         out[name] = (np.asarray(H), own)
@@ -182,7 +183,7 @@ def prompts_of(
 
 def _bare(network: Network) -> bool:
     """Whether a network says nothing about its prompt, as trained ones often do."""
-    return not network.inputs and not network.fills and network.origin is None
+    return not network.inputs and not network.fills
 
 
 def _single(H: Array) -> None:
@@ -198,6 +199,7 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
     specs: dict[str, Input] = {}
     for net in networks.values():
         specs |= {spec.name: spec for spec in net.inputs}
+    plans = [Plan(net) for net in networks.values() if not _bare(net)]
     for scale in SCALES:
         rng = np.random.default_rng(0)
         drawn = {}
@@ -207,18 +209,19 @@ def example(networks: Mapping[str, Network]) -> dict[str, Any]:
                 value = 0.1 * np.abs(value) + 0.01 * scale
             drawn[name] = value
         with np.errstate(all="ignore"):
-            finals = [
-                net.forward(net.prompt(**{s.name: drawn[s.name] for s in net.inputs}))
-                for net in networks.values()
-                if not _bare(net)
-            ]
+            finals = [plan.forward(_prompt(plan.network, drawn)) for plan in plans]
         if _tame(finals):
             break
     return drawn
 
 
+def _prompt(network: Network, inputs: Mapping[str, Any]) -> Array:
+    return network.prompt(**{spec.name: inputs[spec.name] for spec in network.inputs})
+
+
 def example_prompts(networks: Mapping[str, Network]) -> dict[str, np.ndarray[Any, Any]]:
     """Random prompts, the same for equal layouts, shrunk until no network overflows on them."""
+    plans = {name: Plan(net) for name, net in networks.items()}
     for scale in SCALES:
         drawn = {}
         for name, net in networks.items():
@@ -226,7 +229,7 @@ def example_prompts(networks: Mapping[str, Network]) -> dict[str, np.ndarray[Any
             parts = {b.name: scale * rng.uniform(-1, 1, size=(b.rows, b.cols)) for b in net.layout}
             drawn[name] = np.asarray(net.layout.pack(parts))
         with np.errstate(all="ignore"):
-            finals = [net.forward(drawn[name]) for name, net in networks.items()]
+            finals = [plan.forward(drawn[name]) for name, plan in plans.items()]
         if _tame(finals):
             break
     return drawn
@@ -241,17 +244,17 @@ Answer = tuple[str, dict[str, np.ndarray[Any, Any]]]
 
 
 def references(
-    networks: Mapping[str, Network], inputs: Mapping[str, dict[str, Any] | None], given: Any
+    shown: Mapping[str, Shown], inputs: Mapping[str, dict[str, Any] | None], given: Any
 ) -> dict[str, Answer | None]:
     """What each network's answers should be: as given, or the program's own value on the data.
 
     A program's value also serves the networks without a program whose outputs it fits.
     """
     if given is not None:
-        return given_references(networks, given)
-    own = {name: program_value(net, inputs[name]) for name, net in networks.items()}
+        return given_references({name: one.network for name, one in shown.items()}, given)
+    own = {name: program_value(one.origin, inputs[name]) for name, one in shown.items()}
     shared = next((found for found in own.values() if found is not None), None)
-    return {name: _fitting(own[name] or shared, net) for name, net in networks.items()}
+    return {name: _fitting(own[name] or shared, one.network) for name, one in shown.items()}
 
 
 def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, Answer | None]:
@@ -297,9 +300,8 @@ def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, A
     return out
 
 
-def program_value(network: Network, inputs: dict[str, Any] | None) -> Answer | None:
+def program_value(origin: Origin | None, inputs: dict[str, Any] | None) -> Answer | None:
     """The value of a network's program on the same data."""
-    origin = network.origin
     if origin is None or inputs is None:
         return None
     statics = {k: v for k, v in origin.sizes.items() if k in origin.program.statics}
@@ -350,10 +352,9 @@ def array(values: Any, dtype: str) -> dict[str, Any]:
 class Packer:
     """Writes one network and its recording down for the page."""
 
-    def __init__(
-        self, name: str, network: Network, kept: Recording, short: bool, weights: int
-    ) -> None:
-        self.name, self.network, self.kept, self.weights = name, network, kept, weights
+    def __init__(self, name: str, shown: Shown, kept: Recording, short: bool, weights: int) -> None:
+        self.name, self.shown, self.kept, self.weights = name, shown, kept, weights
+        self.network = network = shown.network
         single = kept.first.dtype == np.float32
         largest = max((float(np.abs(v).max()) for v in [kept.first, *kept.values] if v.size),
                       default=0.0)  # fmt: skip
@@ -371,7 +372,7 @@ class Packer:
         flat = np.concatenate(values) if values else np.zeros(0)
         return {
             "name": self.name,
-            "title": title(net),
+            "title": title(self.shown),
             "layout": {
                 "tokens": net.tokens,
                 "width": net.width,
@@ -390,8 +391,8 @@ class Packer:
             "positions": kept.positions,
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
-            "report": report(net),
-            "certificate": None if net.certificate is None else _certificate(net),
+            "report": report(self.shown),
+            "certificate": _certificate(self.shown),
         }  # fmt: skip
 
     def part(self, part: Part) -> dict[str, Any]:
@@ -477,7 +478,7 @@ class Packer:
     def block_curves(self, layer: BlockPointwiseLayer) -> list[dict[str, Any]]:
         out = []
         for place, function in layer.applied:
-            low, high = self._range(layer, self._region(place))
+            low, high = self._range(layer, place.region(self.network.layout))
             if function.domain is not None:
                 low, high = function.domain
             x, log = samples(low, high)
@@ -536,11 +537,6 @@ class Packer:
                 break
         return out
 
-    def _region(self, place: Place) -> tuple[slice, slice]:
-        rows, cols = place.extent
-        left = self.network.layout[place.block].start + place.col
-        return slice(place.row, place.row + rows), slice(left, left + cols)
-
     def _range(self, layer: Layer, at: tuple[slice, slice]) -> tuple[float, float]:
         """The values met at a place, a little widened."""
         found = self.kept.ranges.get(id(layer))
@@ -566,68 +562,62 @@ def _numbers(values: Any) -> list[float | None]:
 
 
 # -- the report ------------------------------------------------------------------------------------
-def title(network: Network) -> str:
+def title(shown: Shown) -> str:
     """A name for a network without one."""
-    origin = network.origin
-    kind = network.target.upper()
+    origin, kind = shown.origin, shown.network.target.upper()
     return f"{origin.program.name}, {kind}, {origin.optimize}" if origin else f"{kind} network"
 
 
-def report(network: Network) -> dict[str, Any]:
+def report(shown: Shown) -> dict[str, Any]:
     """Sizes, and depth beside its lower bound where that is known."""
-    origin = network.origin
-    out: dict[str, Any] = {
-        "target": network.target.upper(),
+    origin, known = shown.origin, facts(shown.network, degree=shown.degree)
+    degree = None
+    if shown.degree is not None:
+        said = degree_text(shown.degree[0])
+        degree = said if shown.degree[1] else f"at most {said}"
+    return {
+        **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
+        "target": known["target"].upper(),
         "optimize": origin.optimize if origin else None,
         "program": origin.program.name if origin else None,
         "sizes": {str(k): str(v) for k, v in origin.sizes.items()} if origin else {},
-        "depth": network.depth,
-        "heads": network.heads,
-        "tokens": network.tokens,
-        "width": network.width,
-        "numbers": network.stored_numbers,
-        "fingerprint": network.fingerprint,
-        "degree": None,
-        "bound": None,
+        "numbers": known["stored_numbers"],
+        "degree": degree,
+        "bound": known["depth_lower_bound"],
     }
-    if origin is not None and is_polynomial(network):
-        from inweave.verify.degree import lower_bound
-
-        degree, sure = known_degree(network)
-        out["degree"] = str(degree) if sure else f"at most {degree}"
-        out["bound"] = lower_bound(degree) if sure else None
-    return out
 
 
-def _certificate(network: Network) -> dict[str, Any]:
-    certificate = network.certificate
-    assert certificate is not None
+def _certificate(shown: Shown) -> dict[str, Any] | None:
+    certificate = about(shown.network, shown.certificate)
+    if certificate is None:
+        return None
     data = asdict(certificate)
-    return {**data, "degree": str(data["degree"]), "functions": list(data["functions"])}
+    notes = {name: list(data[name]) for name in ("functions", "conditions")}
+    return {**data, "degree": degree_text(data["degree"]), **notes}
 
 
-def named(networks: Mapping[Any, Network] | Sequence[Network] | Network) -> dict[str, Network]:
+def named(networks: Several) -> dict[str, Shown]:
     """Networks by name; those without one are called after their program and options."""
-    if isinstance(networks, Network):
-        return {title(networks): networks}
+    if hasattr(networks, "shown"):
+        return {title(networks.shown()): networks.shown()}
     if not isinstance(networks, Iterable):
         raise InputError(f"expected a Network, or several, got {type(networks).__name__}")
     pairs = (
         list(networks.items()) if isinstance(networks, Mapping) else [(None, n) for n in networks]
     )
-    out: dict[str, Network] = {}
+    out: dict[str, Shown] = {}
     for key, net in pairs:
-        if not isinstance(net, Network):
+        if not hasattr(net, "shown"):
             said = "this" if key is None else repr(key)
             raise InputError(f"{said} is not a Network, got {type(net).__name__}")
         if not (key is None or isinstance(key, (str, Real))):
             raise InputError(f"a network's name is text or a number, got {key!r}")
-        base = name = title(net) if key is None else str(key)
+        base = name = title(net.shown()) if key is None else str(key)
         count = 1
         while name in out:
             if key is not None:
                 raise InputError(f"two networks are called {name!r}")
             count += 1
             name = f"{base} ({count})"
-        out[name] = net
+        out[name] = net.shown()
     return out

@@ -12,18 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Floats
-from inweave.constants import Array, Ones, Shift
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    Network,
-)
-from inweave.projection import DenseProjection
-from inweave.run.dense import DenseExecutor, HeadTrace, Step
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array, Ones, Shift
+from inweave.model.dense import DenseExecutor, HeadTrace, Step
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
+from inweave.model.layout import Layout
+from inweave.model.network import Network
+from inweave.model.projection import DenseProjection
 
 DENSE_BYTES = 2e8  # full W and B of every projection may take this much
 DENSE_FLOPS = 2e10  # and running them this many operations; beyond either, pieces are used
@@ -80,7 +75,6 @@ def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
     network.layout.check(H)
     arithmetic = Floats.like(H)
     kind = DenseExecutor if _dense_is_cheap(network) else PieceExecutor
-    executor = kind(network.layout, arithmetic)
     kept = Recording(network.layout, np.array(H))
     last = [H]
 
@@ -93,8 +87,7 @@ def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
         last[0] = state
 
     with np.errstate(all="ignore"):  # what overflows is shown as it is
-        for i, module in enumerate(network.modules):
-            H = executor.run(module, H, f"module {i}", note)
+        kind(network.layout, arithmetic, note).run(network.modules, H)
     return kept
 
 
@@ -148,13 +141,11 @@ class PieceExecutor(DenseExecutor):
             output[:, dest] = left @ (middle.mT @ right)
         return HeadTrace(q, k, v, output)
 
-    def layer(self, layer: Layer, H: Array, name: str = "") -> Step:
+    def done(self, layer: Layer, H: Array, name: str) -> Step:
         if not isinstance(layer, BlockPointwiseLayer):
-            return super().layer(layer, H, name)
+            return super().done(layer, H, name)
         output = H.copy()
         for place, function in layer.applied:
-            rows, cols = place.extent
-            left = self.layout[place.block].start + place.col
-            at = (slice(place.row, place.row + rows), slice(left, left + cols))
+            at = place.region(self.layout)
             output[at] = function.net(H[at])
         return Step(name, layer, H, output, output)

@@ -7,7 +7,7 @@ from typing import Any
 from inweave.errors import needs_extra
 from inweave.explore.document import asset, module
 from inweave.explore.payload import named, payload
-from inweave.network import Network
+from inweave.explore.shown import Explorable
 
 with needs_extra("inweave.explore.Widget", "widget"):
     import anywidget
@@ -28,9 +28,9 @@ class Widget(anywidget.AnyWidget):
 
     def __init__(
         self,
-        network: Network,
+        network: Explorable,
         *,
-        compare: Network | None = None,
+        compare: Explorable | None = None,
         reference: Any = None,
         **inputs: Any,
     ) -> None:

@@ -9,24 +9,22 @@ differentiable in both directions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from inweave.arithmetic import Floats
 from inweave.errors import InputError
-from inweave.export.weights import attention_weights, function_weights, pointwise_weights, region
-from inweave.layout import Layout
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Module,
-    Network,
-    Part,
-    PointwiseLayer,
-)
-from inweave.prompt import fill_prompt, lift, lower
+from inweave.exact.arithmetic import Floats
+from inweave.model.inputs import accept
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Executor, Module, Part, named
+from inweave.model.network import Network
+from inweave.model.prompt import fill_prompt
+from inweave.model.written import attention_weights, function_weights, pointwise_weights
 
 Apply = Callable[..., Any]
 Params = dict[str, Any]
@@ -48,20 +46,16 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
         )
     kind = jnp.dtype(dtype) if dtype else own
     layout = network.layout
-    params = {
-        f"module {i}": _params(module, layout, kind) for i, module in enumerate(network.modules)
-    }
+    params = {name: _params(module, layout, kind) for name, module in named(network.modules)}
 
     def apply(params: Params, H: Any = None, /, **inputs: Any) -> Any:
         if H is not None:
             layout.check(H)
-            return _run(network, params, jnp.asarray(H))
-        lifted, _ = lift(network.inputs, inputs)
-        arithmetic = Floats(jnp, kind)
-        lifted = {name: jnp.asarray(value, kind) for name, value in lifted.items()}
-        H = _run(network, params, fill_prompt(layout, network.fills, lifted, arithmetic))
-        found = {o.name: lower(o.place.read(layout, H), o.kind) for o in network.outputs}
-        return found[""] if list(found) == [""] else found
+            return JaxExecutor(layout, params).run(network.modules, jnp.asarray(H))
+        taken, _ = accept(network.inputs, inputs)
+        taken = {name: jnp.asarray(value, kind) for name, value in taken.items()}
+        H = fill_prompt(layout, network.fills, taken, Floats(jnp, kind))
+        return network.readout(JaxExecutor(layout, params).run(network.modules, H))
 
     return apply, params
 
@@ -69,7 +63,7 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
 def _params(part: Part, layout: Layout, dtype: Any) -> Any:
     """The parameters of a part as a tree of arrays."""
     if isinstance(part, Module):
-        return {_name(x, i): _params(x, layout, dtype) for i, x in enumerate(part.body)}
+        return {name: _params(inner, layout, dtype) for name, inner in named(part.body)}
     if isinstance(part, AttentionLayer):
         arrays: Any = attention_weights(part, layout)
     elif isinstance(part, PointwiseLayer):
@@ -79,34 +73,24 @@ def _params(part: Part, layout: Layout, dtype: Any) -> Any:
     return jax.tree.map(lambda array: jnp.asarray(array, dtype), arrays)
 
 
-def _name(part: Part, i: int) -> str:
-    return f"module {i}" if isinstance(part, Module) else f"layer {i}"
+class JaxExecutor(Executor[Any]):
+    """The layers of a network with their weights taken from a tree of parameters."""
+
+    def __init__(self, layout: Layout, params: Params) -> None:
+        self.layout, self.params = layout, params
+
+    def layer(self, layer: Layer, state: Any, name: str) -> Any:
+        own: Params = reduce(getitem, name.split(", "), self.params)
+        out = _layer(layer, own, state, self.layout)
+        return state + out if layer.skip else out
+
+    def repeat(self, module: Module, state: Any, name: str) -> Any:
+        if module.repeat == 1:
+            return self.step(module, state, name)
+        return jax.lax.fori_loop(0, module.repeat, lambda _, H: self.step(module, H, name), state)
 
 
-def _run(network: Network, params: Params, H: Any) -> Any:
-    for i, module in enumerate(network.modules):
-        H = _module(module, params[f"module {i}"], H, network.layout)
-    return H
-
-
-def _module(module: Module, params: Params, H: Any, layout: Layout) -> Any:
-    def once(_: Any, start: Any) -> Any:
-        H = start
-        for i, part in enumerate(module.body):
-            inner = params[_name(part, i)]
-            if isinstance(part, Module):
-                H = _module(part, inner, H, layout)
-            else:
-                out = _layer(part, inner, H, layout)
-                H = H + out if part.skip else out
-        return start + H if module.skip else H
-
-    if module.repeat == 1:
-        return once(0, H)
-    return jax.lax.fori_loop(0, module.repeat, once, H)
-
-
-def _layer(layer: Any, p: Params, H: Any, layout: Layout) -> Any:
+def _layer(layer: Layer, p: Params, H: Any, layout: Layout) -> Any:
     if isinstance(layer, AttentionLayer):
         q, k, v = (_project(p, letter, H) for letter in "QKV")
         kv = jnp.einsum("...htd,...hte->...hde", k, v)
@@ -127,7 +111,7 @@ def _project(p: Params, letter: str, H: Any) -> Any:
 def _applied(layer: BlockPointwiseLayer, p: Params, H: Any, layout: Layout) -> Any:
     out = H
     for i, (place, _) in enumerate(layer.applied):
-        net, (rows, cols) = p[f"function {i}"], region(place, layout)
+        net, (rows, cols) = p[f"function {i}"], place.region(layout)
         inner = H[..., rows, cols, None] * net["W"] + net["B"]
         out = out.at[..., rows, cols].set(jax.nn.relu(inner) @ net["V"] + net["C"])
     return out

@@ -16,19 +16,20 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from inweave.atomic import whole
 from inweave.errors import InputError
-from inweave.export.weights import (
+from inweave.files.atomic import write
+from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.modules import Executor, Module
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Input, Output, Place, rooted
+from inweave.model.written import (
     PARTS,
     fixed_prompt,
     function_weights,
     is_fixed,
     pointwise_weights,
-    region,
     standing,
 )
-from inweave.network import AttentionLayer, Module, Network, Part, PointwiseLayer
-from inweave.prompt import Fill, Input, Output, Place, rooted
 
 OPSET, IR = 18, 10  # old enough for every onnxruntime of the last years
 KINDS = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
@@ -37,8 +38,7 @@ KINDS = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}
 def to_onnx(network: Network, path: str | os.PathLike[str], dtype: str = "float32") -> None:
     """Write a network as an ONNX model, whole or not at all."""
     made = model(network, dtype)
-    with whole(path) as draft:
-        draft.write_bytes(made.SerializeToString())
+    write(path, made.SerializeToString())
 
 
 def model(network: Network, dtype: str = "float32") -> Any:
@@ -57,8 +57,10 @@ def model(network: Network, dtype: str = "float32") -> Any:
     return made
 
 
-class _Graph:
-    """Collects nodes; methods return the name of the value they make."""
+class _Graph(Executor[str]):
+    """Collects nodes; methods return the name of the value they make. A state is a name."""
+
+    between = "/"
 
     def __init__(self, network: Network, dtype: str) -> None:
         self.network, self.layout = network, network.layout
@@ -71,11 +73,11 @@ class _Graph:
         if self.network.inputs:
             specs = self.network.inputs
             inputs = [self.declared(spec.name, spec.shape) for spec in specs]
-            self.run(self.prompt(specs))
+            self.final(self.prompt(specs))
             outputs = [self.answer(output) for output in self.network.outputs]
         else:
             inputs = [self.declared("H", (tokens, width))]
-            self.node("Identity", [self.run("H")], "state")
+            self.node("Identity", [self.final("H")], "state")
             outputs = [self.declared("state", (tokens, width))]
         stored = list(self.stored.values())
         return helper.make_graph(self.nodes, "inweave", inputs, outputs, stored)
@@ -133,7 +135,7 @@ class _Graph:
             if not is_fixed(fill):
                 name = f"prompt/fill {i} of {fill.place.block}"
                 value = self.filled(fill, name, lifted, squares)
-                rows, cols = region(fill.place, self.layout)
+                rows, cols = fill.place.region(self.layout)
                 whole = self.padded(value, f"{name}/in place", rows, cols)
                 H = self.node("Add", [H, whole], f"prompt/after fill {i}")
         return H
@@ -161,9 +163,7 @@ class _Graph:
         name = output.name or "answer"
         if name in {spec.name for spec in self.network.inputs}:
             name = f"{name} out"
-        rows, cols = region(place, self.layout)
-        if place.diagonal:
-            rows, cols = slice(rows.start, rows.start + 1), slice(cols.start, cols.start + 1)
+        rows, cols = place.source(self.layout)
         value = self.sliced("final state", f"answer {name}/read", rows, cols)
         if place.transpose:
             value = self.node("Transpose", [value], f"answer {name}/transposed", perm=[0, 2, 1])
@@ -178,17 +178,15 @@ class _Graph:
         return self.declared(name, shape)
 
     # -- layers ------------------------------------------------------------------------------------
-    def run(self, H: str) -> str:
-        for i, module in enumerate(self.network.modules):
-            H = self.module(module, H, f"module {i}")
-        return self.node("Identity", [H], "final state")
+    def final(self, H: str) -> str:
+        return self.node("Identity", [self.run(self.network.modules, H)], "final state")
 
-    def module(self, module: Module, H: str, name: str) -> str:
+    def repeat(self, module: Module, state: str, name: str) -> str:
         if module.repeat == 1:
-            return self.body(module, H, name)
+            return self.step(module, state, name)
         outside, self.nodes = self.nodes, []
-        state = f"{name}/state"
-        after = self.node("Identity", [self.body(module, state, name)], f"{name}/next state")
+        entered = f"{name}/state"
+        after = self.node("Identity", [self.step(module, entered, name)], f"{name}/next state")
         going = self.node("Identity", [f"{name}/going"], f"{name}/still going")
         flag = TensorProto.BOOL
         inner = helper.make_graph(
@@ -197,7 +195,7 @@ class _Graph:
             [
                 helper.make_tensor_value_info(f"{name}/step number", TensorProto.INT64, []),
                 helper.make_tensor_value_info(f"{name}/going", flag, []),
-                self.declared(state, (self.network.tokens, self.network.width)),
+                self.declared(entered, (self.network.tokens, self.network.width)),
             ],
             [
                 helper.make_tensor_value_info(going, flag, []),
@@ -207,27 +205,21 @@ class _Graph:
         self.nodes = outside
         steps = self.store(f"{name}/steps", module.repeat, np.int64)
         always = self.store("always", True, np.bool_)
-        return self.node("Loop", [steps, always, H], f"{name}/after", body=inner)
+        return self.node("Loop", [steps, always, state], f"{name}/after", body=inner)
 
-    def body(self, module: Module, H: str, name: str) -> str:
-        start = H
-        for i, part in enumerate(module.body):
-            H = self.part(part, H, name, i)
-        return self.node("Add", [start, H], f"{name}/skip") if module.skip else H
+    def plus(self, before: str, after: str, name: str) -> str:
+        return self.node("Add", [before, after], f"{name}/skip")
 
-    def part(self, part: Part, H: str, name: str, i: int) -> str:
-        if isinstance(part, Module):
-            return self.module(part, H, f"{name}/module {i}")
-        name = f"{name}/layer {i}"
-        if isinstance(part, AttentionLayer):
-            out = self.attention(part, H, name)
-        elif isinstance(part, PointwiseLayer):
-            out = self.pointwise(part, H, name)
+    def layer(self, layer: Layer, state: str, name: str) -> str:
+        if isinstance(layer, AttentionLayer):
+            out = self.attention(layer, state, name)
+        elif isinstance(layer, PointwiseLayer):
+            out = self.pointwise(layer, state, name)
         else:
-            out = H
-            for k, (place, function) in enumerate(part.applied):
-                out = self.function(place, function_weights(function), H, out, f"{name}/f {k}")
-        return self.node("Add", [H, out], f"{name}/skip") if part.skip else out
+            out = state
+            for k, (place, function) in enumerate(layer.applied):
+                out = self.function(place, function_weights(function), state, out, f"{name}/f {k}")
+        return self.plus(state, out, name) if layer.skip else out
 
     def attention(self, layer: AttentionLayer, H: str, name: str) -> str:
         heads = []
@@ -262,7 +254,7 @@ class _Graph:
 
     def function(self, place: Place, net: Any, H: str, out: str, name: str) -> str:
         """`out` with `V @ relu(W x + B) + C` of the entries of H that stand at a place."""
-        rows, cols = region(place, self.layout)
+        rows, cols = place.region(self.layout)
         stored = {letter: self.store(f"{name}/{letter}", array) for letter, array in net.items()}
         x = self.sliced(H, f"{name}/x", rows, cols)
         x = self.node("Unsqueeze", [x, self.integers("axis of entries", -1)], f"{name}/entries")

@@ -13,7 +13,7 @@ from typing import Any
 
 from inweave.errors import InputError
 from inweave.gallery.entry import Entry, difference
-from inweave.language import Program
+from inweave.language.program import Program
 
 FAMILIES = {
     "least_squares": "Least squares and ridge",
@@ -51,10 +51,8 @@ def get(name: str) -> Entry:
 
 def row(entry: Entry) -> dict[str, Any]:
     """An entry's line in the table. Degree and bound are those of polynomials, otherwise None."""
-    from inweave.show import is_polynomial
-
     network = entry.compile()
-    polynomial = is_polynomial(network)
+    polynomial = network.is_polynomial
     return {
         "name": entry.name,
         "family": entry.family,

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inweave.compiler import TARGETS, compile
-from inweave.language import Program
-from inweave.network import Network
+from inweave.compiler.driver import TARGETS
+from inweave.language.program import Program
+from inweave.network import Network, compile
 
 Array = NDArray[np.float64]
 Inputs = dict[str, Any]

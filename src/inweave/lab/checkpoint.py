@@ -10,31 +10,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict
 
 from torch import Tensor
 
 from inweave.errors import FileFormatError
-from inweave.lab import strict_json
+from inweave.exact.schema import Must, loads, named, read
+from inweave.files.atomic import write
+from inweave.lab.checks import is_file_name
 
 CURRENT = "checkpoint.json"
+FileName = Annotated[str, Must("the name of a file beside it", is_file_name)]
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """All of the data under that name, or nothing new."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+class Current(TypedDict):
+    """What `checkpoint.json` must say; the state of the run stands beside it."""
+
+    step: int
+    file: FileName
+    sha256: str
 
 
 def write_json(path: Path, content: Any) -> None:
-    """Numbers that are not finite become texts: see `strict_json`."""
-    write_atomically(path, (strict_json.dumps(content, indent=1) + "\n").encode())
+    """A JSON file for people and programs; numbers that are not finite become texts."""
+    write(path, json.dumps(named(content), indent=1, allow_nan=False) + "\n")
 
 
 def save(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
@@ -43,9 +43,9 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, A
 
     data = to_bytes({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
     name = f"step-{step:08d}.safetensors"
-    write_atomically(folder / name, data)
-    content = {"step": step, "file": name, "sha256": hashlib.sha256(data).hexdigest(), **state}
-    write_json(folder / CURRENT, content)
+    write(folder / name, data)
+    current = Current(step=step, file=name, sha256=hashlib.sha256(data).hexdigest())
+    write_json(folder / CURRENT, {**current, **state})
     for old in folder.glob("step-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
@@ -60,11 +60,10 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     from safetensors.torch import load as from_bytes
 
     try:
-        state = json.loads((folder / CURRENT).read_text(encoding="utf-8"))
-        name, expected = state["file"], state["sha256"]
-        data = (folder / name).read_bytes()
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        current = read(Current, loads((folder / CURRENT).read_bytes()))
+        data = (folder / current["file"]).read_bytes()
+    except (OSError, FileFormatError) as error:
         raise FileFormatError(f"{folder} holds no readable checkpoint: {error}") from None
-    if hashlib.sha256(data).hexdigest() != expected:
-        raise FileFormatError(f"{folder / name} is damaged: its SHA-256 does not match")
-    return from_bytes(data), state
+    if hashlib.sha256(data).hexdigest() != current["sha256"]:
+        raise FileFormatError(f"{folder / current['file']} is damaged: its SHA-256 does not match")
+    return from_bytes(data), dict(current)

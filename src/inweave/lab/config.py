@@ -20,27 +20,22 @@ the presets warm up, clip, and cut the step size only after the loss has left th
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
-import hashlib
-import json
 import tomllib
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import torch
 
 from inweave.errors import InputError
+from inweave.exact.schema import Mismatch, Must, fingerprint, read, write
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.tasks import TASKS, Target, Task, stream
-from inweave.nn import INITS, Activation, AttentionNetwork, build
+from inweave.nn import INITS, Architecture, AttentionNetwork
 
-T = TypeVar("T")
+RUN_NAME = Must("the name of a folder, without slashes or a leading dot", is_file_name)
 
 
 @dataclass(frozen=True)
@@ -57,20 +52,10 @@ class FormConfig:
 
 
 @dataclass(frozen=True)
-class ModelConfig:
-    """The arguments of `inweave.nn.build`."""
+class ModelConfig(Architecture):
+    """The architecture that `inweave.nn.build` makes; here without biases unless told."""
 
-    depth: int = 1
-    blocks: int = 1
-    heads: int = 1
     bias: bool = False
-    activation: Activation | None = None
-    merged: bool = False
-    tied: bool = False
-    mlp_units: int = 0
-    readout: bool = False
-    queries: int = 0
-    init: str = "scaled"
     scale: float = 0.1
 
     def __post_init__(self) -> None:
@@ -137,62 +122,59 @@ class Config:
     form: FormConfig = field(default_factory=FormConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
-    name: str = "run"
+    name: Annotated[str, RUN_NAME] = "run"
 
     def __post_init__(self) -> None:
-        said = "the name of a folder, without slashes or a leading dot"
-        refuse_unless(is_file_name(self.name), "name", said, self.name)
+        refuse_unless(RUN_NAME.test(self.name), "name", RUN_NAME.be, self.name)
 
     def make_form(self) -> Form:
         return form(self.form.name, self.task.n, self.task.d, self.form.eta, self.form.lam)
 
     def make_model(self, device: torch.device | str = "cpu") -> AttentionNetwork:
         """The model at its start; the seed alone decides, on every device."""
-        made = self.make_form()
-        arguments = {f.name: getattr(self.model, f.name) for f in dataclasses.fields(self.model)}
-        return build(
-            made.layout,
-            generator=stream(self.train.seed, "init"),
-            dtype=self.train.torch_dtype,
-            device=device,
-            inputs=made.inputs,
-            fills=made.fills,
-            outputs=made.outputs,
-            **arguments,
-        )
+        start = stream(self.train.seed, "init")
+        return self.make_form().build(self.model, start, self.train.torch_dtype, device)
 
     def asdict(self) -> dict[str, Any]:
-        return dataclasses.asdict(self)
+        table: dict[str, Any] = write(Config, self)
+        return table
 
     @property
     def digest(self) -> str:
         """The same for equal settings, in every process."""
-        text = json.dumps(self.asdict(), sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint(Config, self)[:16]
 
 
-TRAIN_PRESETS: dict[str, dict[str, Any]] = {
-    "one-layer": {"lr": 3e-3, "warmup": 50, "schedule": "cosine"},
-    "plateau": {"lr": 2e-3, "warmup": 200, "clip": 1.0, "schedule": "plateau", "patience": 20},
-    "deep": {"lr": 1e-3, "warmup": 500, "clip": 0.1, "schedule": "plateau", "patience": 40},
+SECTIONS = ("task", "form", "model", "train")
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "task": {name: write(Task, task) for name, task in TASKS.items()},
+    "train": {
+        "one-layer": {"lr": 3e-3, "warmup": 50, "schedule": "cosine"},
+        "plateau": {"lr": 2e-3, "warmup": 200, "clip": 1.0, "schedule": "plateau", "patience": 20},
+        "deep": {"lr": 1e-3, "warmup": 500, "clip": 0.1, "schedule": "plateau", "patience": 40},
+    },
 }
 
 
 def from_dict(table: Mapping[str, Any]) -> Config:
     """A config from nested tables; every unknown or ill-typed entry is refused by name."""
     refuse_unless(isinstance(table, Mapping), "a config", "a table", table)
-    known = ("task", "form", "model", "train", "name")
-    for key in table:
-        if key not in known:
-            raise InputError(f"unknown entry {key!r}{_perhaps(key, known)}")
-    tasks = {name: dataclasses.asdict(task) for name, task in TASKS.items()}
-    return Config(
-        task=_read(Task, _section(table, "task", tasks), "task"),
-        form=_read(FormConfig, _section(table, "form"), "form"),
-        model=_read(ModelConfig, _section(table, "model"), "model"),
-        train=_read(TrainConfig, _section(table, "train", TRAIN_PRESETS), "train"),
-        name=table.get("name", "run"),
-    )
+    filled = {
+        key: _section(key, value) if key in SECTIONS else value for key, value in table.items()
+    }
+    try:
+        return read(Config, filled)
+    except Mismatch as error:
+        raise InputError(_said(error)) from None
+
+
+def _said(error: Mismatch) -> str:
+    """`[train] lr must be a number, got 'x'`."""
+    section, _, setting = error.where.partition(".")
+    said = error.sentence("must be")
+    if section in SECTIONS:
+        section, said = f"[{section}]", said.replace("unknown entry", "unknown setting")
+    return " ".join(filter(None, (section, setting, said)))
 
 
 def from_toml(path: str | Path) -> Config:
@@ -214,64 +196,14 @@ def from_toml(path: str | Path) -> Config:
         raise InputError(f"{path}: {error}") from None
 
 
-def _section(
-    table: Mapping[str, Any], section: str, presets: Mapping[str, dict[str, Any]] | None = None
-) -> dict[str, Any]:
-    """One table of a config, with the preset that it names filled in."""
-    found = table.get(section, {})
+def _section(section: str, found: Any) -> dict[str, Any]:
+    """One table of a config, with the preset that it names filled in; '' stands for None."""
     if not isinstance(found, Mapping):
         raise InputError(f"{section} must be one table, written [{section}], got {found!r}")
-    settings = dict(found)
-    if presets is None or "preset" not in settings:
+    settings = {name: None if value == "" else value for name, value in found.items()}
+    if section not in PRESETS or "preset" not in settings:
         return settings
-    name = settings.pop("preset")
+    name, presets = settings.pop("preset"), PRESETS[section]
     if not isinstance(name, str) or name not in presets:
         raise InputError(f"[{section}] preset {name!r} is not one of {', '.join(presets)}")
     return presets[name] | settings
-
-
-def _read(kind: type[T], table: Mapping[str, Any], section: str) -> T:
-    """A dataclass from a table, with the types that its annotations promise."""
-    hints = typing.get_type_hints(kind)
-    values: dict[str, Any] = {}
-    for key, value in table.items():
-        if key not in hints:
-            raise InputError(f"[{section}] unknown setting {key!r}{_perhaps(key, tuple(hints))}")
-        values[key] = _as(hints[key], value, f"[{section}] {key}")
-    try:
-        return kind(**values)
-    except InputError as error:
-        raise InputError(f"[{section}] {error}") from None
-
-
-def _as(hint: Any, value: Any, what: str) -> Any:
-    origin = typing.get_origin(hint)
-    if origin in (typing.Union, types.UnionType):
-        options = typing.get_args(hint)
-        if value is None or (value == "" and type(None) in options):
-            return None
-        return _as(next(o for o in options if o is not type(None)), value, what)
-    if origin is Literal:
-        if value not in typing.get_args(hint):
-            allowed = ", ".join(map(repr, typing.get_args(hint)))
-            raise InputError(f"{what} = {value!r} is not one of {allowed}")
-        return value
-    if origin is tuple:
-        if not isinstance(value, (list, tuple)):
-            raise InputError(f"{what} must be a list of numbers, got {value!r}")
-        return tuple(_as(float, entry, what) for entry in value)
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        try:
-            return float(value)
-        except OverflowError:
-            raise InputError(
-                f"{what} must be finite, got a number of {value.bit_length()} bits"
-            ) from None
-    if not isinstance(value, hint) or (isinstance(value, bool) and hint is not bool):
-        raise InputError(f"{what} must be {hint.__name__}, got {value!r}")
-    return value
-
-
-def _perhaps(key: str, known: tuple[str, ...]) -> str:
-    near = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}"

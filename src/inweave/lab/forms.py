@@ -24,9 +24,10 @@ from torch import Tensor
 from inweave.errors import InputError
 from inweave.lab.checks import at_least, refuse_unless
 from inweave.lab.tasks import Batch
-from inweave.layout import Layout
+from inweave.model.layout import Layout
+from inweave.model.prompt import Fill, Input, Output, Place
+from inweave.nn import Architecture, AttentionNetwork, build
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-from inweave.prompt import Fill, Input, Output, Place
 
 MINUS = Fraction(-1)
 FormName = Literal["examples", "features", "designed", "enumerated"]
@@ -76,6 +77,19 @@ class Form:
             _diagonal(H, self.layout["√ηI"].start, d, root)
         H[:, :d, self.layout["u"].start] = u
         return H
+
+    def build(
+        self,
+        architecture: Architecture,
+        generator: torch.Generator,
+        dtype: torch.dtype | None = None,
+        device: torch.device | str | None = None,
+    ) -> AttentionNetwork:
+        """A model for these prompts, at random weights."""
+        return build(
+            self.layout, architecture, inputs=self.inputs, fills=self.fills, outputs=self.outputs,
+            generator=generator, dtype=dtype, device=device,
+        )  # fmt: skip
 
     def _at(self, block: str) -> slice:
         return self.layout[block].columns

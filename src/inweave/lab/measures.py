@@ -107,19 +107,17 @@ def sensitivity_cosine(one: Predictor, other: Predictor, batch: Batch) -> Tensor
     return torch.cosine_similarity(sensitivity(one, batch), sensitivity(other, batch), dim=-1)
 
 
-def induced_weights(predict: Predictor, batch: Batch, queries: int = 64, seed: int = 0) -> Tensor:
+def induced_weights(predict: Predictor, batch: Batch, points: int = 64, seed: int = 0) -> Tensor:
     """The linear function of the query that fits the predictor best, per context: (B, d).
 
-    The predictor is asked for `queries` random queries per context; least squares does the rest.
+    The predictor is asked at `points` random points per context; least squares does the rest.
     """
     size, d = batch.u.shape
-    if queries < d:
-        raise InputError(
-            f"a linear function of {d} inputs needs {d} queries or more, got {queries}"
-        )
+    if points < d:
+        raise InputError(f"a linear function of {d} inputs needs {d} points or more, got {points}")
     generator = torch.Generator().manual_seed(seed)
     scale = batch.X.std()
-    asked = (torch.randn(queries, d, generator=generator).to(batch.u) * scale).detach()
+    asked = (torch.randn(points, d, generator=generator).to(batch.u) * scale).detach()
     answers = []
     with torch.no_grad():
         for query in asked:

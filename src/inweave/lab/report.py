@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inweave.errors import needs_extra
+from inweave.files.atomic import atomically, write
 from inweave.lab.results import read_result
 
 # what a row may say beside its loss, in the order of the columns
@@ -35,7 +36,7 @@ def report(sources: Sequence[Path], out: Path | None = None) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"lab-{result['name']}"
         text = folder / f"{stem}.md"
-        text.write_text(markdown(result), encoding="utf-8")
+        write(text, markdown(result))
         made += [text, figure(result, folder / f"{stem}.png")]
     return made
 
@@ -91,7 +92,8 @@ def figure(result: dict[str, Any], path: Path) -> Path:
         _bars(axes, result)
     else:
         _curves(axes, result)
-    drawing.savefig(path, dpi=110, metadata={"Software": ""})
+    with atomically(path) as draft:
+        drawing.savefig(draft, dpi=110, metadata={"Software": ""})
     plt.close(drawing)
     return path
 

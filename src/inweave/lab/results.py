@@ -1,33 +1,79 @@
 """Stored results, read and checked: files of experiments and folders of training runs.
 
 A report may be asked of any file; what is not a result is refused here by what it lacks, so that
-tables and figures can take a result for granted.
+tables and figures can take a result for granted. A result may say more than is asked for here.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypedDict, TypeVar
 
 from inweave.errors import FileFormatError, InputError
+from inweave.exact.schema import Mismatch, Must, Number, loads, numbers, read
 from inweave.lab.checks import is_file_name
-from inweave.lab.strict_json import loads
 
 METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
 
-NUMBER = (int, float)
-OPTIONAL = {"question": "", "loss": "loss"}
-RESULT: dict[str, Any] = {
-    "name": str, "command": str, "question": str, "loss": str, "rows": list, "claims": list,
-    "series": list, "lines": list, "axes": dict,
-}  # fmt: skip
-PARTS: dict[str, dict[str, Any]] = {
-    "rows": {"label": str, "loss": dict},
-    "claims": {"claim": str, "value": NUMBER, "holds": bool},
-    "series": {"group": str, "x": list, "y": list},
-    "lines": {"label": str, "y": NUMBER},
-}
-LOSS: dict[str, Any] = {"mean": NUMBER, "low": NUMBER, "high": NUMBER}
+T = TypeVar("T")
+Numbers = Annotated[list[Number], Must("a list, which must hold numbers only", lambda _: True)]
+
+
+class Loss(TypedDict):
+    mean: Number
+    low: Number
+    high: Number
+
+
+class Evaluated(TypedDict):
+    loss: Loss
+
+
+class Row(Evaluated):
+    label: str
+
+
+class Claim(TypedDict):
+    claim: str
+    value: Number
+    holds: bool
+
+
+class Series(TypedDict):
+    group: str
+    x: Numbers
+    y: Numbers
+
+
+class Line(TypedDict):
+    label: str
+    y: Number
+
+
+class Axes(TypedDict):
+    x: str
+    y: str
+
+
+class Result(TypedDict):
+    name: str
+    command: str
+    question: str
+    loss: str
+    rows: list[Row]
+    claims: list[Claim]
+    series: list[Series]
+    lines: list[Line]
+    axes: Axes
+
+
+class Evaluation(TypedDict):
+    table: dict[str, Evaluated]
+
+
+class Logged(TypedDict):
+    step: int
+    loss: Number
 
 
 def read_result(source: Path) -> dict[str, Any]:
@@ -35,20 +81,18 @@ def read_result(source: Path) -> dict[str, Any]:
     return _run(source) if source.is_dir() else _experiment(source)
 
 
+def stored(path: Path) -> Any:
+    """What a JSON file of the lab holds, whatever that is."""
+    return numbers(_json(path))
+
+
 def _experiment(path: Path) -> dict[str, Any]:
-    result = OPTIONAL | _json(path)
-    _has(result, RESULT, path, "it")
-    for part, fields in PARTS.items():
-        for i, entry in enumerate(result[part]):
-            _has(entry, fields, path, f"{part}[{i}]")
-    for i, row in enumerate(result["rows"]):
-        _has(row["loss"], LOSS, path, f"rows[{i}].loss")
-    for i, series in enumerate(result["series"]):
-        if not all(isinstance(value, NUMBER) for value in series["x"] + series["y"]):
-            raise _stranger(path, f"series[{i}] must hold numbers only")
-    _has(result["axes"], {"x": str, "y": str}, path, "axes")
+    found = _json(path)
+    if isinstance(found, dict):
+        found = {"question": "", "loss": "loss"} | found
+    result = dict(_typed(Result, found, path))
     if not is_file_name(result["name"]):
-        raise _stranger(path, f"its name is {result['name']!r}")
+        raise FileFormatError(f"{path} is no result of the lab: its name is {result['name']!r}")
     return result
 
 
@@ -69,18 +113,14 @@ def _run(folder: Path) -> dict[str, Any]:
     }  # fmt: skip
     path = folder / EVALUATION
     if path.exists():
-        evaluation = _json(path)
-        _has(evaluation, {"table": dict}, path, "it")
-        for label, entry in evaluation["table"].items():
-            _has(entry, {"loss": dict}, path, f"table[{label!r}]")
-            _has(entry["loss"], LOSS, path, f"table[{label!r}].loss")
+        for label, entry in _typed(Evaluation, _json(path), path)["table"].items():
             result["rows"].append({"label": label, "loss": entry["loss"]})
             if label != "trained":
                 result["lines"].append({"label": label, "y": entry["loss"]["mean"]})
     return result
 
 
-def _logged(folder: Path) -> list[dict[str, Any]]:
+def _logged(folder: Path) -> list[Logged]:
     """The logged losses. A last line without an end was cut off by a kill and does not count."""
     path = folder / METRICS
     if not path.exists():
@@ -90,25 +130,22 @@ def _logged(folder: Path) -> list[dict[str, Any]]:
     for i, line in enumerate([*whole, rest], 1):
         try:
             entry = loads(line) if line else None
-        except ValueError as error:
+        except Mismatch as error:
             if i > len(whole):
                 break
             raise FileFormatError(f"{path}, line {i}: {error}") from None
         if entry is not None:
-            _has(entry, {"step": int, "loss": NUMBER}, path, f"line {i}")
-            entries.append(entry)
+            entries.append(_typed(Logged, entry, path, f"line {i}"))
     if not entries:
         raise InputError(f"{folder} has logged no loss yet; report it after its first log_every")
     return entries
 
 
-def _json(path: Path) -> dict[str, Any]:
+def _json(path: Path) -> Any:
     try:
-        content = loads(_text(path))
-    except (ValueError, RecursionError) as error:
+        return loads(_text(path))
+    except Mismatch as error:
         raise FileFormatError(f"{path} is not a result file: {error}") from None
-    _has(content, {}, path, "it")
-    return dict(content)
 
 
 def _text(path: Path) -> str:
@@ -120,15 +157,14 @@ def _text(path: Path) -> str:
         raise FileFormatError(f"{path} is not UTF-8 text: {error}") from None
 
 
-def _has(entry: Any, fields: dict[str, Any], path: Path, what: str) -> None:
-    """Refuse an entry that is no object, or lacks a field of that kind."""
-    if not isinstance(entry, dict):
-        raise _stranger(path, f"{what} must be an object, is {type(entry).__name__}")
-    for name, kind in fields.items():
-        if not isinstance(entry.get(name), kind):
-            state = "has a wrong" if name in entry else "lacks"
-            raise _stranger(path, f"{what} {state} {name!r}")
-
-
-def _stranger(path: Path, why: str) -> FileFormatError:
-    return FileFormatError(f"{path} is no result of the lab: {why}")
+def _typed(kind: type[T], data: Any, path: Path, what: str = "it") -> T:
+    """Data as what it must be, or a refusal that says what it lacks."""
+    try:
+        return read(kind, data)
+    except Mismatch as error:
+        said = f"{error.where or what} {error.sentence('must be')}"
+        if error.got:
+            *outer, name = error.path
+            holder = "".join(outer).removeprefix(".") or what
+            said = f"{holder} has a wrong {name.strip('.')!r}: {error.sentence('expected')}"
+        raise FileFormatError(f"{path} is no result of the lab: {said}") from None

@@ -14,11 +14,11 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Protocol
 
-from inweave.errors import InputError
+from inweave.errors import InputError, InweaveError
 from inweave.lab import checkpoint
 from inweave.lab.checks import at_least
 from inweave.lab.config import Config, from_dict
-from inweave.lab.strict_json import loads
+from inweave.lab.results import stored
 
 FAILURE = "failure.json"
 
@@ -116,8 +116,8 @@ def _finished(folder: Path, config: Config) -> dict[str, Any] | None:
     from inweave.lab.train import RESULT
 
     try:
-        found = loads((folder / RESULT).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = stored(folder / RESULT)
+    except InweaveError:
         return None
     same = isinstance(found, dict) and found.get("digest") == config.digest
     return dict(found) if same else None

@@ -1,9 +1,9 @@
 """One training run: exact to resume, honest when it diverges, the same on one process or several.
 
-The data of step t comes from a stream named by (seed, t), so a checkpoint needs weights, optimizer
-moments and the schedule's few numbers, and a resumed run is bit-identical to one never stopped.
-Several processes (started by torchrun) draw the same global batch and each takes its share, so
-their loss curve is that of one process up to rounding.
+The data of step t comes from a stream named by (seed, t), so a checkpoint needs weights, the
+optimizer's moments and the schedule's few numbers, and a resumed run is bit-identical to one never
+stopped. Several processes (started by torchrun) draw the same global batch and each takes its
+share, so their loss curve is that of one process up to rounding.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from typing import Any, TextIO
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 
 from inweave.errors import DivergenceError, InputError
+from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
-from inweave.lab.direct import DirectStep, adamw, applies
-from inweave.lab.replay import Replayed
-from inweave.lab.tasks import Batch, draw, mse, stream
+from inweave.lab.ensemble import assemble
+from inweave.lab.tasks import draw, mse, stream
+from inweave.lab.trainer import Settings, Trainer, cosine, warm
 from inweave.nn import AttentionNetwork
 
 METRICS = "metrics.jsonl"
@@ -44,13 +45,14 @@ class Schedule:
     since: int = 0
     scale: float = 1.0
 
-    def lr(self, step: int) -> float:
+    def share(self, step: int) -> float:
+        """The share of the settings' step size."""
         settings = self.config.train
-        warm = min(1.0, (step + 1) / settings.warmup) if settings.warmup else 1.0
-        if settings.schedule == "cosine":
-            part = step / settings.steps
-            warm *= 0.01 + 0.99 * 0.5 * (1 + math.cos(math.pi * part))
-        return settings.lr * warm * self.scale
+        falling = cosine(step, settings.steps) if settings.schedule == "cosine" else 1.0
+        return warm(step, settings.warmup) * falling * self.scale
+
+    def lr(self, step: int) -> float:
+        return self.config.train.lr * self.share(step)
 
     def logged(self, loss: float, zero_loss: float) -> None:
         """Note a logged loss; on a long stand-still after the fall, lower the step size."""
@@ -74,8 +76,8 @@ class Schedule:
         self.scale = float(state["scale"])
 
 
-class Trainer:
-    """Model, optimizer and data of a run; `step(t)` does all of one step and returns its loss."""
+class Run:
+    """A config's ensemble of one, its trainer and its schedule; `step(t)` does all of one step."""
 
     def __init__(
         self,
@@ -83,119 +85,52 @@ class Trainer:
         device: torch.device | str = "cpu",
         rank: int = 0,
         processes: int = 1,
-        model: AttentionNetwork | None = None,
     ) -> None:
-        settings = config.train
-        if settings.batch % processes:
-            raise InputError(
-                f"batch = {settings.batch} does not divide among {processes} processes"
-            )
+        s = config.train
         self.config, self.device = config, torch.device(device)
-        share = settings.batch // processes
-        self.share = slice(rank * share, (rank + 1) * share)
-        self.form = config.make_form()
-        self.model = config.make_model(device) if model is None else model
-        self.batch_last = (
-            self.device.type == "cpu" and self.model.reads_entries and self.form.name == "examples"
-        )
-        self.wrapped: nn.Module = self.model
-        if processes > 1:
-            from torch.nn.parallel import DistributedDataParallel
+        self.form, self.schedule = config.make_form(), Schedule(config)
+        model = config.make_model()
+        self.ensemble = assemble(lambda _: model, (s.seed,), (s.lr,))
+        settings = Settings(
+            s.steps, s.batch, (s.lr,), clip=s.clip, betas=(s.beta1, s.beta2), target=s.target,
+            weight_decay=s.weight_decay,
+        )  # fmt: skip
+        on_cpu = self.device.type == "cpu"
+        innermost = on_cpu and model.reads_entries and self.form.name == "examples"
+        self.trainer = Trainer(
+            self.ensemble, config.task, self.form, settings, device,
+            data="train", batch_last=innermost, rank=rank, processes=processes,
+        )  # fmt: skip
+        zero = draw(config.task, 4096, stream(s.seed, "zero"))
+        self.zero_loss = float(mse(torch.zeros_like(zero.clean), zero, s.target))
 
-            self.wrapped = DistributedDataParallel(self.model)
-        self.parameters = list(self.model.parameters())
-        on_gpu = self.device.type == "cuda"
-        self.optimizer = torch.optim.AdamW(
-            self.parameters,
-            lr=torch.tensor(settings.lr, device=self.device) if on_gpu else settings.lr,
-            betas=(settings.beta1, settings.beta2),
-            weight_decay=settings.weight_decay,
-            fused=True,
-            capturable=on_gpu,
-        )
-        self.direct = (
-            DirectStep(config.task, self.model, settings.batch)
-            if self.batch_last
-            and processes == 1
-            and applies(config.task, self.model, settings.torch_dtype)
-            else None
-        )
-        self.batch: Batch | None = None
-        self.loss = torch.zeros((), device=self.device)
-        replayed = on_gpu and processes == 1
-        self.update = Replayed(self._update, self.device) if replayed else self._update
-        self.schedule = Schedule(config)
-        zero = draw(config.task, 4096, stream(settings.seed, "zero"))
-        self.zero_loss = float(mse(torch.zeros_like(zero.clean), zero, settings.target))
+    @property
+    def model(self) -> AttentionNetwork:
+        """The model as it is now, on the CPU."""
+        return self.ensemble.member(0)
 
     def step(self, t: int) -> Tensor:
         """Draw, predict, differentiate, update. The loss stays on the device."""
+        return self.trainer.step(t, self.schedule.share(t))[0]
+
+    def loss_on(self, name: str, size: int) -> float:
+        """The loss of the weights as they are, on problems of a stream of their own."""
         settings = self.config.train
-        generator = stream(settings.seed, "train", t, device=self.device)
-        lr = self.schedule.lr(t)
-        for group in self.optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(lr)
-            else:
-                group["lr"] = lr
-        if self.direct is not None:
-            self.loss = self.direct(generator)
-            self._descend()
-            return self.loss
-        batch = draw(
-            self.config.task, settings.batch, generator, settings.torch_dtype, self.batch_last
-        )
-        if len(batch) != self.share.stop - self.share.start:
-            batch = batch.rows(self.share)
-        if self.batch is None or not isinstance(self.update, Replayed):
-            self.batch = batch
-        else:
-            self.batch.copy_(batch)
-        self.update()
-        return self.loss.clone()
-
-    def _update(self) -> None:
-        """One update by the batch that is there; the loss stands in `loss`."""
-        assert self.batch is not None
-        prediction = self.wrapped(self.form.prompt(self.batch))
-        loss = mse(prediction, self.batch, self.config.train.target)
-        self.optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        self._descend()
-        self.loss = loss.detach()
-
-    def _descend(self) -> None:
-        if self.config.train.clip:
-            nn.utils.clip_grad_norm_(self.parameters, self.config.train.clip)
-        if self.direct is not None:
-            adamw(self.optimizer, self.parameters[0])
-        else:
-            self.optimizer.step()
-
-    @torch.no_grad()
-    def probe(self) -> float:
-        """The loss of the weights as they are, on problems of their own."""
-        settings = self.config.train
-        generator = stream(settings.seed, "probe", device=self.device)
-        batch = draw(self.config.task, 1024, generator, settings.torch_dtype)
-        return float(mse(self.model(self.form.prompt(batch)), batch, settings.target))
+        generator = stream(settings.seed, name, device=self.device)
+        batch = draw(self.config.task, size, generator, settings.torch_dtype)
+        return float(self.ensemble.losses(self.form, batch, settings.target))
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint holds as arrays."""
-        found: dict[str, Tensor] = {f"model.{n}": p for n, p in self.model.named_parameters()}
-        for name, p in self.model.named_parameters():
-            for key, value in self.optimizer.state.get(p, {}).items():
-                found[f"optimizer.{key}.{name}"] = torch.as_tensor(value)
-        return found
+        weights = {f"model.{name}": w[0].clone() for name, w in self.ensemble.weights.items()}
+        return weights | {"mean": self.trainer.mean, "square": self.trainer.square}
 
     @torch.no_grad()
     def restore(self, tensors: dict[str, Tensor]) -> None:
-        for name, p in self.model.named_parameters():
-            p.copy_(tensors[f"model.{name}"])
-            for key in ("step", "exp_avg", "exp_avg_sq"):
-                stored = tensors.get(f"optimizer.{key}.{name}")
-                if stored is not None:
-                    self.optimizer.state[p][key] = stored.to(p.device)
+        stored = [tensors[f"model.{name}"].flatten() for name in self.ensemble.shapes]
+        self.ensemble.rows.copy_(torch.cat(stored).unsqueeze(0))
+        self.trainer.mean.copy_(tensors["mean"])
+        self.trainer.square.copy_(tensors["square"])
 
 
 def train(
@@ -209,63 +144,56 @@ def train(
     """Run a config in a folder; returns what `result.json` holds."""
     folder = Path(out)
     with _processes(device) as (rank, count, where):
-        trainer = Trainer(config, where, rank, count)
-        start = _prepare(folder, config, trainer, resume, rank)
+        run = Run(config, where, rank, count)
+        start = _prepare(folder, run, resume, rank)
         if count > 1:
             dist.barrier()
         log = (folder / METRICS).open("a", encoding="utf-8") if rank == 0 else None
         try:
-            loss = _loop(trainer, folder, start, count, log, progress and rank == 0)
+            loss = _loop(run, folder, start, log, progress and rank == 0)
         finally:
             if log is not None:
                 log.close()
         result: dict[str, Any] = {"name": config.name, "digest": config.digest, "loss": loss}
         result["steps"] = config.train.steps
         if rank == 0:
-            result["evaluation"] = float(_held_out(trainer))
+            result["evaluation"] = run.loss_on("eval", config.train.eval_size)
             checkpoint.write_json(folder / RESULT, result)
         return result
 
 
-def _loop(
-    trainer: Trainer, folder: Path, start: int, count: int, log: TextIO | None, progress: bool
-) -> float:
-    settings, mean = trainer.config.train, _last_loss(folder)
-    total = torch.zeros((), dtype=torch.float64, device=trainer.device)
+def _loop(run: Run, folder: Path, start: int, log: TextIO | None, progress: bool) -> float:
+    settings, mean = run.config.train, _last_loss(folder)
     began = time.monotonic()
     for t in range(start, settings.steps):
-        total += trainer.step(t)
+        run.step(t)
         done = t + 1
         if done % settings.log_every and done != settings.steps:
             continue
-        if count > 1:
-            dist.all_reduce(total)
-        steps = done % settings.log_every or settings.log_every
-        mean = float(total) / steps / count
-        total.zero_()
-        lr = trainer.schedule.lr(t)
+        (mean,) = run.trainer.mean_losses()
+        lr = run.schedule.lr(t)
         saving = done % settings.checkpoint_every == 0 or done == settings.steps
         # the logged losses are from before each update; what is saved must be good after it
-        for loss in (mean, trainer.probe()) if saving else (mean,):
-            _refuse_divergence(loss, done, trainer, folder)
-        trainer.schedule.logged(mean, trainer.zero_loss)
+        for loss in (mean, run.loss_on("probe", 1024)) if saving else (mean,):
+            _refuse_divergence(loss, done, run, folder)
+        run.schedule.logged(mean, run.zero_loss)
         if log is not None:
             _write(log, {"step": done, "loss": mean, "lr": lr})
             if saving:
-                _save(trainer, folder, done)
+                _save(run, folder, done)
         if progress:
             _show(done, settings.steps, mean, (done - start) / (time.monotonic() - began))
     return mean
 
 
-def _refuse_divergence(loss: float, done: int, trainer: Trainer, folder: Path) -> None:
-    if math.isfinite(loss) and loss <= 1e4 * trainer.zero_loss:
+def _refuse_divergence(loss: float, done: int, run: Run, folder: Path) -> None:
+    if math.isfinite(loss) and loss <= 1e4 * run.zero_loss:
         return
     kept = json.loads((folder / checkpoint.CURRENT).read_text(encoding="utf-8"))
     raise DivergenceError(
-        f"the loss is {loss:g} at step {done} (zero predictor: {trainer.zero_loss:g}); "
+        f"the loss is {loss:g} at step {done} (zero predictor: {run.zero_loss:g}); "
         f"the last good checkpoint, of step {kept['step']}, is kept in {folder}. "
-        f"Try lr below {trainer.config.train.lr:g}, a longer warm-up, or clip = 1.0"
+        f"Try lr below {run.config.train.lr:g}, a longer warm-up, or clip = 1.0"
     )
 
 
@@ -276,17 +204,17 @@ def _last_loss(folder: Path) -> float:
     return float(json.loads(lines[-1])["loss"]) if lines else math.nan
 
 
-def _prepare(folder: Path, config: Config, trainer: Trainer, resume: bool, rank: int) -> int:
+def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
     """Make the folder ready; returns the step to start from."""
     if resume and checkpoint.exists(folder):
         tensors, state = checkpoint.load(folder)
-        if state["config"] != json.loads(json.dumps(config.asdict())):
+        if state["config"] != json.loads(json.dumps(run.config.asdict())):
             raise InputError(
                 f"{folder} holds a run with other settings; resume with its own config "
                 f"({folder / checkpoint.CURRENT}) or choose another folder"
             )
-        trainer.restore(tensors)
-        trainer.schedule.restore(state["schedule"])
+        run.restore(tensors)
+        run.schedule.restore(state["schedule"])
         step = int(state["step"])
         if rank == 0:
             _cut_metrics(folder / METRICS, step)
@@ -295,14 +223,14 @@ def _prepare(folder: Path, config: Config, trainer: Trainer, resume: bool, rank:
         if checkpoint.exists(folder):
             raise InputError(f"{folder} already holds a run; resume it or choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / METRICS).write_text("", encoding="utf-8")
-        _save(trainer, folder, 0)
+        write(folder / METRICS, "")
+        _save(run, folder, 0)
     return 0
 
 
-def _save(trainer: Trainer, folder: Path, step: int) -> None:
-    state = {"config": trainer.config.asdict(), "schedule": trainer.schedule.state()}
-    checkpoint.save(folder, step, trainer.tensors(), state)
+def _save(run: Run, folder: Path, step: int) -> None:
+    state = {"config": run.config.asdict(), "schedule": run.schedule.state()}
+    checkpoint.save(folder, step, run.tensors(), state)
 
 
 def _cut_metrics(path: Path, step: int) -> None:
@@ -315,7 +243,7 @@ def _cut_metrics(path: Path, step: int) -> None:
                     kept.append(line + "\n")
             except ValueError:
                 break
-    checkpoint.write_atomically(path, "".join(kept).encode())
+    write(path, "".join(kept))
 
 
 def _write(log: TextIO, entry: dict[str, Any]) -> None:
@@ -332,15 +260,6 @@ def _show(done: int, steps: int, loss: float, rate: float) -> None:
         f"\r{bar} {done}/{steps}  loss {loss:.5g}  {rate:.0f} steps/s  {left:.0f} s left ",
         end=end, file=sys.stderr, flush=True,
     )  # fmt: skip
-
-
-def _held_out(trainer: Trainer) -> Tensor:
-    """The loss on problems of the evaluation stream."""
-    settings = trainer.config.train
-    generator = stream(settings.seed, "eval", device=trainer.device)
-    batch = draw(trainer.config.task, settings.eval_size, generator, settings.torch_dtype)
-    with torch.no_grad():
-        return mse(trainer.model(trainer.form.prompt(batch)), batch, settings.target)
 
 
 @contextmanager

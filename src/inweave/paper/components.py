@@ -18,39 +18,22 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inweave.arithmetic import Floats, Rationals
-from inweave.constants import Array, fractions
-from inweave.errors import DTypeError, InputError, ShapeError
-from inweave.network import PointwiseLayer
+from inweave.errors import InputError, ShapeError
+from inweave.exact.arithmetic import Floats, Rationals
+from inweave.exact.constants import Array, fractions, real_array
+from inweave.model import dense
+from inweave.model.layers import PointwiseLayer
+from inweave.model.relunet import relu
 from inweave.paper.properties import Span, mask
-from inweave.run import dense
 
 Component = Callable[[Array], Array]
 
 
 def as_matrix(x: Any, what: str) -> Array:
     """A float64 matrix, or one of Fractions if given objects; checked to be real and finite."""
-    x = np.asarray(x)
-    if x.ndim < 2:
-        raise ShapeError(f"{what} must be a matrix, got an array of shape {x.shape}")
-    return as_numbers(x, what)
-
-
-def as_numbers(x: Any, what: str) -> Array:
-    """A float64 array, or one of Fractions if given objects; checked to be real and finite."""
-    x = np.asarray(x)
-    if x.dtype == object:
-        return fractions(x)
-    if x.dtype.kind not in "biuf":
-        raise DTypeError(f"{what} must hold real numbers, got dtype {x.dtype}")
-    if not np.isfinite(x).all():
-        raise InputError(f"{what} must be finite, got NaN or infinity")
-    return x.astype(np.float64)
-
-
-def relu(x: Array) -> Array:
-    """`(x)_+`, entry by entry, in the arithmetic of x."""
-    return np.where(x > 0, x, x * 0)
+    if np.ndim(x) < 2:
+        raise ShapeError(f"{what} must be a matrix, got an array of shape {np.shape(x)}")
+    return real_array(what, x)
 
 
 # -- the network component (Appendix A.2.2) -------------------------------------------------------

@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array, exact, fractions
 from inweave.errors import InputError, ShapeError
-from inweave.network import PointwiseLayer
-from inweave.paper.components import as_numbers, relu
+from inweave.exact.constants import Array, exact, fractions, real_array
+from inweave.model.layers import PointwiseLayer
+from inweave.model.relunet import relu
 
 Function = Callable[[Any], Any]
 MOST_KNOTS = 1_000_000
@@ -68,7 +68,7 @@ class Sigma:
         return _with_slopes(fractions(self.knots), fractions(self.values))
 
     def _numbers(self, x: Any) -> tuple[Array, Array, Array, Array]:
-        x = as_numbers(x, "x")
+        x = real_array("x", x)
         return (x, *(self._exact if x.dtype == object else self._floats))
 
     @property
@@ -84,7 +84,7 @@ class Sigma:
         left of x_{k-1} both are active and leave α(x_{k-1} - x_k) = y_{k-1} - y_k.
         """
         x, knots, _, slopes = self._numbers(x)
-        return _plus(x, slopes[k], knots[k], knots[k + 1])[()]
+        return _hard_sigmoid(x, slopes[k], knots[k], knots[k + 1])[()]
 
     def r_minus_k(self, k: int, x: Any) -> Any:
         """Equations (106) to (112): `(α(x + x_k))_+ - (α(x + x_{k-1}))_+` with α < 0.
@@ -93,17 +93,17 @@ class Sigma:
         active and leave α(x_k - x_{k-1}) = y_k - y_{k-1}.
         """
         x, knots, _, slopes = self._numbers(x)
-        return _minus(x, slopes[k], knots[k], knots[k + 1])[()]
+        return _hard_sigmoid(x, slopes[k], -knots[k], -knots[k + 1])[()]
 
     def r_plus(self, x: Any) -> Any:
         """Equation (100), the sum of all r_plus_k: y_1 for x <= x_1, f at the knots, then 0."""
         x, knots, _, slopes = self._numbers(x)
-        return _sum(_plus, x, knots, slopes)[()]
+        return _sum(x, slopes, knots)[()]
 
     def r_minus(self, x: Any) -> Any:
         """Equation (113), the sum of all r_minus_k: f - y_1 at the negative knots, then 0."""
         x, knots, _, slopes = self._numbers(x)
-        return _sum(_minus, x, knots, slopes)[()]
+        return _sum(x, slopes, -knots)[()]
 
     def __call__(self, x: Any) -> Any:
         """Equation (117), `σ_f = r⁺ + r⁻`, as printed.
@@ -155,17 +155,14 @@ def _with_slopes(knots: Array, values: Array) -> tuple[Array, Array, Array]:
     return knots, values, (values[1:] - values[:-1]) / (knots[1:] - knots[:-1])
 
 
-def _plus(x: Array, slope: Any, low: Any, high: Any) -> Array:
-    return np.asarray(relu(slope * (x - high)) - relu(slope * (x - low)))
+def _hard_sigmoid(x: Array, slope: Any, near: Any, far: Any) -> Array:
+    """The piece between two knots, the one nearer to 0 first; for r⁻ both are negative."""
+    return np.asarray(relu(slope * (x - far)) - relu(slope * (x - near)))
 
 
-def _minus(x: Array, slope: Any, low: Any, high: Any) -> Array:
-    return np.asarray(relu(slope * (x + high)) - relu(slope * (x + low)))
-
-
-def _sum(sigmoid: Callable[..., Array], x: Array, knots: Array, slopes: Array) -> Array:
+def _sum(x: Array, slopes: Array, knots: Array) -> Array:
     pieces = zip(slopes, knots[:-1], knots[1:], strict=True)
-    return np.asarray(sum((sigmoid(x, *piece) for piece in pieces), start=x * 0))
+    return np.asarray(sum((_hard_sigmoid(x, *piece) for piece in pieces), start=x * 0))
 
 
 def sigma(f: Function, knots: Sequence[Any] | Array) -> Sigma:
@@ -176,7 +173,7 @@ def sigma(f: Function, knots: Sequence[Any] | Array) -> Sigma:
     """
     points = list(knots)
     rational = all(isinstance(x, Fraction) for x in points)
-    x = as_numbers(np.array(points, dtype=object if rational else None), "knots")
+    x = real_array("knots", np.array(points, dtype=object if rational else None))
     if x.ndim != 1 or len(x) < 2:
         raise ShapeError(f"knots must be a sequence of at least 2 numbers, got shape {x.shape}")
     if x[0] <= 0:

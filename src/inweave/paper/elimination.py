@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from inweave.constants import Array
 from inweave.errors import BlockError, DomainError, InputError, ShapeError
+from inweave.exact.constants import Array, real_array
+from inweave.exact.whole import whole
 from inweave.paper.components import (
     affine,
     anti_mask,
     apply,
     as_matrix,
-    as_numbers,
     identity,
     masking,
 )
@@ -232,7 +232,7 @@ class GaussianElimination:
     def _system(self, F: Array, a: Array) -> Array:
         """P_0 of equation (119): [F | a] over a row of zeros."""
         m = self.m
-        F, a = as_matrix(F, "F"), as_numbers(a, "a")
+        F, a = as_matrix(F, "F"), real_array("a", a)
         if F.shape[-2:] != (m, m):
             raise ShapeError(f"F must be {m} x {m}, got {F.shape[-2]} x {F.shape[-1]}")
         if a.shape[-2:] != (m, 1):
@@ -298,6 +298,4 @@ def gaussian_elimination(
     most `chord_error(ρ)`; the module's text says what this does to x. With `knots=None` the
     component is replaced by f itself, which over Fractions is exact elimination.
     """
-    if isinstance(m, bool) or not isinstance(m, (int, np.integer)) or m < 2:
-        raise InputError(f"m must be an int of at least 2, got {m!r}")
-    return GaussianElimination(int(m), f, None if knots is None else sigma(f, knots))
+    return GaussianElimination(whole("m", m, 2), f, None if knots is None else sigma(f, knots))

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inweave.constants import Array
+from inweave.exact.constants import Array
+from inweave.files.atomic import atomically
 from inweave.paper.division import Function, Sigma, inverse_square, sigma
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def figure1(
     _panel_both(both, s, f, label)
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path)
+        with atomically(path) as draft:
+            figure.savefig(draft)
     return figure
 
 

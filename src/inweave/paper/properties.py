@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from inweave.constants import Array, identity
 from inweave.errors import DTypeError, InputError, ShapeError
-from inweave.layout import Layout
-from inweave.network import Head
-from inweave.projection import DenseProjection, Piece, Projection, read
+from inweave.exact.constants import Array, identity
+from inweave.model.layers import Head
+from inweave.model.layout import Layout
+from inweave.model.projection import DenseProjection, Piece, Projection, read
 
 Pairs = Iterable[tuple[int, int]]
 Span = tuple[int, int]

@@ -19,20 +19,23 @@ from functools import reduce
 from operator import matmul
 from typing import Any, Literal
 
-from inweave.arithmetic import Arithmetic
-from inweave.constants import Array, identity
 from inweave.errors import InputError, ShapeError
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head, Module, Network
+from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.constants import Array, identity
+from inweave.exact.whole import whole
+from inweave.model.inputs import accept
+from inweave.model.layers import AttentionLayer, Head
+from inweave.model.layout import Layout
+from inweave.model.modules import Module
+from inweave.model.projection import Piece, Projection, read
+from inweave.model.prompt import HALF, Fill, Input, Output, Place, rooted
+from inweave.network import Network
 from inweave.paper.properties import skip_head
-from inweave.projection import Piece, Projection, read
-from inweave.prompt import HALF, Fill, Input, Output, Place, lift, rooted
 
 ROOT_ETA = (("eta", HALF),)
 NOTHING = Projection()
 ZERO_HEAD = Head(NOTHING, NOTHING, NOTHING)
 MINUS = Fraction(-1)
-ELSA_HEADS = 4
 
 
 # -- the designed input form (Section 3.4) --------------------------------------------------------
@@ -42,7 +45,7 @@ def designed_layout(n: int, d: int) -> Layout:
     The last row is the spare one. It holds √η yᵀ and the constant 1, apart from everything else, so
     that a Gram matrix has √η y = (√η yᵀ)ᵀ 1 in it, and it takes the answer below w.
     """
-    n, d = _size("n", n), _size("d", d)
+    n, d = whole("n", n, 1, ShapeError), whole("d", d, 1, ShapeError)
     return Layout.of(
         {
             "√ηXᵀ": (d, n),
@@ -66,7 +69,7 @@ def ridge_lsa(n: int, d: int, steps: int, module: Literal["lsa", "elsa"] = "lsa"
     With `module="elsa"` the module of `ridge_elsa` serves this prompt, as the paper remarks: the
     first block of heads does the above, and the second passes it on by Property 3.
     """
-    layout, steps = designed_layout(n, d), _steps(steps)
+    layout, steps = designed_layout(n, d), whole("steps", steps, 0)
     if module not in ("lsa", "elsa"):
         raise InputError(f"module must be 'lsa' or 'elsa', got {module!r}")
     X, y, one = "√ηXᵀ", "√ηyᵀ", "1"
@@ -76,16 +79,12 @@ def ridge_lsa(n: int, d: int, steps: int, module: Literal["lsa", "elsa"] = "lsa"
         _head(layout, query=(X, 0, -1), key=(X, 0), value=("w", last)),
         _head(layout, query=("√η√λI", 0, -1), key=("√η√λI", 0), value=("w", last)),
     )
-    answer = (
-        _head(layout, query=(one, last), key=("u", last), value=("w", last)),
-        ZERO_HEAD,
-        ZERO_HEAD,
-    )
+    answer = _head(layout, query=(one, last), key=("u", last), value=("w", last))
     if module == "lsa":
-        modules = _modules(_lsa_block(step), _lsa_block(answer), steps, d)
+        modules = _modules((_block(3, *step),), (_block(3, answer),), steps, d)
     else:
-        onward = _elsa_block(skip_head(layout))
-        modules = _modules((_elsa_block(*step), onward), (_elsa_block(*answer), onward), steps, d)
+        onward = _block(4, skip_head(layout))
+        modules = _modules((_block(4, *step), onward), (_block(4, answer), onward), steps, d)
     fills = (
         Fill(Place(X, n, d, transpose=True), source="X", scale=ROOT_ETA),
         Fill(Place(y, n, 1, row=d, transpose=True), source="y", scale=ROOT_ETA),
@@ -110,7 +109,7 @@ def enumerated_layout(n: int, d: int) -> Layout:
     Each variable stands by itself. Y₀ᵀ holds yᵀ in its last row, so that XᵀY₀ is zero but for its
     last column, Xᵀy; the block `answer` is free until the read-out.
     """
-    n, d = _size("n", n), _size("d", d)
+    n, d = whole("n", n, 1, ShapeError), whole("d", d, 1, ShapeError)
     return Layout.of(
         {
             "Xᵀ": (d, n),
@@ -132,10 +131,11 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
     Second block: I(-ηI)ᵀΔw = -ηΔw, and the one skip around both adds it to w. Read-out: e₀uᵀw into
     `answer`, then passed on by Property 3. Heads that are zero keep the structure common.
     """
-    layout, steps = enumerated_layout(n, d), _steps(steps)
+    layout, steps = enumerated_layout(n, d), whole("steps", steps, 0)
     last, eta = layout.width - 1, layout["√ηI"].start
     unit, minus = Piece(identity(d), 0), Piece(identity(d), 0, MINUS)
-    first = _elsa_block(
+    first = _block(
+        4,
         _head(layout, query=("Xᵀ", 0), key=("Xᵀ", 0), value=("w", last)),
         _head(layout, query=unit, key=("λI", 0), value=("w", last)),
         _head(
@@ -146,14 +146,9 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
         ),
         _head(layout, query=minus, key=("√ηI", 0), value=("√ηI", eta)),
     )
-    second = _elsa_block(_head(layout, query=unit, key=("√ηI", 0), value=("w", last)))
-    answer = _elsa_block(
-        _head(
-            layout,
-            query=Piece(identity(1), 0),
-            key=("u", 0),
-            value=("w", layout["answer"].start),
-        )
+    second = _block(4, _head(layout, query=unit, key=("√ηI", 0), value=("w", last)))
+    answer = _block(
+        4, _head(layout, Piece(identity(1), 0), key=("u", 0), value=("w", layout["answer"].start))
     )
     fills = (
         Fill(Place("Xᵀ", n, d, transpose=True), source="X"),
@@ -165,7 +160,7 @@ def ridge_elsa(n: int, d: int, steps: int) -> Network:
     )
     return Network(
         layout,
-        _modules((first, second), (answer, _elsa_block(skip_head(layout))), steps, d),
+        _modules((first, second), (answer, _block(4, skip_head(layout))), steps, d),
         inputs=_inputs(n, d, rooted(fills)),
         fills=fills,
         outputs=(Output("", Place("answer", 1, 1), "scalar"),),
@@ -196,7 +191,7 @@ class GramTable:
         return self.entries[row][col]
 
     def evaluate(self, values: Mapping[str, Array], arithmetic: Arithmetic) -> Array:
-        """The width x width matrix, in any arithmetic, from lifted X, y, u, w, lam, eta."""
+        """The width x width matrix, in any arithmetic, from X, y, u, w, lam, eta as matrices."""
         factors = _factors(values, self._roots(), arithmetic)
         lines = []
         for rows, line in zip(self.layout, self.entries, strict=True):
@@ -217,7 +212,7 @@ class GramTable:
         """The matrix HᵀH of these X, y, u, w, lam and eta."""
         n, d = self.layout.blocks[0].cols, self.layout["u"].rows
         specs = _inputs(n, d, self._roots(), w="w")
-        return self.evaluate(*lift(specs, inputs, "this Gram table"))
+        return self.evaluate(*accept(specs, inputs, "this Gram table"))
 
     def _roots(self) -> set[str]:
         """The scalar inputs whose root some entry names."""
@@ -311,14 +306,9 @@ def _head(layout: Layout, query: Source, key: Source, value: Source) -> Head:
     return Head(projection(query), projection(key), projection(value))
 
 
-def _lsa_block(heads: tuple[Head, ...]) -> tuple[AttentionLayer]:
-    """The one block of an LSA module, without a skip of its own."""
-    return (AttentionLayer(heads, skip=False),)
-
-
-def _elsa_block(*heads: Head) -> AttentionLayer:
-    """A four-head block without a skip of its own, filled up with zero heads."""
-    return AttentionLayer(heads + (ZERO_HEAD,) * (ELSA_HEADS - len(heads)), skip=False)
+def _block(count: int, *heads: Head) -> AttentionLayer:
+    """A block of `count` heads (3 in LSA, 4 in ELSA), zero ones at the end; no skip of its own."""
+    return AttentionLayer(heads + (ZERO_HEAD,) * (count - len(heads)), skip=False)
 
 
 def _modules(
@@ -339,15 +329,3 @@ def _inputs(n: int, d: int, roots: set[str], w: str = "w0") -> tuple[Input, ...]
         Input("lam", kind="scalar", sign="nonnegative" if "lam" in roots else "any"),
         Input("eta", kind="scalar", sign="positive" if "eta" in roots else "any"),
     )
-
-
-def _size(name: str, size: Any) -> int:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 1:
-        raise ShapeError(f"{name} must be a positive int, got {size!r}")
-    return size
-
-
-def _steps(steps: Any) -> int:
-    if not isinstance(steps, int) or isinstance(steps, bool) or steps < 0:
-        raise InputError(f"steps must be a non-negative int, got {steps!r}")
-    return steps

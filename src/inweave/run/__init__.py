@@ -1,22 +1,8 @@
-"""Executing networks: the dense executor is the definition, the plan is the fast path."""
+"""Running networks at the algorithm's own speed.
 
-from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
-
-from inweave.constants import Array
-from inweave.network import Network
-from inweave.run.plan import Plan, plan
-
-__all__ = ["Plan", "call", "forward", "plan"]
-
-
-def forward(network: Network, H: Array) -> Array:
-    """The state after the last module, from a full prompt."""
-    return plan(network).forward(H)
-
-
-def call(network: Network, inputs: Mapping[str, Any], check: bool = True) -> Any:
-    """Named inputs in, named answers out."""
-    return plan(network).call(inputs, check)
+In reading order: `plan` is the entrance and says what happens to a call. `graph`, `terms`, `spans`,
+`loops` and `build` turn a network into a graph of the values it really needs; `code` writes the
+graph as lines over slots; `execute` runs lines in any arithmetic, `numpy` and `jax` their loops
+faster, `functions` what is pointwise. `inputs` is the short way in for arrays that are plainly
+right, `domains` and `growth` say what went wrong with the others.
+"""

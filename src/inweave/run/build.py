@@ -9,24 +9,21 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
-from inweave.network import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Module,
-    Network,
-    PointwiseLayer,
-)
-from inweave.projection import AnyProjection
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
+from inweave.model.modules import Module
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection
 from inweave.run.graph import Graph, Node
 from inweave.run.loops import follow_loop
 from inweave.run.spans import Pieces, spans
 from inweave.run.terms import (
     Box,
     Matrix,
+    State,
     Term,
     around,
     assemble,
@@ -46,9 +43,6 @@ from inweave.run.terms import (
     written,
 )
 
-State = tuple[Matrix, ...]
-"""One matrix per span, in the prompt's own rows and columns."""
-
 
 class Builder:
     """Follows a network on terms. `spans` are column ranges (start, stop) in order."""
@@ -63,9 +57,9 @@ class Builder:
     # -- states -----------------------------------------------------------------------------------
     def state(self, terms: Iterable[Term]) -> State:
         """A settled state from terms anywhere in the prompt."""
-        return tuple(map(self.settle, range(len(self.spans)), self.spread(terms)))
+        return tuple(map(self.settle, range(len(self.spans)), self.cut(terms)))
 
-    def spread(self, terms: Iterable[Term]) -> list[list[Term]]:
+    def cut(self, terms: Iterable[Term]) -> list[list[Term]]:
         """Terms cut up along the spans."""
         out: list[list[Term]] = [[] for _ in self.spans]
         for term in terms:
@@ -136,7 +130,10 @@ class Builder:
     def module(self, module: Module, state: State) -> State:
         if module.repeat == 0:
             return state
-        return self.body(module, state) if module.repeat == 1 else follow_loop(self, module, state)
+        if module.repeat == 1:
+            return self.body(module, state)
+        body = partial(self.body, module)
+        return follow_loop(self.graph, module.repeat, body, self.name, state)
 
     def body(self, module: Module, state: State) -> State:
         start = state
@@ -157,7 +154,7 @@ class Builder:
 
     def attention(self, layer: AttentionLayer, state: State) -> State:
         """A layer reads the old state everywhere before anything is written."""
-        added = self.spread(term for head in layer.heads for term in self.head(head, state))
+        added = self.cut(term for head in layer.heads for term in self.head(head, state))
         return tuple(
             (old if not new else self.settle(i, (*old, *new)))
             if layer.skip
@@ -209,9 +206,7 @@ class Builder:
         """A function at each place, everything else as it was."""
         terms = [term for matrix in state for term in matrix]
         for place, function in layer.applied:
-            rows, cols = place.extent
-            left = self.layout[place.block].start + place.col
-            box = Box(place.row, left, place.row + rows, left + cols)
+            box = Box.of(*place.region(self.layout))
             node = self.graph.apply(function, self.value(state, box))
             terms = [part for term in terms for part in around(self.graph, term, box)]
             terms.append(standing(self.graph, node, box.top, box.left))

@@ -17,7 +17,7 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from inweave.constants import Constant, Ones, Shift, zeros
+from inweave.exact.constants import Constant, Ones, Shift, zeros
 
 ONE = Fraction(1)
 Part = tuple[int, "Node", int, int]

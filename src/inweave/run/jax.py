@@ -14,11 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inweave.prompt import is_concrete
-from inweave.relunet import Function
-from inweave.run.checks import guard, nan_outside
-from inweave.run.leads import spread
-from inweave.run.lower import Loop
+from inweave.model.inputs import is_concrete
+from inweave.model.relunet import Function
+from inweave.run.code import Repeat, batch_axes
+from inweave.run.domains import guard, nan_outside
 
 
 def staged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -41,7 +40,7 @@ def guarded(function: Function, apply: Callable[[Any], Any]) -> Callable[[Any], 
     return checked
 
 
-def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[list[Any]], None]:
+def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[list[Any]], None]:
     """A loop as a step over slots."""
     import jax
     import jax.numpy as jnp
@@ -62,13 +61,13 @@ def loop(loop: Loop, body: Sequence[Callable[[list[Any]], None]]) -> Callable[[l
             for slot, value in enumerate(slots)
             if hasattr(value, "shape") and len(value.shape) > 2
         }
-        spread([loop], leads)
+        batch_axes([loop], leads)
         inits = [slots[slot] for slot in loop.inits]
         carried = [
             jnp.broadcast_to(x, (*leads[phi], *x.shape[-2:]))
             for phi, x in zip(loop.phis, inits, strict=True)
         ]
-        carried = jax.lax.fori_loop(0, loop.repeat, once, carried)
+        carried = jax.lax.fori_loop(0, loop.times, once, carried)
         for phi, value in zip(loop.phis, carried, strict=True):
             slots[phi] = value
 

@@ -1,7 +1,7 @@
 """Following a repeated module: what must a loop carry from step to step?
 
 The body is followed with every span assumed unchanged by it. Spans that turn out to change become
-carried values, in the narrowest form that holds them before and after, until the assumption agrees
+carried values, in the narrowest frame that holds them before and after, until the assumption agrees
 with what happens. So scratch that is zero before and after a step is not carried, and constants
 stay constants inside loops. A value that the network stores twice, perhaps once transposed, is
 carried once: values that begin alike are assumed to stay alike, and parted where they do not.
@@ -9,13 +9,14 @@ carried once: values that begin alike are assumed to stay alike, and parted wher
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from inweave.network import Module
 from inweave.run.graph import Graph, Node
 from inweave.run.terms import (
     Box,
     Matrix,
+    State,
     Term,
     assemble,
     bounding,
@@ -24,11 +25,8 @@ from inweave.run.terms import (
     standing,
 )
 
-if TYPE_CHECKING:
-    from inweave.run.build import Builder, State
 
-
-class Form(NamedTuple):
+class Frame(NamedTuple):
     """How a span is carried: as the matrix inside a box, or as the scalar of a diagonal."""
 
     box: Box
@@ -48,54 +46,59 @@ class Form(NamedTuple):
         return place._replace(core=self.box.rows) if self.diagonal else place
 
 
-def follow_loop(builder: Builder, module: Module, state: State) -> State:
-    """The state after a repeated module."""
-    graph = builder.graph
-    forms: dict[int, Form] = {}
+def follow_loop(
+    graph: Graph,
+    repeat: int,
+    body: Callable[[State], State],
+    name: Callable[[int, Node], Node],
+    state: State,
+) -> State:
+    """The state after a body that is repeated; `name` labels what a span carries."""
+    frames: dict[int, Frame] = {}
     twins = _Twins(graph)
     while True:
         mark = graph.mark()
-        graph.open(module.repeat)
+        graph.open(repeat)
         inside, phis = list(state), dict[int, Node]()
-        for i, form in forms.items():
+        for i, frame in frames.items():
             if twins.of(i) == (i, False):
-                phis[i] = builder.name(i, graph.phi(*form.shape))
-            inside[i] = (form.term(graph, twins.value(i, phis)),)
-        end = builder.body(module, tuple(inside))
+                phis[i] = name(i, graph.phi(*frame.shape))
+            inside[i] = (frame.term(graph, twins.value(i, phis)),)
+        end = body(tuple(inside))
         wider = {
-            i: form
+            i: frame
             for i in range(len(state))
             if end[i] != inside[i]
-            and (form := _wide_enough(forms.get(i), (*state[i], *end[i]))) != forms.get(i)
+            and (frame := _wide_enough(frames.get(i), (*state[i], *end[i]))) != frames.get(i)
         }
-        inits = {i: form.node(graph, state[i]) for i, form in (forms | wider).items()}
+        inits = {i: frame.node(graph, state[i]) for i, frame in (frames | wider).items()}
         if wider:
-            forms = dict(sorted((forms | wider).items()))
+            frames = dict(sorted((frames | wider).items()))
             twins = _Twins(graph)
         else:
-            nexts = {i: form.node(graph, end[i]) for i, form in forms.items()}
+            nexts = {i: frame.node(graph, end[i]) for i, frame in frames.items()}
             if twins.settled(inits, nexts):
                 break
         graph.abandon(mark)
-    if not forms:
+    if not frames:
         graph.abandon(mark)
         return state
     results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
-    last = {i: builder.name(i, node) for i, node in zip(phis, results, strict=True)}
+    last = {i: name(i, node) for i, node in zip(phis, results, strict=True)}
     after = list(state)
-    for i, form in forms.items():
-        after[i] = (form.term(graph, twins.value(i, last)),)
+    for i, frame in frames.items():
+        after[i] = (frame.term(graph, twins.value(i, last)),)
     return tuple(after)
 
 
-def _wide_enough(form: Form | None, terms: Matrix) -> Form:
-    """The narrowest form that holds these terms and what the form before held."""
-    if form is not None and not terms:
-        return form
+def _wide_enough(frame: Frame | None, terms: Matrix) -> Frame:
+    """The narrowest frame that holds these terms and what the frame before held."""
+    if frame is not None and not terms:
+        return frame
     box = bounding(terms)
-    if same_diagonal(terms) and (form is None or form == Form(box, True)):
-        return Form(box, True)
-    return Form(box if form is None else box.join(form.box), False)
+    if same_diagonal(terms) and (frame is None or frame == Frame(box, True)):
+        return Frame(box, True)
+    return Frame(box if frame is None else box.join(frame.box), False)
 
 
 Twin = tuple[int, bool]

@@ -1,8 +1,8 @@
 """The plan: what a network really has to compute.
 
-`plan(network)` follows the network once on terms (`build`), which leaves only products of values
+`Plan(network)` follows the network once on terms (`build`), which leaves only products of values
 that are neither zero nor identity, each once, in the cheaper order, outside every loop that does
-not change it; writes them as lines over slots (`lower`); and runs those in any arithmetic
+not change it; writes them as lines over slots (`code`); and runs those in any arithmetic
 (`execute`). What is known beforehand differs by entrance, so each has its own code: named inputs
 (`call`: constants and zeros of the prompt are known), named blocks (`run`: zeros below the blocks
 are known), and a whole prompt (`forward`: nothing is known, unless a look shows that it is the
@@ -12,36 +12,26 @@ network's own).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from inweave.arithmetic import Arithmetic, Floats
-from inweave.constants import Array
-from inweave.errors import BlockError, ShapeError
-from inweave.network import Network
-from inweave.prompt import Fill, Place, fill_prompt, lower, plain, rooted
-from inweave.run import checks
-from inweave.run.build import Builder, State
-from inweave.run.execute import Bound, library
+from inweave.errors import BlockError, DomainError, ShapeError
+from inweave.exact.arithmetic import Arithmetic, Floats
+from inweave.exact.constants import Array
+from inweave.language.program import Traced
+from inweave.model.inputs import accept, plain
+from inweave.model.network import Network
+from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
+from inweave.run.build import Builder
+from inweave.run.code import broadcast, encode
+from inweave.run.domains import OutOfDomain, marked, refusal
+from inweave.run.execute import Bound
 from inweave.run.graph import ONE, Node
-from inweave.run.inputs import lifted
-from inweave.run.leads import broadcast
-from inweave.run.locate import located, marked
-from inweave.run.lower import Lowered
-from inweave.run.lower import lower as lower_graph
-from inweave.run.show import show
-from inweave.run.terms import Box, Term, scaled, standing, transposed, written
-
-
-def plan(network: Network) -> Plan:
-    """The plan of a network, made when it is first asked for and kept with the network."""
-    kept: Plan | None = vars(network).get("_plan")
-    if kept is None:
-        kept = vars(network)["_plan"] = Plan(network)
-    return kept
+from inweave.run.growth import check_growth, reach
+from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
 
 
 class Variant:
@@ -51,16 +41,16 @@ class Variant:
         end = builder.run(start)
         nodes = [_read(builder, end, place) for place in ends]
         self.nodes, self.outputs = builder.graph.scopes[0].nodes, nodes
-        self.lowered: Lowered = lower_graph(self.nodes, nodes)
+        self.code = encode(self.nodes, nodes)
         self._bound: dict[Any, Bound] = {}
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
-        if not isinstance(arithmetic, Floats):
-            return Bound(self.lowered, arithmetic)
-        key = (arithmetic.xp, arithmetic.dtype, arithmetic.device, arithmetic.checked)
+        key = arithmetic.identity
+        if key is None:
+            return Bound(self.code, arithmetic)
         if key not in self._bound:
-            self._bound[key] = Bound(self.lowered, arithmetic)
+            self._bound[key] = Bound(self.code, arithmetic)
         return self._bound[key]
 
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
@@ -85,28 +75,51 @@ class Plan:
         self._blocks: dict[tuple[str, ...], Variant] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return plan, (self.network,)
+        return Plan, (self.network,)
 
     # -- entrances --------------------------------------------------------------------------------
-    def call(self, inputs: Mapping[str, Any], check: bool = False) -> Any:
-        """Named inputs in, the user's answers out; `check` looks for what `checks` describes."""
-        arrays, arithmetic = lifted(self.network.inputs, inputs)
+    def call(
+        self,
+        inputs: Mapping[str, Any],
+        check: bool = False,
+        program: Callable[[], Traced | None] = lambda: None,
+    ) -> Any:
+        """Named inputs in, the user's answers out; `check` looks at domains and for divergence.
+
+        `program` records the network's program, to say which of its loops diverges.
+        """
+        arrays, arithmetic = accept(self.network.inputs, inputs)
         outputs = self.network.outputs
         arithmetic.checked = check
         try:
             with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                 found = self.answers(arrays, arithmetic)
-        except checks.OutOfDomain as left:
-            raise located(self, arrays, arithmetic, left) or left from None
+        except OutOfDomain as left:
+            raise self._located(arrays, arithmetic, left) or left from None
         if check:
-            top = checks.reach(found, arithmetic.xp)
-            if math.isnan(top) and library(arithmetic) == "jax":  # which cannot raise by itself
-                left_unseen = located(self, arrays, arithmetic)
+            top = reach(found, arithmetic.xp)
+            if math.isnan(top) and arithmetic.library == "jax":  # which cannot raise by itself
+                left_unseen = self._located(arrays, arithmetic)
                 if left_unseen is not None:
                     raise left_unseen
-            checks.check_growth(self.network, arrays, top, arithmetic.xp)
-        lowered = {o.name: lower(found[o.name], o.kind) for o in outputs}
-        return lowered[""] if list(lowered) == [""] else lowered
+            check_growth(program, arrays, top, arithmetic.xp)
+        return as_answer({o.name: of_kind(found[o.name], o.kind) for o in outputs})
+
+    def _located(
+        self,
+        inputs: Mapping[str, Array],
+        arithmetic: Floats,
+        met: OutOfDomain | None = None,
+    ) -> DomainError | None:
+        """Where a function left its domain, found with every function named after its layer."""
+        plan, steps = Plan(marked(self.network)), list[int]()
+        try:
+            with np.errstate(all="ignore"):
+                bound = plan.from_inputs.bind(arithmetic)
+                bound.follow(plan.sources(inputs, arithmetic), steps)
+        except OutOfDomain as found:
+            return refusal(found, steps)
+        return None if met is None else refusal(met, steps)
 
     def answers(
         self,
@@ -166,6 +179,11 @@ class Plan:
         variant = self.from_own if self._is_own(H, arithmetic) else self.from_prompt
         return variant.run({"H": H}, arithmetic)[0]
 
+    def between(self, state: Mapping[str, Array], arithmetic: Arithmetic) -> dict[str, Array]:
+        """The prompt after the last module, given and returned in blocks as high as itself."""
+        outs = self.from_strips.run(state, arithmetic)
+        return dict(zip(self.network.layout.names, outs, strict=True))
+
     @cached_property
     def _rooted(self) -> set[str]:
         return rooted(self.network.fills)
@@ -209,21 +227,21 @@ class Plan:
         ]
         return Variant(builder, builder.state(terms), [whole])
 
-    @cached_property
-    def marked(self) -> Plan:
-        """The plan of the same network with every function named after its layer."""
-        return Plan(marked(self.network))
-
-    def _from_blocks(self, given: Sequence[str]) -> Variant:
+    def _from_blocks(self, given: Sequence[str], tokens: int = 0) -> Variant:
+        """From blocks of their own height, or of so many tokens."""
         builder, layout = Builder(self.network), self.network.layout
         graph = builder.graph
         terms = [
-            standing(graph, graph.source(b.name, b.rows, b.cols, b.name), 0, b.start)
+            standing(graph, graph.source(b.name, tokens or b.rows, b.cols, b.name), 0, b.start)
             for b in layout
             if b.name in given
         ]
-        ends = [Box(0, b.start, b.rows, b.stop) for b in layout]
+        ends = [Box(0, b.start, tokens or b.rows, b.stop) for b in layout]
         return Variant(builder, builder.state(terms), ends)
+
+    @cached_property
+    def from_strips(self) -> Variant:
+        return self._from_blocks(self.network.layout.names, self.network.layout.tokens)
 
     # -- is a prompt the network's own? -----------------------------------------------------------
     @cached_property
@@ -235,13 +253,7 @@ class Plan:
         return {f.place.block for f in fills if f.source is not None or f.scale}
 
     def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
-        """Whether a prompt holds the zeros and constants that the network's fills put there.
-
-        Libraries that trace or differentiate are not asked: there, a zero may be a variable.
-        """
-        xp = arithmetic.xp if isinstance(arithmetic, Floats) else np
-        if any(word in xp.__name__ for word in ("torch", "jax", "dask")):
-            return False
+        """Whether a prompt holds the zeros and constants that the network's fills put there."""
         layout, opened = self.network.layout, self._open
         constants = [f for f in self.network.fills if f.place.block not in opened]
         own = fill_prompt(layout, constants, {}, arithmetic) if constants else None
@@ -249,17 +261,15 @@ class Plan:
             top = block.rows if block.name in opened else 0
             if top == layout.tokens:
                 continue
-            part = H[..., top:, block.columns]
-            same = part == (own[..., top:, block.columns] if own is not None else 0)
-            if xp is np and not isinstance(same, np.ndarray):
-                return False
-            if not bool(xp.all(same)):
+            known = 0 if own is None else own[..., top:, block.columns]
+            if not arithmetic.same(H[..., top:, block.columns], known):
                 return False
         return True
 
     # -- in words ---------------------------------------------------------------------------------
     @cached_property
-    def _shown(self) -> tuple[Variant, list[str]]:
+    def shown(self) -> tuple[Variant, list[str]]:
+        """The code that a report is about, and what its results are called."""
         if self.network.outputs and self.network.fills:
             return self.from_inputs, [output.name for output in self.network.outputs]
         names = self.network.layout.names
@@ -268,12 +278,15 @@ class Plan:
     @property
     def flops(self) -> int:
         """Additions and multiplications of one call, for one problem."""
-        return self._shown[0].lowered.flops
+        return self.shown[0].code.flops
+
+    @property
+    def flops_once(self) -> int:
+        """The same with one step of each outermost loop."""
+        return self.shown[0].code.flops_once
 
     def __repr__(self) -> str:
-        variant, names = self._shown
-        text = show(variant.nodes, list(zip(names, variant.outputs, strict=True)))
-        return f"Plan, {self.flops:,} flops:\n{text}"
+        return f"Plan({self.flops:,} flops)"
 
 
 # -- where values come from and where they are read -----------------------------------------------
@@ -309,8 +322,8 @@ def _filled(builder: Builder, fill: Fill) -> list[Term]:
         matrix = tuple(term._replace(core=place.diagonal) for term in matrix)
     elif place.transpose:
         matrix = transposed(graph, matrix)
-    left = builder.layout[place.block].start + place.col
-    return [term.moved(place.row, left) for term in matrix]
+    rows, cols = place.region(builder.layout)
+    return [term.moved(rows.start, cols.start) for term in matrix]
 
 
 def _read(builder: Builder, state: State, where: Box | Place) -> Node:
@@ -319,10 +332,9 @@ def _read(builder: Builder, state: State, where: Box | Place) -> Node:
     if isinstance(where, Box):
         node = builder.value(state, where)
     else:
-        rows, cols = (1, 1) if where.diagonal else where.extent
-        top, left = where.row, builder.layout[where.block].start + where.col
-        node = builder.value(state, Box(top, left, top + rows, left + cols))
-        node = graph.view(node, 0, 0, rows, cols, flip=where.transpose)
+        box = Box.of(*where.source(builder.layout))
+        node = builder.value(state, box)
+        node = graph.view(node, 0, 0, box.rows, box.cols, flip=where.transpose)
     base = node.args[0] if node.op == "view" else node
     if base.op in ("source", "const"):
         return graph.make("scale", (node,), ONE, node.rows, node.cols)

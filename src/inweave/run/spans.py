@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from inweave.constants import Dense, Shift
-from inweave.layout import Layout
-from inweave.network import AttentionLayer, Head, Network
-from inweave.projection import AnyProjection, DenseProjection, Piece
-from inweave.prompt import Place
+from inweave.exact.constants import Dense, Shift
+from inweave.model.layers import AttentionLayer, Head
+from inweave.model.layout import Layout
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, DenseProjection, Piece
+from inweave.model.prompt import Place
 
 Range = tuple[int, int]
 
@@ -73,8 +74,8 @@ def _fixed_blocks(network: Network, heads: Iterable[Head], pieces: Pieces) -> se
 
 
 def _columns(layout: Layout, place: Place) -> Range:
-    start = layout[place.block].start + place.col
-    return start, start + place.extent[1]
+    _, cols = place.region(layout)
+    return cols.start, cols.stop
 
 
 def _read(layout: Layout, piece: Piece) -> Range:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inweave.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
+from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
 from inweave.run.graph import ONE, Graph, Node, Part
 
 
@@ -48,6 +48,9 @@ class Term(NamedTuple):
 
 Matrix = tuple[Term, ...]
 
+State = tuple[Matrix, ...]
+"""One matrix per span, in the prompt's own rows and columns."""
+
 
 class Box(NamedTuple):
     """Rows top to bottom, columns left to right, half-open."""
@@ -56,6 +59,10 @@ class Box(NamedTuple):
     left: int
     bottom: int
     right: int
+
+    @classmethod
+    def of(cls, rows: slice, cols: slice) -> Box:
+        return cls(rows.start, cols.start, rows.stop, cols.stop)
 
     @property
     def rows(self) -> int:

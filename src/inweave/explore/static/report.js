@@ -60,6 +60,7 @@ function proof({ certificate: c }) {
     `Exact, modulo random primes, the least ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
     `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
     ...(typeof float === "number" ? [`Largest relative difference in float64: ${short(float)}.`] : []),
+    ...c.conditions,
     ...c.functions,
     `Fingerprint ${String(c.network).slice(0, 16)}…`,
   ];

@@ -24,11 +24,11 @@ from dataclasses import replace
 from typing import Any
 
 from inweave.lab import measures
-from inweave.lab.ensemble import Settings
 from inweave.lab.experiments import common
 from inweave.lab.experiments.perturb import constructed_start
 from inweave.lab.forms import Form, form
 from inweave.lab.tasks import Task
+from inweave.lab.trainer import Settings
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
 HEADS = 4

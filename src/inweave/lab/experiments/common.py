@@ -10,12 +10,13 @@ from torch import Tensor
 
 from inweave.lab import baselines
 from inweave.lab.baselines import Predictor
-from inweave.lab.ensemble import Ensemble, Settings, assemble, train_ensemble
+from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
 from inweave.lab.measures import Interval, bootstrap
 from inweave.lab.report import number
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
-from inweave.nn import AttentionNetwork, build
+from inweave.lab.trainer import Settings, train_ensemble
+from inweave.nn import Architecture, AttentionNetwork
 
 Row = dict[str, Any]
 Keep = Callable[[dict[str, Any]], None]
@@ -26,20 +27,11 @@ def held_out(task: Task, size: int, seed: int, name: str, device: str) -> Batch:
     return draw(task, size, stream(seed, name, device=device))
 
 
-def random_start(form: Form, **arguments: Any) -> Callable[[int], AttentionNetwork]:
+def random_start(
+    form: Form, dtype: torch.dtype | None = None, **settings: Any
+) -> Callable[[int], AttentionNetwork]:
     """`make(seed)` for an ensemble of randomly started networks on a form."""
-
-    def make(seed: int) -> AttentionNetwork:
-        return build(
-            form.layout,
-            generator=stream(seed, "init"),
-            inputs=form.inputs,
-            fills=form.fills,
-            outputs=form.outputs,
-            **arguments,
-        )
-
-    return make
+    return lambda seed: form.build(Architecture(**settings), stream(seed, "init"), dtype)
 
 
 def fit(

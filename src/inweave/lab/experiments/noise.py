@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from inweave.lab import baselines, measures
-from inweave.lab.ensemble import Settings
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task
+from inweave.lab.trainer import Settings
 
 TASK = Task(d=10, n=20, noise_max=5.0)
 

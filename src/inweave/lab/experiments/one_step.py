@@ -13,10 +13,10 @@ from typing import Any
 import torch
 
 from inweave.lab import baselines, measures
-from inweave.lab.ensemble import Settings
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task
+from inweave.lab.trainer import Settings
 
 TASK = Task(d=10, n=10, inputs="uniform")
 

@@ -15,10 +15,11 @@ from typing import Any
 import torch
 
 from inweave.lab import measures
-from inweave.lab.ensemble import Settings, assemble
+from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import common
 from inweave.lab.forms import Form, form
 from inweave.lab.tasks import Task, stream
+from inweave.lab.trainer import Settings
 from inweave.nn import AttentionNetwork, from_network
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
 
@@ -67,7 +68,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         for size in sizes:
             start = constructed_start(made, STEPS, size)
             untouched = assemble(start, seeds, (0.0,))
-            untouched.weights = {k: w.to(device) for k, w in untouched.weights.items()}
+            untouched.rows = untouched.rows.to(device)
             before = untouched.errors(made, batch)
             ensemble = common.fit(start, TASK, made, settings, seeds, device)
             members, after = common.chosen_errors(ensemble, made, tuning, batch)

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from inweave.lab import baselines, measures
-from inweave.lab.ensemble import Ensemble, Settings
+from inweave.lab.ensemble import Ensemble
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import TASKS, stream
+from inweave.lab.trainer import Settings
 
 TASK = TASKS["anisotropic"]
 LAYERS = 3

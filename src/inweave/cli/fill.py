@@ -1,0 +1,181 @@
+"""Inputs of a network made of a user's tables, and its answers made a table again.
+
+The features are the program's first matrix, the response is what has its rows, and each row of the
+query table is one query (see roles).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inweave.cli import tables
+from inweave.cli.roles import Argument, arguments, expect_all, roles
+from inweave.cli.tables import Numbers
+from inweave.errors import InputError
+from inweave.language.program import Program
+from inweave.network import Network
+
+
+@dataclass(frozen=True)
+class Tables:
+    """What the user says about tables; without `features`, all columns that nothing else takes."""
+
+    data: Path
+    response: Sequence[str] = ()
+    query: Path | None = None
+    features: Sequence[str] = ()
+    standardize: bool = False
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Numbers moved and stretched, column by column, and the way back."""
+
+    centre: Numbers | float = 0.0
+    spread: Numbers | float = 1.0
+
+    def there(self, values: Numbers) -> Numbers:
+        return (values - self.centre) / self.spread
+
+    def back(self, values: Numbers) -> Numbers:
+        return values * self.spread + self.centre
+
+
+@dataclass(frozen=True)
+class Filled:
+    """Inputs made of tables, and the way back from answers to a table."""
+
+    inputs: dict[str, Any]
+    features: Sequence[str] = ()
+    queries: int | None = None
+    scale: Scale = Scale()
+
+    def finish(self, answers: Any) -> dict[str, Sequence[Any]]:
+        """Answers as columns: one row per query, or the entries of the answer."""
+        named = answers if isinstance(answers, dict) else {"": answers}
+        columns: dict[str, Sequence[Any]] = {}
+        for name, value in named.items():
+            array = np.atleast_1d(value)
+            title = name or ("prediction" if self.queries is not None else "answer")
+            if self.queries is None and len(array) == len(self.features):
+                columns.setdefault("entry", list(self.features))
+            if array.ndim == 1:
+                one = array if self.queries is None else self.scale.back(array)
+                columns[title] = one.tolist()
+            else:
+                flat = array.reshape(len(array), -1)
+                columns |= {f"{title}_{j}": flat[:, j].tolist() for j in range(flat.shape[1])}
+        if len({len(c) for c in columns.values()}) > 1:
+            raise InputError(
+                "the answers have different lengths, which is no table; call the network in Python"
+            )
+        return columns
+
+
+def fill(source: Program | Network, given: dict[str, Any], said: Tables) -> Filled:
+    """The inputs that name=value and the tables give."""
+    known = arguments(source)
+    names = [a.name for a in known]
+    for name in given:
+        if name not in names:
+            raise InputError(f"{name}: no such input; there are {', '.join(names)}")
+    if said.data.suffix == ".npz" and said.data.is_file():
+        arrays = tables.arrays(said.data)
+        if arrays and set(arrays) <= set(names):
+            if said != Tables(said.data):
+                raise InputError(
+                    f"{said.data} holds the inputs by name; leave out the other options"
+                )
+            expect_all(known, [*arrays, *given])
+            return Filled(arrays | given)
+    filled = _from_table(known, given, said)
+    expect_all(known, list(filled.inputs))
+    return filled
+
+
+def _from_table(known: Sequence[Argument], given: dict[str, Any], said: Tables) -> Filled:
+    table = tables.read(said.data)
+    part = roles(known, list(given))
+    if part.features is None:
+        raise InputError("this program takes no matrix, so a table cannot fill it")
+    table.expect(said.response)
+    borrowed = {name: value for name, value in given.items() if isinstance(value, str)}
+    taken = {*said.response, *borrowed.values()}
+    features = said.features or [name for name in table.columns if name not in taken]
+    _check_features(part.features, table, features, said.response)
+    X = table.numbers(features)
+    inputs = given | {name: _borrow(table, known, name, at) for name, at in borrowed.items()}
+    scale, back, queries = Scale(), Scale(), None
+    if said.standardize:
+        scale = Scale(X.mean(axis=0), X.std(axis=0))
+        constant = [name for name, s in zip(features, X.std(axis=0), strict=True) if s == 0]
+        if constant:
+            raise InputError(f"{table.path}: column {constant[0]!r} is constant: cannot be scaled")
+    inputs[part.features.name] = scale.there(X)
+    if part.response is not None:
+        y, back = _response(part.response, table, said)
+        inputs[part.response.name] = y
+    elif said.response:
+        raise InputError("this program takes no response; leave out --response")
+    if said.query is not None:
+        if part.query is None:
+            raise InputError("this program takes no query vector; leave out --query")
+        asked = tables.read(said.query).numbers(features)
+        queries = len(asked)
+        inputs[part.query.name] = scale.there(asked)
+    return Filled(inputs, features, queries, back)
+
+
+def _check_features(
+    wanted: Argument, table: tables.Table, features: Sequence[str], response: Sequence[str]
+) -> None:
+    """Refuse columns that are no features; a network has its sizes, a program takes any."""
+    if not features:
+        raise InputError(f"{table.path} has no feature columns beside {', '.join(response)}")
+    if both := [name for name in features if name in response]:
+        raise InputError(f"{', '.join(both)} is both feature and response")
+    rows, cols = wanted.sizes
+    resize = "to resize it where its weights allow that, add --program FILE.py:NAME"
+    if isinstance(rows, int) and table.rows != rows:
+        more = f": row {rows + 1} is the first too many" if table.rows > rows else ""
+        raise InputError(
+            f"{table.path} has {table.rows} rows, this network is for {rows}{more}; {resize}"
+        )
+    if isinstance(cols, int) and len(features) != cols:
+        raise InputError(
+            f"{table.path} gives {len(features)} feature columns ({', '.join(features)}), this "
+            f"network is for {cols}; choose with --columns, and name the response with --response; "
+            f"{resize}"
+        )
+
+
+def _borrow(table: tables.Table, known: Sequence[Argument], name: str, column: str) -> Numbers:
+    """The column that name=column names."""
+    if any(a.name == name and a.kind == "scalar" for a in known):
+        raise InputError(f"{name} is a scalar: give a number, as in {name}=0.1, not {column!r}")
+    if column not in table.columns:
+        raise InputError(f"{name}={column}: neither a number nor a column of {table.path}")
+    return table.numbers([column])[:, 0]
+
+
+def _response(wanted: Argument, table: tables.Table, said: Tables) -> tuple[Numbers, Scale]:
+    """What the response's columns hold, and the scale of predictions."""
+    if not said.response:
+        raise InputError(f"name the column that fills {wanted.name!r} with --response")
+    y = table.numbers(said.response)
+    if wanted.kind != "vector":
+        if said.standardize:
+            raise InputError("--standardize knows one response column only")
+        return y, Scale()
+    if len(said.response) != 1:
+        raise InputError(f"{wanted.name!r} is a vector: name one response column")
+    y = y[:, 0]
+    if not said.standardize:
+        return y, Scale()
+    scale = Scale(float(y.mean()), float(y.std()) or 1.0)
+    return scale.there(y), scale

@@ -1,0 +1,1 @@
+"""What a user writes: programs, and the expressions that they record."""

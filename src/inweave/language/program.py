@@ -1,0 +1,338 @@
+"""The language: ordinary Python functions over matrices, marked with `@inweave.program`.
+
+    @inweave.program
+    def ridge(X: Matrix["n", "d"], y: Vector["n"], *, steps: int) -> Vector["d"]: ...
+
+Arguments annotated `Matrix`, `Vector` or `Scalar` are the data; keyword-only arguments are static
+and known at compile time. Called with arrays a program computes, given to `inweave.compile` it
+becomes a network, and evaluated in a finite field it is the reference that the network is checked
+against.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from keyword import iskeyword
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import (
+    BlockError,
+    InweaveError,
+    ProgramError,
+    ShapeError,
+    missing_and_unknown,
+)
+from inweave.exact.constants import Array
+from inweave.exact.whole import is_whole, whole
+from inweave.language import expressions as ex
+from inweave.language.evaluate import evaluate
+from inweave.language.expressions import Expr
+from inweave.language.refusals import refuse
+from inweave.language.values import Value, lift
+from inweave.model.inputs import accept
+from inweave.model.prompt import Input, Kind, as_answer, of_kind
+
+Size = str | int
+
+
+@dataclass(frozen=True)
+class Type:
+    """What an annotation says: the kind of a value and its named or literal sizes."""
+
+    kind: Kind
+    sizes: tuple[Size, ...] = ()
+
+    def __repr__(self) -> str:
+        inner = ", ".join(map(repr, self.sizes))
+        return self.kind.capitalize() + (f"[{inner}]" if inner else "")
+
+
+def _typed(kind: Kind, axes: int, sizes: Any) -> Type:
+    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
+    good = all((isinstance(s, str) and s.isidentifier()) or is_whole(s, 1) for s in sizes)
+    if len(sizes) != axes or not good:
+        raise ProgramError(
+            f"{kind.capitalize()} takes {axes} sizes, each a name like 'n' or a positive int; "
+            f"got {sizes!r}"
+        )
+    return Type(kind, tuple(s if isinstance(s, str) else int(s) for s in sizes))
+
+
+class Matrix:
+    """Annotation of a matrix argument: `Matrix["n", "d"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("matrix", 2, sizes)
+
+
+class Vector:
+    """Annotation of a vector argument, a column: `Vector["n"]`."""
+
+    def __class_getitem__(cls, sizes: Any) -> Any:
+        return _typed("vector", 1, sizes)
+
+
+class Scalar:
+    """Annotation of a scalar argument."""
+
+
+def _as_type(annotation: Any) -> Type | None:
+    if annotation is Scalar:
+        return Type("scalar")
+    return annotation if isinstance(annotation, Type) else None
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A program recorded at concrete sizes: its inputs and the expressions of its answers.
+
+    `operations` is what the answers need, in the order of the program, as often as it was written
+    there: an expression that was written twice stands there twice.
+    """
+
+    inputs: tuple[Input, ...]
+    outputs: dict[str, Expr]
+    kinds: dict[str, Kind]
+    operations: tuple[Expr, ...]
+    sizes: dict[str, int]
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        used = {x.name for x in self.operations if isinstance(x, ex.InputExpr)}
+        return tuple(spec.name for spec in self.inputs if spec.name not in used)
+
+    def evaluate(self, inputs: Mapping[str, Array], arithmetic: Any) -> dict[str, Array]:
+        """Answers (..., rows, cols) from lifted inputs, in any arithmetic."""
+        values = evaluate(list(self.outputs.values()), inputs, arithmetic)
+        return dict(zip(self.outputs, values, strict=True))
+
+
+# Names that inputs, and that sizes and static arguments, cannot have, each with its owner: the
+# functions of `inweave.network` that take them as keywords. A test compares their signatures.
+OF_CALLS = {
+    **dict.fromkeys(("path", "compare"), "net.explore(...)"),
+    **dict.fromkeys(("self", "check"), "net(...)"),
+}
+OF_SIZES = {
+    "self": "net.resize(...)",
+    **dict.fromkeys(("network", "trials", "seed"), "inweave.verify(...)"),
+    **dict.fromkeys(
+        ("program", "target", "optimize", "tokens", "layout", "verify"), "inweave.compile(...)"
+    ),
+}
+
+
+class Program:
+    """A matrix algorithm. Call it with arrays, or give it to `inweave.compile`."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        if not callable(function) or not hasattr(function, "__name__"):
+            raise ProgramError(
+                f"inweave.program takes a function of matrices, as in @inweave.program above def; "
+                f"got the {type(function).__name__} {function!r}"
+            )
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__name__ = function.__name__
+        self.__wrapped__ = function
+        try:
+            signature = inspect.signature(function, eval_str=True)
+        except InweaveError:
+            raise
+        except Exception as error:  # annotations are the user's own expressions
+            raise ProgramError(
+                f"program {self.name!r}: cannot read its annotations: {error}"
+            ) from None
+        self.signature = signature
+        self.arguments: dict[str, Type] = {}
+        self.statics: dict[str, Any] = {}
+        for name, parameter in signature.parameters.items():
+            if parameter.kind is parameter.KEYWORD_ONLY:
+                self.statics[name] = parameter.default
+                continue
+            kind = _as_type(parameter.annotation)
+            if kind is None or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
+                raise ProgramError(
+                    f"program {self.name!r}: argument {name!r} needs an annotation Matrix[...], "
+                    "Vector[...] or Scalar; put arguments that are known at compile time after a *"
+                )
+            self.arguments[name] = kind
+        self.returns = _as_type(signature.return_annotation)
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Refuse names that could not be given, because inweave's own arguments take them."""
+        named = [("input", name, OF_CALLS) for name in self.arguments]
+        named += [("size", name, OF_SIZES) for name in self.size_names]
+        named += [("static argument", name, OF_SIZES) for name in self.statics]
+        for what, name, taken in named:
+            if name in taken or iskeyword(name):
+                why = f"an argument of {taken[name]}" if name in taken else "a word of Python"
+                raise ProgramError(
+                    f"program {self.name!r}: the {what} {name!r} has the name of {why}, so it "
+                    "could not be given; rename it"
+                )
+
+    @property
+    def size_names(self) -> tuple[str, ...]:
+        named = [s for kind in self.arguments.values() for s in kind.sizes if isinstance(s, str)]
+        return tuple(dict.fromkeys(named))
+
+    @property
+    def source(self) -> str:
+        """The text of the program, where Python can find it."""
+        try:
+            return inspect.getsource(self.function)
+        except (OSError, TypeError):
+            return ""
+
+    def trace(self, /, **sizes: Any) -> Traced:
+        """Record the program at concrete sizes and static arguments.
+
+        It is recorded anew each time, which takes well under a millisecond: what it reads from
+        around it (globals, closures, arrays, other functions) may have changed, and no key knows.
+        """
+        values = self._complete(sizes)
+        specs = [self._input(name, kind, values) for name, kind in self.arguments.items()]
+        statics = {name: values[name] for name in self.statics}
+        with ex.Recording() as recording:
+            symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
+            handles = {name: Value(x) for name, x in symbols.items()}
+            named = self._answers(self.function(**handles, **statics))
+        needed = ex.ordered(named.values())
+        self._check_symbols(needed, symbols)
+        kinds = {name: x.kind for name, x in named.items()}
+        if self.returns is not None and "" in named:
+            self._check_return(named[""], values)
+            kinds[""] = self.returns.kind
+        sizes = {name: values[name] for name in self.size_names}
+        return Traced(tuple(specs), named, kinds, recording.operations(needed), sizes)
+
+    def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
+        known = (*self.size_names, *self.statics)
+        values = {name: d for name, d in self.statics.items() if d is not inspect.Parameter.empty}
+        values.update(sizes)
+        if said := missing_and_unknown(known, values):
+            raise BlockError(
+                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; {said}"
+            )
+        for name in self.size_names:
+            values[name] = whole(f"size {name}", values[name], 1, ShapeError)
+        for name, value in values.items():
+            parameter = self.signature.parameters.get(name)
+            if parameter is not None and parameter.annotation is int:
+                whole(name, value)
+        return values
+
+    def _input(self, name: str, kind: Type, values: Mapping[str, Any]) -> Input:
+        sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
+        rows, cols = (*sizes, 1, 1)[:2]
+        return Input(name, rows, cols, kind.kind)
+
+    def _answers(self, result: Any) -> dict[str, Expr]:
+        """What the program's function returned, by name."""
+        if result is None:
+            raise ProgramError(
+                f"program {self.name!r} returns nothing; return a value or a dict of them"
+            )
+        if isinstance(result, (tuple, list)):
+            raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
+                               "return one value, or a dict that names several")  # fmt: skip
+        if not isinstance(result, dict):
+            return {"": lift(result)}
+        if not result or not all(isinstance(k, str) and k for k in result):
+            raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
+        return {name: lift(x) for name, x in result.items()}
+
+    def _check_symbols(self, needed: Sequence[Expr], symbols: Mapping[str, Expr]) -> None:
+        """Refuse values that have none here: kept from a step of iterate or another program."""
+        for x in needed:
+            if isinstance(x, ex.Carried):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, which inweave.iterate carries{x.where}, "
+                    "outside of the step: there it has no value; use what iterate returns"
+                )
+            if isinstance(x, ex.InputExpr) and x is not symbols.get(x.name):
+                raise ProgramError(
+                    f"program {self.name!r} uses {x!r}, an input of another program or of an "
+                    "earlier call, kept in a variable outside; take it as an argument"
+                )
+
+    def _check_return(self, x: Expr, values: Mapping[str, Any]) -> None:
+        assert self.returns is not None
+        sizes = [values.get(s, "?") if isinstance(s, str) else s for s in self.returns.sizes]
+        rows, cols = (*sizes, 1, 1)[:2]
+        if (rows != "?" and rows != x.rows) or (cols != "?" and cols != x.cols):
+            raise ShapeError(
+                f"program {self.name!r} is annotated to return {self.returns!r} "
+                f"({rows} x {cols}), but returns {x!r}"
+            )
+
+    def sizes_of(self, inputs: Mapping[str, Any]) -> dict[str, int]:
+        """The sizes that given arrays imply."""
+        sizes: dict[str, int] = {}
+        for name, kind in self.arguments.items():
+            if name not in inputs or not kind.sizes:
+                continue
+            shape = tuple(np.shape(inputs[name]))
+            if kind.kind == "vector" and len(shape) >= 2 and shape[-1] == 1:
+                known = sizes.get(str(kind.sizes[0]), kind.sizes[0])
+                if known == shape[-2] or (isinstance(known, str) and shape[-2] > 1):
+                    shape = shape[:-1]
+            if len(shape) < len(kind.sizes):
+                raise ShapeError(f"input {name!r}: got shape {shape}, expected {kind!r}")
+            found = shape[-len(kind.sizes) :]
+            for wanted, size in zip(kind.sizes, found, strict=False):
+                if isinstance(wanted, str):
+                    if sizes.setdefault(wanted, size) != size:
+                        raise ShapeError(
+                            f"input {name!r}: size {wanted} is {size}, an earlier input has "
+                            f"{wanted} = {sizes[wanted]}"
+                        )
+        return sizes
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        for x in (*args, *kwargs.values()):
+            if isinstance(x, Value):
+                raise refuse(
+                    f"program {self.name!r} takes arrays, got {x!r}: a program cannot be called "
+                    f"inside another one; call its function, {self.name}.function(...), or put "
+                    "what they share into a plain function"
+                )
+        names = list(self.arguments)
+        if len(args) > len(names):
+            raise BlockError(f"program {self.name!r} takes {len(names)} arrays, got {len(args)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name in given:
+                raise BlockError(f"program {self.name!r} got {name!r} twice")
+            given[name] = value
+        statics = {name: given.pop(name) for name in list(given) if name in self.statics}
+        sizes = self.sizes_of(given)
+        specs = [Input(name) for name in names]
+        if set(given) != set(names):
+            accept(specs, given, f"program {self.name!r}")
+        traced = self.trace(**sizes, **statics)
+        lifted, arithmetic = accept(traced.inputs, given, f"program {self.name!r}")
+        found = traced.evaluate(lifted, arithmetic)
+        lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in lifted.values()), ())
+        answers = {}
+        for name, value in found.items():
+            if tuple(value.shape[:-2]) != lead:
+                value = arithmetic.xp.broadcast_to(value, (*lead, *value.shape[-2:]))
+            answers[name] = of_kind(value, traced.kinds[name])
+        return as_answer(answers)
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
+        return f"<program {self.name}({inner})>"
+
+
+def program(function: Callable[..., Any]) -> Program:
+    """Mark a function of matrices as a program."""
+    return Program(function)

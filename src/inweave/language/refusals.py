@@ -1,0 +1,174 @@
+"""What attention cannot express, refused at the user's own line and with what to write instead.
+
+While a program is recorded its values are symbols. Python would happily take such a symbol for
+true, for unequal to everything, or for a list, and numpy for an object: a program would then be
+recorded that the user did not write. So everything that asks a symbol for its value is refused,
+whoever asks. A frame is looked at for one thing only: to quote the user's line.
+"""
+
+from __future__ import annotations
+
+import linecache
+import math
+import os
+import sys
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from inweave.errors import InputError, InweaveError, ProgramError
+
+_HERE = str(Path(__file__).parent.parent) + os.sep
+
+# What to write instead of numpy's functions, ufuncs and methods, by name.
+_POLYNOMIAL = (
+    "attention computes polynomials; iterate towards it with inweave.iterate, as "
+    "inweave.gallery.get('newton_schulz') does for an inverse"
+)
+_ENTRIES = "use inweave.pointwise(f, domain=..., error=...) for entries"
+_OPERATORS = "use +, -, *, @, .T, slices and the functions of inweave"
+_INSTEAD = {
+    name: instead
+    for names, instead in {
+        "dot vdot inner multi_dot einsum tensordot": "use a @ b",
+        "inv solve pinv lstsq det eigh svd": _POLYNOMIAL,
+        "sum mean trace cumsum": "multiply by inweave.ones(n).T @ x to sum",
+        "transpose swapaxes matrix_transpose": "use x.T",
+        "vstack stack concatenate append": "use inweave.vstack or inweave.hstack",
+        "hstack column_stack": "use inweave.hstack",
+        "block": "use inweave.block",
+        "zeros_like ones_like": "use inweave.zeros or inweave.ones with sizes",
+        "maximum max fmax clip": "max(a, b) is b + inweave.relu(a - b)",
+        "minimum min fmin": "min(a, b) is a - inweave.relu(a - b)",
+        "where sign heaviside": "use inweave.relu or another pointwise function",
+        "exp log log1p expm1 sqrt tanh sin cos square cbrt": _ENTRIES,
+        "reciprocal": "use inweave.reciprocal(x, domain=(lo, hi))",
+    }.items()
+    for name in names.split()
+}
+
+
+def user_line() -> str:
+    """The innermost line outside inweave, as ' (at file.py:12: `source`)'."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back  # type: ignore[assignment]
+    if frame is None:
+        return ""
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    source = linecache.getline(name, line).strip()
+    return f" (at {Path(name).name}:{line}" + (f": `{source}`)" if source else ")")
+
+
+def refuse(message: str, error: type[InweaveError] = ProgramError) -> InweaveError:
+    """An error that ends with the user's own line."""
+    return error(message + user_line())
+
+
+def check_range(number: Any, what: Any = None) -> None:
+    """Refuse a number that no float holds: a network could be proved with it, but not run."""
+    try:
+        float(number)
+    except OverflowError:
+        value = abs(Fraction(number))
+        digits = math.floor(math.log10(value.numerator) - math.log10(value.denominator) + 1e-9)
+        raise refuse(
+            f"a number of about 10^{digits}"
+            + (f", which multiplies {what!r}," if what is not None else "")
+            + " is beyond float64, whose largest is 1.8e308; scale the program",
+            InputError,
+        ) from None
+
+
+class _NoAttribute(ProgramError, AttributeError):
+    """An attribute that arrays have and values have not; hasattr must still say False."""
+
+
+def _refused(message: str) -> Any:
+    """A special method that Python has and attention has not; `{x}` in the message is its owner."""
+
+    def method(self: Refusing, *_: Any, **__: Any) -> Any:
+        raise refuse(message.format(x=repr(self)))
+
+    return method
+
+
+def _no_operator(symbol: str) -> Any:
+    return _refused(
+        f"cannot compute {symbol} of {{x}}: attention computes sums and products; "
+        "use inweave.pointwise(f, domain=..., error=...) for a function of every entry"
+    )
+
+
+class Refusing:
+    """A symbol's refusals: of operators that attention has not, and of its value."""
+
+    __slots__ = ()
+
+    __rpow__ = _no_operator("a power")
+    __floordiv__ = __rfloordiv__ = _no_operator("//")
+    __mod__ = __rmod__ = _no_operator("%")
+    __divmod__ = __rdivmod__ = _no_operator("divmod")
+    __and__ = __rand__ = _no_operator("&")
+    __or__ = __ror__ = _no_operator("|")
+    __xor__ = __rxor__ = _no_operator("^")
+    __invert__ = _no_operator("~")
+    __lshift__ = __rlshift__ = _no_operator("<<")
+    __rshift__ = __rrshift__ = _no_operator(">>")
+    __round__ = __floor__ = __ceil__ = __trunc__ = _no_operator("a rounding")
+
+    __rtruediv__ = _refused(
+        "cannot divide by the variable {x}: attention computes polynomials; "
+        "use inweave.reciprocal(x, domain=(lo, hi)) instead"
+    )
+    __setitem__ = _refused(
+        "cannot assign to entries of {x}: values do not change; put a new one together "
+        "with inweave.vstack, inweave.hstack or inweave.block"
+    )
+    __bool__ = _refused(
+        "the truth of {x} is not known while a program is traced: a data-dependent `if` "
+        "cannot become a fixed network; use inweave.relu or another pointwise function"
+    )
+    __lt__ = __gt__ = __le__ = __ge__ = _refused(
+        "cannot compare {x} while a program is traced; use inweave.relu of a difference"
+    )
+    # Python falls back to identity for ==, `in` and sets, and so would take a branch that the data
+    # does not.
+    __eq__ = __ne__ = _refused(
+        "cannot compare {x} with ==, != or `in`: its value is not known while a program "
+        "is traced, so a data-dependent choice cannot become a fixed network; use "
+        "inweave.relu or another pointwise function (`is` asks for the same object)"
+    )
+    __hash__ = _refused(
+        "cannot look up {x} in a set or dict, or use it as a key: its value is not known "
+        "while a program is traced; use inweave.relu or another pointwise function for a "
+        "choice by value, and id(x) as the key for the same object"
+    )
+    __contains__ = _refused(
+        "cannot ask whether {x} contains a value: its entries are not known while a "
+        "program is traced"
+    )
+    __iter__ = _refused("cannot loop over {x}; take rows with x[i:i+1, :]")
+    __float__ = __int__ = __index__ = __complex__ = _refused(
+        "{x} has no value while a program is traced; keep it symbolic"
+    )
+    __array__ = _refused(
+        "{x} cannot become an array: it has no value while a program is traced; " + _OPERATORS
+    )
+
+    def __array_function__(self, function: Any, *_: Any) -> Any:
+        raise self._not_numpy(function.__name__)
+
+    def _not_numpy(self, name: str) -> InweaveError:
+        return refuse(
+            f"cannot use numpy's {name} on {self!r} while a program is traced; "
+            + _INSTEAD.get(name, _OPERATORS)
+        )
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            said = f"{self!r} has no attribute {name!r}; {_INSTEAD.get(name, _OPERATORS)}"
+            raise _NoAttribute(said + user_line())

@@ -1,0 +1,249 @@
+"""What users hand over: arrays of any library, numbers and lists, as checked arrays of one library.
+
+`accept` takes anything array-like and says what is wrong with it. That takes longer than running a
+small network, so what is nearly always given (numpy arrays or torch tensors of one float type, and
+numbers) is seen to be right at a glance, and only the rest is looked at closely.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import BlockError, DTypeError, InputError, ShapeError, missing_and_unknown
+from inweave.exact.arithmetic import Floats, namespace
+from inweave.exact.constants import Array
+from inweave.model.prompt import Input
+
+LARGEST = 2.0**53  # numbers up to here are finite in every float type that is seen at a glance
+
+
+def accept(
+    specs: Sequence[Input], given: Mapping[str, Any], what: str = "this network"
+) -> tuple[dict[str, Array], Floats]:
+    """Named user arrays as (..., rows, cols) arrays of one library and dtype, all checked."""
+    return _at_a_glance(specs, given) or _closely(specs, given, what)
+
+
+# -- at a glance ----------------------------------------------------------------------------------
+def _at_a_glance(
+    specs: Sequence[Input], given: Mapping[str, Any]
+) -> tuple[dict[str, Array], Floats] | None:
+    """The inputs, if they are plainly right: what `_closely` finds, sooner."""
+    if len(given) != len(specs):
+        return None
+    out: dict[str, Array] = {}
+    numbers: dict[str, float] = {}
+    first: Any = None
+    lead: tuple[int, ...] = ()
+    for spec in specs:
+        value: Any = given.get(spec.name)
+        axes = len(spec.shape)
+        if spec.sign != "any":
+            return None
+        if spec.kind == "scalar" and type(value) in (float, int) and abs(value) <= LARGEST:
+            numbers[spec.name] = value
+            continue
+        first = value if first is None else first
+        if not _is_plain(value) or not _alike(value, first):
+            return None
+        before = tuple(value.shape[: max(value.ndim - axes, 0)])
+        if tuple(value.shape) != (*before, *spec.shape) or (before and lead not in ((), before)):
+            return None
+        lead = before or lead
+        if not _finite(value):
+            return None
+        out[spec.name] = value[(..., *(None,) * (2 - axes))]
+    if first is None:
+        return None
+    xp = _library("numpy" if isinstance(first, np.ndarray) else "torch")
+    arithmetic = Floats(xp, first.dtype, first.device)
+    for name, number in numbers.items():
+        out[name] = xp.full((1, 1), number, dtype=first.dtype, device=first.device)
+    return out, arithmetic
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is an array of floats that needs no conversion."""
+    if type(value) is np.ndarray:
+        return value.dtype.type in (np.float64, np.float32) and value.dtype.isnative
+    torch = sys.modules.get("torch")
+    if torch is None or type(value) is not torch.Tensor:
+        return False
+    return value.dtype in (torch.float64, torch.float32) and value.layout == torch.strided
+
+
+def _alike(a: Array, b: Array) -> bool:
+    return type(a) is type(b) and a.dtype == b.dtype and a.device == b.device
+
+
+def _finite(value: Array) -> bool:
+    """Whether an array is finite for sure: its sum of squares is, and that takes one quick pass.
+
+    Finite numbers whose sum overflows are looked at more closely.
+    """
+    if isinstance(value, np.ndarray):
+        flat = value.reshape(-1)
+        with np.errstate(all="ignore"):
+            return math.isfinite(flat.dot(flat))
+    flat = value.detach().reshape(-1)
+    try:
+        return math.isfinite(flat.dot(flat))
+    except RuntimeError:  # inside torch.func.vmap no value is known
+        return False
+
+
+@cache
+def _library(name: str) -> Any:
+    return importlib.import_module(f"array_api_compat.{name}")
+
+
+# -- closely --------------------------------------------------------------------------------------
+def _closely(
+    specs: Sequence[Input], given: Mapping[str, Any], what: str
+) -> tuple[dict[str, Array], Floats]:
+    names = [spec.name for spec in specs]
+    if said := missing_and_unknown(names, given):
+        raise BlockError(f"{what} takes the inputs {', '.join(names)}; {said}")
+    given = {name: plain(f"input {name!r}", given[name]) for name in names}
+    arithmetic = _common([given[name] for name in names], names)
+    taken = {spec.name: _matrix(spec, given[spec.name], arithmetic) for spec in specs}
+    lead: tuple[int, ...] = ()
+    for spec in specs:
+        shape = tuple(taken[spec.name].shape[:-2])
+        try:
+            lead = np.broadcast_shapes(lead, shape)
+        except ValueError:
+            raise ShapeError(
+                f"input {spec.name!r} has batch axes {shape}, the inputs before it have {lead}; "
+                "batch axes must broadcast"
+            ) from None
+    return taken, arithmetic
+
+
+def plain(what: str, value: Any) -> Any:
+    """A value without what the rest of the way could not keep: masks, subclasses, sparsity."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise InputError(f"{what} has masked entries; fill or drop them first")
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor) and value.layout != torch.strided:
+        raise InputError(
+            f"{what} is a tensor with the layout {str(value.layout).removeprefix('torch.')}, "
+            "expected a dense one; .to_dense() makes it one"
+        )
+    return value
+
+
+def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
+    """The array library, dtype and device that the given values share."""
+    from array_api_compat import device, is_array_api_obj
+
+    arrays = []
+    for name, value in zip(names, values, strict=True):
+        if is_array_api_obj(value) and not isinstance(value, np.generic):
+            arrays.append(value)
+            if value.dtype == object:
+                raise DTypeError(f"input {name!r}: got dtype object, expected real numbers")
+    if not arrays:
+        return Floats()
+    try:
+        xp = namespace(*arrays)
+    except TypeError:
+        kinds = sorted({type(a).__module__.split(".")[0] for a in arrays})
+        raise DTypeError(
+            f"the inputs mix array libraries ({', '.join(kinds)}); give them all in one"
+        ) from None
+    for name, value in zip(names, values, strict=True):
+        if is_array_api_obj(value) and not isinstance(value, np.generic):
+            if not xp.isdtype(value.dtype, ("real floating", "integral")):
+                raise DTypeError(f"input {name!r}: got dtype {value.dtype}, expected real numbers")
+    floats = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating") and a.ndim > 0]
+    floats = floats or [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
+    dtype = xp.result_type(*floats) if floats else xp.asarray(0.0).dtype
+    if not floats and xp.__name__.endswith("numpy"):
+        dtype = xp.float64
+    return Floats(xp, dtype, device(arrays[0]))
+
+
+def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:
+    """One input as a (..., rows, cols) array."""
+    if isinstance(value, (list, tuple)):
+        try:
+            listed = np.asarray(value)
+            if listed.dtype.kind not in "fiubO":
+                raise TypeError(listed.dtype)
+            value = listed.astype(np.float64)
+        except (TypeError, ValueError, OverflowError):
+            raise DTypeError(f"input {spec.name!r}: the list does not hold real numbers") from None
+    if isinstance(value, (complex, np.complexfloating, str, bytes)) or value is None:
+        raise DTypeError(f"input {spec.name!r}: got {type(value).__name__}, expected real numbers")
+    try:
+        array = arithmetic.convert(value)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
+    shape, expected, values = tuple(array.shape), (spec.rows, spec.cols), array
+    if spec.kind == "scalar":
+        array = array[..., None, None]
+    elif spec.kind == "vector" and shape[-1:] == (spec.rows,):
+        array = array[..., None]
+    if tuple(array.shape[-2:]) != expected or array.ndim < 2:
+        sizes = ", ".join(map(str, spec.shape))
+        raise ShapeError(
+            f"input {spec.name!r}: got shape {shape}, expected "
+            + (f"(..., {sizes})" if sizes else "a number or batch axes only")
+        )
+    if is_concrete(values):
+        _check_values(spec, values, arithmetic.xp)
+    return array
+
+
+def _check_values(spec: Input, array: Array, xp: Any) -> None:
+    """Refuse values that make no sense. Whoever is being traced is asked through numpy.
+
+    Inside jax.jit even an array whose values are known (one that the function closes over) gives
+    placeholders when it is computed with.
+    """
+    finite = xp.all(xp.isfinite(array))
+    if not is_concrete(finite):
+        array, xp = np.asarray(array), np
+        finite = np.all(np.isfinite(array))
+    if not bool(finite):
+        raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
+    wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
+    if spec.sign != "any" and bool(xp.any(wrong)):
+        raise InputError(
+            f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
+            "because this network's prompt holds its square root"
+        )
+
+
+def is_concrete(array: Array) -> bool:
+    """False for the placeholders of a transform (jax.jit, torch.func.vmap): no value is known."""
+    kind = type(array)
+    if kind.__module__.startswith("torch"):
+        return not _is_mapped(array)
+    return not (kind.__module__.startswith("jax") and "Tracer" in kind.__name__)
+
+
+def _is_mapped(tensor: Array) -> bool:
+    """Whether torch.func.vmap runs over this tensor, perhaps inside torch.func.grad.
+
+    A tensor that no transform wraps has an address. Of the others, what is made from a mapped one
+    is mapped, and `item` refuses to pick one of many numbers.
+    """
+    try:
+        tensor.data_ptr()
+    except RuntimeError:
+        try:
+            tensor.new_zeros((), device="cpu").item()
+        except RuntimeError:
+            return True
+    return False

@@ -1,0 +1,144 @@
+"""A network: a layout, modules, how inputs fill the prompt and where the answers are read.
+
+Plain immutable data. `inweave.model.dense` says what it computes, and every other room reads it;
+none of them is known here. Shapes are checked when a network is built, equal networks are equal,
+and `fingerprint` is the same in every process.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from inweave.errors import BlockError
+from inweave.exact.constants import Array
+from inweave.exact.schema import fingerprint, write
+from inweave.model.inputs import accept
+from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module
+from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
+
+
+def _check_names(what: str, names: list[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise BlockError(f"{what} {name!r} is named twice; the {what}s are {', '.join(names)}")
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A layout, modules, how inputs fill the prompt and where the answers are read."""
+
+    layout: Layout
+    modules: tuple[Module, ...]
+    inputs: tuple[Input, ...] = ()
+    fills: tuple[Fill, ...] = ()
+    outputs: tuple[Output, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("modules", "inputs", "fills", "outputs"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
+        for i, module in enumerate(self.modules):
+            module.check(self.layout, f"module {i}")
+        _check_names("input", [spec.name for spec in self.inputs])
+        for fill in self.fills:
+            fill.check(self.layout, self.inputs)
+        _check_names("output", [output.name for output in self.outputs])
+        for output in self.outputs:
+            output.place.check(self.layout, f"output {output.name!r}")
+
+    # -- sizes ------------------------------------------------------------------------------------
+    @property
+    def tokens(self) -> int:
+        return self.layout.tokens
+
+    @property
+    def width(self) -> int:
+        return self.layout.width
+
+    @cached_property
+    def depth(self) -> int:
+        """Attention layers executed."""
+        return sum(module.executed() for module in self.modules)
+
+    @cached_property
+    def heads(self) -> int:
+        """Heads stored; those of a tied module count once."""
+        return sum(len(layer.heads) for layer in self.layers if isinstance(layer, AttentionLayer))
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """The layers as stored, those of a tied module once."""
+        return tuple(layer for module in self.modules for layer in module.layers)
+
+    @cached_property
+    def stored_numbers(self) -> int:
+        """How many numbers it takes to write the weights down."""
+        total = 0
+        for layer in self.layers:
+            if isinstance(layer, AttentionLayer):
+                parts = [p for head in layer.heads for p in head.projections]
+                total += sum(p.stored_numbers() for p in parts)
+            elif isinstance(layer, PointwiseLayer):
+                total += 4 * int(layer.V.size)
+            else:
+                total += sum(3 * f.net.units + 1 for _, f in layer.applied)
+        return total
+
+    @property
+    def is_polynomial(self) -> bool:
+        """Whether the answers are polynomials: attention alone, no pointwise function."""
+        return all(isinstance(layer, AttentionLayer) for layer in self.layers)
+
+    @property
+    def target(self) -> str:
+        """'lsa' if no head has a bias, otherwise 'elsa'."""
+        biased = any(
+            projection.has_bias
+            for layer in self.layers
+            if isinstance(layer, AttentionLayer)
+            for head in layer.heads
+            for projection in head.projections
+        )
+        return "elsa" if biased else "lsa"
+
+    # -- the prompt -------------------------------------------------------------------------------
+    def prompt(self, **inputs: Any) -> Array:
+        """The prompt H that holds these inputs."""
+        taken, arithmetic = accept(self.inputs, inputs)
+        return fill_prompt(self.layout, self.fills, taken, arithmetic)
+
+    def readout(self, H: Array) -> Any:
+        """The answers that stand in a state: one value, or a dict of named ones."""
+        self.layout.check(H)
+        answers = {o.name: of_kind(o.place.read(self.layout, H), o.kind) for o in self.outputs}
+        return as_answer(answers)
+
+    # -- identity ---------------------------------------------------------------------------------
+    def describe(self) -> dict[str, Any]:
+        """All that makes this network what it is, as JSON data; arrays by their content."""
+        described: dict[str, Any] = write(Network, self)
+        return described
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A content hash, the same for equal networks in every process."""
+        return fingerprint(Network, self)
+
+    def __eq__(self, other: object) -> bool:
+        """Equal data; what else is known of one of them (see `inweave.network`) does not count."""
+        return isinstance(other, Network) and all(
+            getattr(self, name) == getattr(other, name)
+            for name in ("layout", "modules", "inputs", "fills", "outputs")
+        )
+
+    def __hash__(self) -> int:
+        return int(self.fingerprint[:15], 16)
+
+    def __repr__(self) -> str:
+        return (
+            f"Network({self.target}: {self.depth} attention layers, {self.heads} heads, "
+            f"{self.tokens} tokens x {self.width} columns)"
+        )

@@ -1,0 +1,260 @@
+"""Between named inputs and the prompt: what a network takes, where it goes, where answers stand.
+
+`Input` is what the user hands over, `Place` is a region of a block, `Fill` says how inputs make up
+a block (`√η Xᵀ` is the input X, transposed, scaled by η to the power 1/2), `Output` says where an
+answer is read. All of it is data, so that a saved network needs no code to be run. What users hand
+over is looked at in `inweave.model.inputs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from inweave.errors import BlockError, InputError, ShapeError
+from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.arithmetic import matrix as written_out
+from inweave.exact.constants import Array, Constant
+from inweave.exact.schema import Coefficient, Count, Size
+from inweave.model.layout import Layout
+
+Kind = Literal["scalar", "vector", "matrix"]
+Sign = Literal["any", "nonnegative", "positive"]
+HALF = Fraction(1, 2)
+
+
+@dataclass(frozen=True)
+class Input:
+    """A named argument of a program or network. `sign` restricts it where a root is taken."""
+
+    name: str
+    rows: Size = 1
+    cols: Size = 1
+    kind: Kind = "matrix"
+    sign: Sign = "any"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise BlockError(f"an input needs a name, got {self.name!r}")
+        what = f"input {self.name!r}"
+        _check_kind(what, self.kind, self.rows, self.cols)
+        if self.sign not in get_args(Sign):
+            raise InputError(
+                f"{what}: got the sign {self.sign!r}, expected {' or '.join(get_args(Sign))}"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape a user sees: () for a scalar, (d,) for a vector, (n, d) for a matrix."""
+        full = (self.rows, self.cols)
+        return {"scalar": (), "vector": (self.rows,), "matrix": full}[self.kind]
+
+
+def _check_kind(what: str, kind: str, rows: int, cols: int) -> None:
+    """Refuse a kind that is none, or that its shape contradicts: entries would be left out."""
+    if kind not in get_args(Kind):
+        raise InputError(f"{what}: got the kind {kind!r}, expected {' or '.join(get_args(Kind))}")
+    if (kind == "scalar" and (rows, cols) != (1, 1)) or (kind == "vector" and cols != 1):
+        expected = "1 x 1" if kind == "scalar" else "one column"
+        raise ShapeError(f"{what}: got {rows} x {cols} for a {kind}, expected {expected}")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rows x cols value stands: from (row, col) of a block on, perhaps transposed.
+
+    With `diagonal = q`, a scalar s stands there as `s I_q`.
+    """
+
+    block: str
+    rows: Size
+    cols: Size
+    row: Count = 0
+    col: Count = 0
+    transpose: bool = False
+    diagonal: Count = 0
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Rows and columns that the value takes up in the prompt."""
+        if self.diagonal:
+            return self.diagonal, self.diagonal
+        return (self.cols, self.rows) if self.transpose else (self.rows, self.cols)
+
+    @property
+    def value_shape(self) -> tuple[int, int]:
+        """Rows and columns of the value itself."""
+        return (1, 1) if self.diagonal else (self.rows, self.cols)
+
+    def region(self, layout: Layout) -> tuple[slice, slice]:
+        """The rows and columns of the prompt that the value takes up."""
+        return self._slices(layout, *self.extent)
+
+    def source(self, layout: Layout) -> tuple[slice, slice]:
+        """The rows and columns from which the value is read: of `s I_q`, the first entry."""
+        return self._slices(layout, *((1, 1) if self.diagonal else self.extent))
+
+    def _slices(self, layout: Layout, rows: int, cols: int) -> tuple[slice, slice]:
+        left = layout[self.block].start + self.col
+        return slice(self.row, self.row + rows), slice(left, left + cols)
+
+    def check(self, layout: Layout, what: str) -> None:
+        block, (rows, cols) = layout[self.block], self.extent
+        if self.diagonal and (self.rows, self.cols) != (1, 1):
+            raise ShapeError(
+                f"{what}: got {self.rows} x {self.cols} on a diagonal, expected a scalar"
+            )
+        inside = 0 <= self.row <= block.rows - rows and 0 <= self.col <= block.cols - cols
+        if not inside or self.diagonal < 0:
+            raise ShapeError(
+                f"{what}: {rows} x {cols} from ({self.row}, {self.col}) does not fit into block "
+                f"{self.block!r} of {block.rows} x {block.cols}"
+            )
+
+    def read(self, layout: Layout, H: Array) -> Array:
+        """The value that stands here in a prompt, as (..., rows, cols)."""
+        part = H[..., *self.source(layout)]
+        return part.mT if self.transpose else part
+
+    def write(self, layout: Layout, value: Array, arithmetic: Arithmetic) -> Array:
+        """The whole block, zero but for the value standing here."""
+        block = layout[self.block]
+        if self.diagonal:
+            value = value * arithmetic.array(np.eye(self.diagonal))
+        part = value.mT if self.transpose else value
+        return _embed(part, block.rows, block.cols, self.row, self.col, arithmetic)
+
+
+def _embed(part: Array, rows: int, cols: int, row: int, col: int, arithmetic: Arithmetic) -> Array:
+    """`part` at (row, col) of a rows x cols matrix of zeros."""
+    height, width = part.shape[-2:]
+    wide = _join([(height, col), part, (height, cols - col - width)], -1, arithmetic)
+    return _join([(row, cols), wide, (rows - row - height, cols)], -2, arithmetic)
+
+
+def _join(parts: Sequence[Any], axis: int, arithmetic: Arithmetic) -> Array:
+    """Arrays, and zeros given by their shape, side by side along an axis."""
+    kept = [
+        arithmetic.zeros(p) if isinstance(p, tuple) else p
+        for p in parts
+        if not (isinstance(p, tuple) and p[axis] == 0)
+    ]
+    return kept[0] if len(kept) == 1 else arithmetic.concat(kept, axis)
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A source (an input, or a constant) times powers of scalar inputs, standing at a place."""
+
+    place: Place
+    source: str | None = None
+    constant: Constant | None = None
+    scale: tuple[tuple[str, Fraction], ...] = ()
+    coefficient: Coefficient = Fraction(1)
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.constant is None):
+            raise BlockError(f"fill of block {self.place.block!r}: give a source or a constant")
+        for name, power in self.scale:
+            if power not in (1, HALF):
+                raise InputError(
+                    f"fill of block {self.place.block!r}: {name}^{power} is not 1 or ½"
+                )
+
+    def check(self, layout: Layout, inputs: Sequence[Input]) -> None:
+        """Refuse a fill that does not fit its block or its inputs."""
+        what, specs = f"fill of block {self.place.block!r}", {spec.name: spec for spec in inputs}
+        self.place.check(layout, what)
+        names = [name for name, _ in self.scale]
+        for name in names if self.source is None else [self.source, *names]:
+            if name not in specs:
+                known = ", ".join(specs) or "there are none"
+                raise BlockError(f"{what}: {name!r} is not an input; expected one of: {known}")
+        source = specs[str(self.source)] if self.constant is None else self.constant
+        got = (source.rows, source.cols)
+        expected = (1, 1) if self.place.diagonal else (self.place.rows, self.place.cols)
+        if got != expected:
+            raise ShapeError(f"{what}: the place is for {expected}, its source has shape {got}")
+        for name, power in self.scale:
+            if (specs[name].rows, specs[name].cols) != (1, 1):
+                raise ShapeError(f"{what}: it is scaled by {name!r}, which is not a scalar")
+            if power == HALF and specs[name].sign == "any":
+                raise InputError(
+                    f"{what}: it holds the square root of {name!r}, so that input must be declared "
+                    "nonnegative or positive"
+                )
+
+    def value(
+        self, inputs: Mapping[str, Array], roots: Mapping[str, Array], ar: Arithmetic
+    ) -> Array:
+        value = (
+            inputs[str(self.source)] if self.constant is None else written_out(ar, self.constant)
+        )
+        for name, power in self.scale:
+            value = (inputs[name] if power == 1 else roots[name]) * value
+        return value if self.coefficient == 1 else value * ar.number(self.coefficient)
+
+
+@dataclass(frozen=True)
+class Output:
+    """A named answer and where it is read. The only output of a network may have the name ''."""
+
+    name: str
+    place: Place
+    kind: Kind = "matrix"
+
+    def __post_init__(self) -> None:
+        _check_kind(f"output {self.name!r}", self.kind, self.place.rows, self.place.cols)
+
+
+def rooted(fills: Sequence[Fill]) -> set[str]:
+    """The scalar inputs whose square root some fill needs."""
+    return {name for fill in fills for name, power in fill.scale if power == HALF}
+
+
+def fill_prompt(
+    layout: Layout,
+    fills: Sequence[Fill],
+    inputs: Mapping[str, Array],
+    arithmetic: Arithmetic,
+    roots: Mapping[str, Array] | None = None,
+) -> Array:
+    """The prompt made of lifted inputs (..., rows, cols), in any arithmetic."""
+    return layout.pack(fill_blocks(layout, fills, inputs, arithmetic, roots), arithmetic)
+
+
+def fill_blocks(
+    layout: Layout,
+    fills: Sequence[Fill],
+    inputs: Mapping[str, Array],
+    arithmetic: Arithmetic,
+    roots: Mapping[str, Array] | None = None,
+) -> dict[str, Array]:
+    """The same, block by block."""
+    if roots is None:
+        roots = {name: arithmetic.root(inputs[name]) for name in rooted(fills)}
+    blocks: dict[str, Array] = {}
+    for fill in fills:
+        part = fill.place.write(layout, fill.value(inputs, roots, arithmetic), arithmetic)
+        name = fill.place.block
+        blocks[name] = blocks[name] + part if name in blocks else part
+    for block in layout:
+        if block.name not in blocks:
+            blocks[block.name] = arithmetic.zeros((block.rows, block.cols))
+    return blocks
+
+
+def as_answer(answers: Mapping[str, Any]) -> Any:
+    """Answers as a user gets them: a dict, or the value itself where the only one has no name."""
+    return answers[""] if list(answers) == [""] else answers
+
+
+def of_kind(value: Array, kind: Kind) -> Array:
+    """An answer in the user's shape: 0-d scalar, 1-D vector, 2-D matrix, batch axes in front."""
+    if kind == "scalar":
+        return value[..., 0, 0]
+    return value[..., 0] if kind == "vector" else value

@@ -1,0 +1,73 @@
+"""What verification leaves behind: how equality was established, and how sure that is.
+
+A certificate belongs to one network, by its fingerprint. Whoever shows, saves or hands on a
+certificate beside a network goes through `about`: a changed network has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
+from inweave.model.network import Network
+
+METHODS = {
+    "direct": "the whole network on random inputs",
+    "induction": "one step of each tied loop on a random state, and all else directly",
+}
+Method = Annotated[str, Must(" or ".join(METHODS), METHODS.__contains__)]
+Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """Equality of a program and a network, checked exactly modulo random primes at random points.
+
+    If they differed, all checks would still have passed with at most `probability`. It counts the
+    points at which a difference of this `degree` may vanish, and the primes that may divide all of
+    its coefficients, which have at most so many `bits`. `prime` is the least that was drawn.
+    """
+
+    program: str
+    network: str  # fingerprint
+    method: Method
+    prime: Natural
+    seed: Natural
+    trials: Natural
+    degree: Natural
+    bits: Natural
+    probability: Probability
+    float_difference: Number | None = None
+    functions: tuple[str, ...] = field(default=())
+    conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
+
+    def to_json(self) -> str:
+        return dumps(write(Certificate, self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Certificate:
+        return read(cls, loads(text))
+
+    def __str__(self) -> str:
+        drawn = f"{self.trials} trials, seed {self.seed}, primes from {self.prime} on"
+        lines = [
+            f"verified: {self.program} = network {self.network[:12]}",
+            f"  exact, modulo random primes: {METHODS[self.method]}",
+            f"  {drawn}",
+            f"  degree at most {self.degree}, coefficients of at most {self.bits} bits",
+            f"  a wrong network passes with probability at most {self.probability:.1e}",
+        ]
+        if self.float_difference is not None:
+            lines.append(
+                f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"
+            )
+        lines += [f"  {text}" for text in (*self.conditions, *self.functions)]
+        return "\n".join(lines)
+
+
+def about(network: Network, certificate: Certificate | None) -> Certificate | None:
+    """The certificate if it is about exactly this network, otherwise None."""
+    if certificate is None or certificate.network != network.fingerprint:
+        return None
+    return certificate

@@ -1,0 +1,319 @@
+"""Verification: a network against a program, and the certificate of their equality.
+
+Here is only what is asked and what is concluded. How the two are compared is in `field_check`, how
+sure that is in `heights`, what it costs in `cost`, what rounding adds in `floats`, and where a
+wrong network goes wrong in `diagnosis`.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import ProgramError, VerificationError
+from inweave.exact.field import Field, random_prime
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.exact.whole import is_whole
+from inweave.language import expressions as ex
+from inweave.language.program import Program, Traced
+from inweave.model.layers import BlockPointwiseLayer, Layer
+from inweave.model.network import Network
+from inweave.model.relunet import Function
+from inweave.proof import tables
+from inweave.proof.certificate import Certificate
+from inweave.proof.cost import seconds
+from inweave.proof.degree import degree_text
+from inweave.proof.diagnosis import first_layer
+from inweave.proof.field_check import Comparison, Mismatch, Point
+from inweave.proof.floats import float_difference
+from inweave.proof.heights import Size
+from inweave.proof.tables import reciprocal_error
+from inweave.run.plan import Plan
+
+UNLIKELY = 1e-12  # trials are added until a wrong network passes with no more than this
+UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
+MOST_TRIALS = 100
+BUDGET = 60.0  # seconds for trials that nobody asked for
+UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
+
+
+class TooFewTrials(VerificationError):
+    """Nothing differed, but it takes more time than was allowed to be sure of that."""
+
+
+def verify(
+    name: str,
+    traced: Traced,
+    network: Network,
+    *,
+    trials: int = 2,
+    seed: int | None = None,
+    plan: Plan | None = None,
+    budget: float = BUDGET,
+    reference: Callable[[], Network] | None = None,
+) -> Certificate:
+    """Check a network against a recorded program; a Certificate, or VerificationError.
+
+    There are at least `trials`, and as many more as it takes to be sure, if that takes no more than
+    about `budget` seconds. `plan` is the network's where there is one already. `reference` compiles
+    the program again, to say where a wrong network parts from a right one.
+    """
+    compatible(name, traced, network)
+    if not is_whole(trials, 1):
+        raise ProgramError(f"verification needs at least one trial, got {trials!r}")
+    if seed is not None and not is_whole(seed, 0):
+        raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
+    trials, seed = int(trials), secrets.randbelow(2**53) if seed is None else int(seed)
+    plan = plan or Plan(network)
+    most = max(trials, min(MOST_TRIALS, int(2 * budget / seconds(traced, plan))))
+    check = Check(name, traced, network, trials, most, seed, reference)
+    notes, limits = function_notes(traced), conditions(traced, network)
+    try:
+        found = check.run(opaque=True)
+    except VerificationError:
+        if not reciprocals(traced):
+            raise
+        found = check.run(opaque=False)
+        notes = own_tables(name, traced, network)
+        limits.append("with 1/x in place of every reciprocal")
+    if found.risk > UNSURE:
+        raise _unsure(name, traced, found, most)
+    return Certificate(
+        program=name,
+        network=network.fingerprint,
+        method="direct" if found.method == "direct" else "induction",
+        prime=found.prime,
+        seed=seed,
+        trials=found.trials,
+        degree=found.size.degree,
+        bits=int(found.size.bits),
+        probability=found.risk,
+        float_difference=float_difference(traced, plan),
+        functions=tuple(notes),
+        conditions=tuple(limits),
+    )
+
+
+@dataclass(frozen=True)
+class Passed:
+    """A comparison that found no difference: how, at how many points, and how sure that is."""
+
+    method: str
+    size: Size
+    trials: int
+    prime: int  # the least that was drawn
+    risk: float
+
+
+@dataclass
+class Check:
+    """Comparisons of a program and a network, repeated until they are sure."""
+
+    name: str
+    traced: Traced
+    network: Network
+    trials: int
+    most: int
+    seed: int
+    reference: Callable[[], Network] | None
+
+    def run(self, opaque: bool) -> Passed:
+        """How program and network were found equal.
+
+        `opaque` takes a reciprocal for a function of which nothing is known. A compiled network
+        equals its program even so; another one may need that it is an inverse. Every method that
+        was tried could have passed a wrong network, so the chances add up.
+        """
+        comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
+        risk = 0.0
+        for method in comparison.methods:
+            try:
+                found = self._repeated(comparison, method, opaque, rng)
+                return replace(found, risk=min(1.0, risk + found.risk))
+            except Mismatch as mismatch:
+                if method == "direct":
+                    raise VerificationError(
+                        f"network and program {self.name!r} differ: {mismatch}"
+                    ) from None
+                size = comparison.size(method, opaque)
+                risk += size.risk(enough(size, self.trials, self.most))
+        raise AssertionError("the last method is direct")
+
+    def _repeated(
+        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+    ) -> Passed:
+        """Compare in one way at enough points."""
+        size = Size(0, 0.0)
+        needed, least, equal = self.trials, 2**31, dict[str, list[int]]()
+        trial = lucky = 0
+        while trial < needed:
+            arithmetic = self._point(comparison, method, opaque, rng)
+            meetings = arithmetic.meetings()
+            if trial and meetings != equal:  # two arguments were equal by accident
+                lucky += 1
+                if lucky > UNLUCKY:
+                    raise VerificationError(f"{self.name!r}: arguments of functions meet by chance")
+                trial = 0
+                continue
+            least, equal = min(least, arithmetic.field.prime), meetings
+            if trial == 0:
+                size = comparison.size(method, opaque)
+                needed = enough(size, self.trials, self.most)
+            trial += 1
+        return Passed(method, size, needed, least, size.risk(needed))
+
+    def _point(
+        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+    ) -> FieldArithmetic:
+        """Compare at one point modulo a prime of its own, both drawn at random."""
+        for _ in range(UNLUCKY):
+            key = int(rng.integers(2**62))
+            arithmetic = FieldArithmetic(Field(random_prime(rng)), key, opaque)
+            try:
+                comparison.compare(method, Point(arithmetic, rng))
+                return arithmetic
+            except ZeroDivisionError:  # the prime divides a denominator, or a pivot was drawn as 0
+                continue
+            except Mismatch as found:
+                if method != "direct" or self.reference is None:
+                    raise
+                where = first_layer(self.network, self.reference(), arithmetic, rng)
+                raise Mismatch(f"{found}{where}") from None
+        raise VerificationError(
+            f"program {self.name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
+            "everywhere"
+        )
+
+
+def enough(size: Size, least: int, most: int) -> int:
+    """How many trials make a wrong network unlikely to pass; `most` if even they do not."""
+    return next((n for n in range(least, most) if size.risk(n) <= UNLIKELY), most)
+
+
+def _unsure(name: str, traced: Traced, found: Passed, most: int) -> VerificationError:
+    """Nothing differed, but that proves nothing: why, and what to do."""
+    degree, bits = degree_text(found.size.degree), f"{found.size.bits:.3g}"
+    message = (
+        f"no difference between network and program {name!r} was found, but that proves nothing: "
+        f"their degree may reach {degree}, their coefficients {bits} bits, and a wrong network "
+        f"would pass {found.trials} trials with probability up to {found.risk:.2g}. "
+    )
+    sure = next((n for n in range(most, MOST_TRIALS + 1) if found.size.risk(n) <= UNLIKELY), None)
+    if sure is not None:
+        return TooFewTrials(
+            message + f"{sure} trials are enough, as in net.verify(trials={sure}), but take long"
+        )
+    return VerificationError(
+        message + _remedy(traced) + "; compile with verify=False to have it unproved"
+    )
+
+
+def _remedy(traced: Traced) -> str:
+    if any(isinstance(x, ex.LoopResult) for x in ex.every(traced.outputs.values())):
+        return (
+            'Compile with optimize="faithful", which keeps loops, and write every repetition with '
+            "inweave.iterate: a loop is proved one step at a time"
+        )
+    return "Write the repetition with inweave.iterate, which is proved one step at a time"
+
+
+def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
+    """The program at the network's own sizes."""
+    found = dict(sizes)
+    for spec in network.inputs:
+        kind = program.arguments.get(spec.name)
+        if kind is None:
+            continue
+        for size, value in zip(kind.sizes, (spec.rows, spec.cols), strict=False):
+            if isinstance(size, str):
+                found.setdefault(size, value)
+    return program.trace(**found)
+
+
+def compatible(name: str, traced: Traced, network: Network) -> None:
+    """Refuse a network whose inputs or answers are not the program's, by name, kind and shape."""
+    taken = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in network.inputs}
+    wanted = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in traced.inputs}
+    given = {o.name: _said(o.kind, *o.place.value_shape) for o in network.outputs}
+    owed = {key: _said(traced.kinds[key], *x.shape) for key, x in traced.outputs.items()}
+    for verb, theirs, ours in (("takes", wanted, taken), ("answers", owed, given)):
+        if theirs != ours:
+            raise VerificationError(
+                f"program {name!r} {verb} {_listed(theirs)}; the network {verb} {_listed(ours)}"
+            )
+
+
+def _said(kind: str, rows: int, cols: int) -> str:
+    return {"scalar": "a scalar", "vector": f"a vector of {rows}"}.get(
+        kind, f"a {rows} x {cols} matrix"
+    )
+
+
+def _listed(values: Mapping[str, str]) -> str:
+    named = [f"{name} ({what})" if name else what for name, what in values.items()]
+    return ", ".join(named) or "nothing"
+
+
+def conditions(traced: Traced, network: Network) -> list[str]:
+    """Where equality is claimed, if not everywhere: signs that the network asks of its inputs."""
+    free = {spec.name for spec in traced.inputs if spec.sign == "any"}
+    return [
+        f"for {spec.sign} {spec.name}"
+        for spec in network.inputs
+        if spec.sign != "any" and spec.name in free
+    ]
+
+
+# -- functions ------------------------------------------------------------------------------------
+def functions(traced: Traced) -> list[Function]:
+    """The functions that a program applies."""
+    every = ex.every(traced.outputs.values())
+    return [x.function for x in every if isinstance(x, ex.Applied)]
+
+
+def reciprocals(traced: Traced) -> list[Function]:
+    return [function for function in functions(traced) if function.is_reciprocal]
+
+
+def function_notes(traced: Traced) -> list[str]:
+    """What is known of the program's functions: a network that is equal has the same tables."""
+    return [note for note in dict.fromkeys(f.note() for f in functions(traced)) if note]
+
+
+def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
+    """What is known of a network's own tables of 1/x; refused if the program's are better.
+
+    With the field's inverse for every reciprocal only the wiring is compared: neither the table
+    nor Newton's steps after it are seen. So a table must by itself be as good as what the program
+    reaches, wherever the program may use it.
+    """
+    asked = [(f.domain or (0.0, math.inf), f.reached if f.steps else f.error)
+             for f in reciprocals(traced)]  # fmt: skip
+    low, high = min(d[0] for d, _ in asked), max(d[1] for d, _ in asked)
+    least = min(error for _, error in asked)
+    notes = [f.note() for f in functions(traced) if not f.is_reciprocal]
+    for function in dict.fromkeys(f for layer in network.layers for f in _applied(layer)):
+        if not function.is_reciprocal:
+            continue
+        start, stop = function.domain or (0.0, math.inf)
+        error = math.inf
+        if 0 < start <= low <= high <= stop < math.inf:
+            error = reciprocal_error(function.net, start, stop)
+        if error > least:
+            raise VerificationError(
+                f"network and program {name!r} would be equal if every reciprocal were exactly "
+                f"1/x, but the network's table of {function.name} on [{start:g}, {stop:g}] is "
+                f"wrong by up to {error:.1e} of 1/x on the program's domain [{low:g}, {high:g}], "
+                f"and the program reaches {least:.1e}; compile the program itself"
+            )
+        notes.append(tables.note(function, error))
+    return [note for note in dict.fromkeys(notes) if note]
+
+
+def _applied(layer: Layer) -> list[Function]:
+    return [f for _, f in layer.applied] if isinstance(layer, BlockPointwiseLayer) else []

@@ -1,0 +1,210 @@
+"""The degree of a program's answers, exactly: how deep a network must be.
+
+An attention layer at most triples the degree of the state, so a program of degree D needs at least
+⌈log₃ D⌉ of them. `Leading` carries each value's leading form over the finite field: a nonzero top
+part proves that the degree is exact. Where tops cancel, the degree is read off values along a ray
+instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import InputError
+from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.constants import Array
+from inweave.exact.field import Field, FieldArray, random_prime
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language.expressions import Applied, every
+from inweave.language.program import Traced
+from inweave.model.network import Network
+from inweave.proof.heights import VARIABLE, Bounded, Heights
+from inweave.run.plan import Plan
+
+RAY_LIMIT = 600
+
+
+class Cancelled(Exception):
+    """Top parts cancelled, so the leading form is not known."""
+
+
+class Top:
+    """A matrix by its leading form: the degree, and the part of that degree (None: zero)."""
+
+    def __init__(self, degree: int, part: FieldArray) -> None:
+        self.degree, self.part = degree, part
+        self.shape = part.shape
+
+    @property
+    def mT(self) -> Top:
+        return Top(self.degree, self.part.mT)
+
+    def _nonzero(self) -> Top:
+        if not self.part.values.any():
+            raise Cancelled
+        return self
+
+    @property
+    def is_zero(self) -> bool:
+        return self.degree < 0
+
+    def __add__(self, other: Top) -> Top:
+        if self.is_zero or (other.degree > self.degree and not other.is_zero):
+            return other
+        if other.is_zero or self.degree > other.degree:
+            return self
+        return Top(self.degree, self.part + other.part)._nonzero()
+
+    def __sub__(self, other: Top) -> Top:
+        return self + Top(other.degree, -other.part)
+
+    def __mul__(self, other: Any) -> Top:
+        if not isinstance(other, Top):
+            if self.is_zero or other == 0:
+                return Top(-1, self.part.field.zeros(self.shape))
+            return Top(self.degree, self.part * other)._nonzero()
+        if self.is_zero or other.is_zero:
+            return Top(-1, self.part.field.zeros(np.broadcast_shapes(self.shape, other.shape)))
+        return Top(self.degree + other.degree, self.part * other.part)._nonzero()
+
+    def __matmul__(self, other: Top) -> Top:
+        if self.is_zero or other.is_zero:
+            return Top(-1, self.part.field.zeros((*self.shape[:-1], other.shape[-1])))
+        return Top(self.degree + other.degree, self.part @ other.part)._nonzero()
+
+
+class Leading(Arithmetic):
+    """The arithmetic of leading forms."""
+
+    def __init__(self, field: Field) -> None:
+        self.field = FieldArithmetic(field)
+
+    def number(self, value: Fraction) -> int:
+        found = self.field.number(value)
+        if value and not found:  # a multiple of the prime
+            raise Cancelled
+        return found
+
+    def zeros(self, shape: Sequence[int]) -> Top:
+        return Top(-1, self.field.zeros(shape))
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Top:
+        part = self.field.array(entries)
+        return Top(0 if part.values.any() else -1, part)
+
+    def concat(self, arrays: Sequence[Top], axis: int) -> Top:
+        raise Cancelled
+
+    def pointwise(self, function: Any, x: Top) -> Top:
+        raise Cancelled
+
+    def root(self, x: Top) -> Top:
+        raise Cancelled
+
+
+def bound(traced: Traced) -> int:
+    """An upper bound on the degree of a program's answers."""
+    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in traced.inputs}
+    found: list[Bounded] = list(traced.evaluate(inputs, Heights()).values())
+    return max(max(x.height.degree, 0) + x.height.below for x in found)
+
+
+def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
+    """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
+    if has_functions(traced):
+        raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
+    rng = np.random.default_rng(seed)
+    field = Field(random_prime(rng))
+    inputs = _random_inputs(traced, field, rng)
+    try:
+        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+        found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
+        return max(0, *found), True
+    except Cancelled:
+        limit = bound(traced)
+        if limit > RAY_LIMIT:
+            return limit, False
+        return _along_ray(traced, inputs, limit, field), True
+
+
+def least_degree(traced: Traced, seed: int = 0) -> int:
+    """A degree that the answers reach for certain, whatever cancels: what a depth may rest on.
+
+    Values along a ray that lie on no polynomial of a lower degree prove it, even if they are known
+    modulo a prime only, and however high the degree may be.
+    """
+    if has_functions(traced):
+        return 0
+    found, exact = degree(traced, seed)
+    if exact:
+        return found
+    rng = np.random.default_rng(seed)
+    field = Field(random_prime(rng))
+    return _along_ray(traced, _random_inputs(traced, field, rng), RAY_LIMIT, field)
+
+
+def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
+    """The degree of a compiled network's answers, and whether it is exact.
+
+    Where every function of a program cancelled, its network is a polynomial and has a degree; the
+    program alone does not tell, so that is bounded by the network.
+    """
+    if has_functions(traced) and network.is_polynomial:
+        inputs = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in network.inputs}
+        found = Plan(network).answers(inputs, Heights()).values()
+        return max(0, *(x.height.degree for x in found)), False
+    return degree(traced)
+
+
+def has_functions(traced: Traced) -> bool:
+    return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
+
+
+def _random_inputs(traced: Traced, field: Field, rng: np.random.Generator) -> dict[str, FieldArray]:
+    return {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
+
+
+def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, field: Field) -> int:
+    """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
+
+    If the degree is above the limit, this is at most the limit: still no more than the degree.
+    """
+    steps = field.array(np.arange(limit + 1)[:, None, None])
+    lifted = {name: x * steps for name, x in inputs.items()}
+    best = 0
+    for value in traced.evaluate(lifted, FieldArithmetic(field)).values():
+        if value.ndim < 3:
+            continue  # constant
+        best = max(best, _interpolated(value))
+    return best
+
+
+def _interpolated(values: FieldArray) -> int:
+    """The degree of the polynomial with these values at 0, 1, 2, ...: by divided differences."""
+    table = values.reshape(len(values.values), -1)
+    found = 0
+    for order in range(len(values.values)):
+        if table[0].values.any():
+            found = order
+        table = (table[1:] - table[:-1]) / (order + 1)
+        if not table.values.any():
+            break
+    return found
+
+
+def lower_bound(degree: int) -> int:
+    """⌈log₃ degree⌉: no attention network of this degree has fewer layers."""
+    layers = 0
+    while 3**layers < degree:
+        layers += 1
+    return layers
+
+
+def degree_text(degree: int) -> str:
+    """A degree for people; Python writes out no integer of more than 4,300 digits."""
+    return str(degree) if degree < 10**18 else f"{Decimal(degree):.3e}"

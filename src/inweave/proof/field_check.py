@@ -1,0 +1,269 @@
+"""Program and network at the same random points of a finite field, where nothing rounds.
+
+Directly: both are run, and their answers are compared. By induction, for a tied loop: the network
+enters it with the program's start, one repetition on a uniformly random state equals one step and
+leaves everything else as it was, and what follows agrees for a random state too. That proves all
+repetitions at the cost of one. Where a step equals the program's on symmetric states only, it is
+proved for those, together with the symmetry of the start and of what a step leaves. Induction can
+only fail to prove: if it does, the whole loop is run instead, and that decides.
+
+The same code runs in two worlds: at a `Point` of the field it compares, and over `Bounds` it says
+how large the polynomials are that are compared, from which follows how sure the comparison is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.constants import Array
+from inweave.exact.field import FieldArray
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language import evaluate
+from inweave.language import expressions as ex
+from inweave.language.program import Traced
+from inweave.model.modules import Module
+from inweave.model.network import Network
+from inweave.model.prompt import Place, fill_blocks, rooted
+from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
+from inweave.run.plan import Plan
+
+Pairs = list[tuple[ex.Loop, int]]
+"""The program's outermost loops, each with the index of the module that repeats it."""
+
+State = dict[str, Array]
+"""The prompt, block by block, each as high as the prompt is."""
+
+
+class Mismatch(Exception):
+    """Program and network part; says where."""
+
+
+# -- the worlds -----------------------------------------------------------------------------------
+class World(Protocol):
+    """Where program and network are evaluated and compared."""
+
+    @property
+    def arithmetic(self) -> Arithmetic:
+        """The numbers of this world."""
+
+    def variable(self, shape: tuple[int, int]) -> Array:
+        """Something of which nothing is known."""
+
+    def differ(self, x: Array, y: Array) -> tuple[int, int] | None:
+        """The first entry at which two values differ."""
+
+    def is_symmetric(self, x: Array) -> bool:
+        """Whether a value equals its transpose, as far as is known."""
+
+    def overwritten(self, strip: Array, row: int, col: int, part: Array) -> Array:
+        """A value with another one in it, from an entry on."""
+
+
+class Point:
+    """A random point of a field."""
+
+    def __init__(self, arithmetic: FieldArithmetic, rng: np.random.Generator) -> None:
+        self.arithmetic, self.rng = arithmetic, rng
+
+    def variable(self, shape: tuple[int, int]) -> FieldArray:
+        return self.arithmetic.field.random(shape, self.rng)
+
+    def differ(self, x: FieldArray, y: FieldArray) -> tuple[int, int] | None:
+        where = np.argwhere(x != y)
+        return (int(where[0][0]), int(where[0][1])) if len(where) else None
+
+    def is_symmetric(self, x: FieldArray) -> bool:
+        return x.shape[-1] == x.shape[-2] and bool((x == x.mT).all())
+
+    def overwritten(self, strip: FieldArray, row: int, col: int, part: FieldArray) -> FieldArray:
+        values, (rows, cols) = strip.values.copy(), part.shape
+        values[row : row + rows, col : col + cols] = part.values
+        return FieldArray(self.arithmetic.field, values)
+
+
+class Bounds:
+    """All points at once: nothing differs, and the largest difference is kept."""
+
+    def __init__(self, opaque: bool) -> None:
+        self.arithmetic, self.worst = Heights(opaque), ZERO
+
+    def variable(self, shape: tuple[int, int]) -> Bounded:
+        return Bounded(shape, VARIABLE)
+
+    def differ(self, x: Bounded, y: Bounded) -> None:
+        self.worst |= (x - y).height
+
+    def is_symmetric(self, x: Bounded) -> bool:
+        return x.shape[-1] == x.shape[-2]
+
+    def overwritten(self, strip: Bounded, row: int, col: int, part: Bounded) -> Bounded:
+        return Bounded(strip.shape, strip.height | part.height)
+
+    @property
+    def size(self) -> Size:
+        return Size.of(self.worst, self.arithmetic)
+
+
+# -- what corresponds to what ---------------------------------------------------------------------
+def matched_loops(traced: Traced, network: Network) -> Pairs | None:
+    """Loops and modules that can be compared step by step; None if they do not correspond."""
+    found = ex.ordered(traced.outputs.values())
+    loops = {x.loop for x in found if isinstance(x, ex.LoopResult)}
+    order = sorted(loops, key=lambda loop: loop.carried[0].path)
+    modules = [(i, m) for i, m in enumerate(network.modules) if m.carries]
+    if not order or len(order) != len(modules):
+        return None
+    for loop, (_, module) in zip(order, modules, strict=True):
+        if module.repeat != loop.times or len(module.carries) != len(loop.carried):
+            return None
+        for symbol, places in zip(loop.carried, module.carries, strict=True):
+            if any(place.value_shape != symbol.shape for place in places):
+                return None
+    return [(loop, i) for loop, (i, _) in zip(order, modules, strict=True)]
+
+
+def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
+    """Inputs of which nothing is known, and the prompt they fill; of a root, the root is drawn."""
+    inputs, roots = {}, {}
+    for spec in network.inputs:
+        value = world.variable((spec.rows, spec.cols))
+        if spec.name in rooted(network.fills):
+            roots[spec.name], value = value, value * value
+        inputs[spec.name] = value
+    layout, arithmetic = network.layout, world.arithmetic
+    blocks = fill_blocks(layout, network.fills, inputs, arithmetic, roots)
+    for block in layout:
+        if block.rows < layout.tokens:
+            below = arithmetic.zeros((layout.tokens - block.rows, block.cols))
+            blocks[block.name] = arithmetic.concat([blocks[block.name], below], -2)
+    return inputs, blocks
+
+
+class Comparison:
+    """One program and one network; what is run at every point is planned once."""
+
+    def __init__(self, traced: Traced, network: Network) -> None:
+        self.traced, self.network = traced, network
+        self.pairs = matched_loops(traced, network)
+        self._plans: dict[tuple[Module, ...], Plan] = {}
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Ways to compare, the cheapest first; each can decide, only the last must."""
+        return ("induction", "symmetric induction", "direct")[0 if self.pairs else 2 :]
+
+    def compare(self, method: str, world: World) -> None:
+        """Raise Mismatch if program and network differ in a world."""
+        if method == "direct" or self.pairs is None:
+            self._directly(world)
+        else:
+            self._by_induction(self.pairs, world, general=method == "induction")
+
+    def size(self, method: str, opaque: bool) -> Size:
+        """How large the polynomials are that a method compares."""
+        bounds = Bounds(opaque)
+        self.compare(method, bounds)
+        return bounds.size
+
+    def _directly(self, world: World) -> None:
+        """Compare the answers of program and network."""
+        inputs, state = start(self.network, world)
+        expected = self.traced.evaluate(inputs, world.arithmetic)
+        self._answers(self._after(self.network.modules, state, world), expected, world)
+
+    def _by_induction(self, pairs: Pairs, world: World, general: bool) -> None:
+        """Compare piece by piece, replacing the state of each loop by an unknown one.
+
+        The states are any matrices, or, unless `general`, symmetric ones where the start is
+        symmetric and a step keeps it so: that is checked too, and holds for every state that
+        occurs.
+        """
+        modules, order = self.network.modules, ex.ordered(self.traced.outputs.values())
+        inputs, state = start(self.network, world)
+        known: evaluate.Known = {x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
+        at = 0
+        for loop, index in pairs:
+            module = modules[index]
+            state = self._after(modules[at:index], state, world)
+            before = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known]
+            evaluate.fill(before, known, world.arithmetic)
+            begin = [known[x] for x in loop.init]
+            self._expect(state, module, begin, world, f"the start of module {index}")
+            kept = set() if general else {i for i, x in enumerate(begin) if world.is_symmetric(x)}
+            values = _carried(loop, kept, world)
+            after = evaluate.run(loop, values, known, world.arithmetic, 1)
+            while lost := {i for i in kept if not world.is_symmetric(after[i])}:
+                kept -= lost
+                values = _carried(loop, kept, world)
+                after = evaluate.run(loop, values, known, world.arithmetic, 1)
+            entered = self._overwritten(state, module, values, world)
+            left = self._after((Module(module.body, 1, module.skip),), entered, world)
+            self._expect(left, module, after, world, f"one step of module {index}")
+            settled = self._overwritten(left, module, values, world)
+            if any(world.differ(settled[name], entered[name]) for name in settled):
+                raise Mismatch(f"one step of module {index} changes more than it carries")
+            known[loop] = _carried(loop, kept, world)
+            state = self._overwritten(state, module, known[loop], world)
+            at = index + 1
+        state = self._after(modules[at:], state, world)
+        evaluate.fill([x for x in order if x not in known], known, world.arithmetic)
+        expected = {name: known[x] for name, x in self.traced.outputs.items()}
+        self._answers(state, expected, world)
+
+    # -- states -----------------------------------------------------------------------------------
+    def _after(self, modules: tuple[Module, ...], state: State, world: World) -> State:
+        """The state after some modules, from any state."""
+        if not modules:
+            return state
+        if modules not in self._plans:
+            self._plans[modules] = Plan(Network(self.network.layout, modules))
+        return self._plans[modules].between(state, world.arithmetic)
+
+    def _answers(self, state: State, expected: Mapping[str, Any], world: World) -> None:
+        """Refuse a state that does not hold the answers."""
+        for output in self.network.outputs:
+            entry = world.differ(_read(output.place, state), expected[output.name])
+            if entry is not None:
+                name = f"output {output.name!r}" if output.name else "the answer"
+                raise Mismatch(f"{name}, entry {entry}")
+
+    def _expect(
+        self, state: State, module: Module, values: Sequence[Any], world: World, where: str
+    ) -> None:
+        """Refuse a state that does not hold these carried values, each in all of its places."""
+        expected = self._overwritten(state, module, values, world)
+        for name in dict.fromkeys(place.block for places in module.carries for place in places):
+            if world.differ(state[name], expected[name]) is not None:
+                raise Mismatch(f"{where}: block {name!r}")
+
+    def _overwritten(
+        self, state: State, module: Module, values: Sequence[Any], world: World
+    ) -> State:
+        """A state with other carried values in it."""
+        out = dict(state)
+        for places, value in zip(module.carries, values, strict=True):
+            for place in places:
+                part = value
+                if place.diagonal:
+                    part = value * world.arithmetic.array(np.eye(place.diagonal))
+                elif place.transpose:
+                    part = value.mT
+                out[place.block] = world.overwritten(out[place.block], place.row, place.col, part)
+        return out
+
+
+def _read(place: Place, state: State) -> Array:
+    rows, cols = (1, 1) if place.diagonal else place.extent
+    down, right = slice(place.row, place.row + rows), slice(place.col, place.col + cols)
+    part = state[place.block][..., down, right]
+    return part.mT if place.transpose else part
+
+
+def _carried(loop: ex.Loop, symmetric: set[int], world: World) -> list[Any]:
+    """An unknown value for each that a loop carries; the given ones symmetric."""
+    values = [world.variable(x.shape) for x in loop.carried]
+    return [x + x.mT if i in symmetric else x for i, x in enumerate(values)]

@@ -1,0 +1,367 @@
+"""From a graph to code: lines over numbered slots, every line a function of two slots.
+
+`slots[out] = f(slots[a], slots[b])` is all an executor has to do, whatever the array library.
+Numbers, constants and slice indices are slots that are filled in beforehand. Only what the answers
+need is written out, and a slot is used again once its value has been read for the last time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inweave.exact.constants import zeros
+from inweave.run.graph import ONE, LoopBody, Node, flops
+
+
+class Line(NamedTuple):
+    """`slots[out] = op(slots[a], slots[b])`, a rows x cols value.
+
+    The operations: `matmul`, `mul`, `add`, `sub`; `getitem` by an index; `flip` (transpose);
+    `one`, `more` and `concat` (collect arrays, then join them along an axis); `pointwise`.
+    """
+
+    op: str
+    a: int
+    b: int
+    out: int
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """A body, `times` times; before that `phis` take `inits`, after every step `nexts`."""
+
+    times: int
+    body: Lines
+    phis: tuple[int, ...]
+    inits: tuple[int, ...]
+    nexts: tuple[int, ...]
+    flops: int  # of one step
+
+    @cached_property
+    def last(self) -> dict[int, int]:
+        """The last line of the body that fills a slot; -1 for the next ones filled elsewhere."""
+        filled = {line.out: i for i, line in enumerate(self.body) if isinstance(line, Line)}
+        return dict.fromkeys(self.nexts, -1) | filled
+
+
+Lines = list["Line | Repeat"]
+
+
+@dataclass
+class Code:
+    """Lines, and how to fill their slots: names of sources, and the fixed ones by contents."""
+
+    lines: Lines = field(default_factory=list)
+    slots: int = 0
+    sources: dict[Any, int] = field(default_factory=dict)
+    fixed: dict[int, Any] = field(default_factory=dict)
+    outputs: tuple[int, ...] = ()
+    flops: int = 0
+
+    @property
+    def flops_once(self) -> int:
+        """The work with one step of each outermost repetition."""
+        repeats = [line for line in self.lines if isinstance(line, Repeat)]
+        return self.flops - sum((repeat.times - 1) * repeat.flops for repeat in repeats)
+
+
+def live_nodes(outputs: Iterable[Node]) -> set[Node]:
+    """The nodes that the outputs need; of a loop, only the values that matter are carried."""
+    live: set[Node] = set()
+    stack = list(outputs)
+    while stack:
+        node = stack.pop()
+        if node in live:
+            continue
+        live.add(node)
+        if node.op in ("phi", "result"):
+            body, i = node.data if node.op == "phi" else (node.args[0].data, node.data)
+            stack += [body.phis[i], body.inits[i], body.nexts[i]]
+            live.update(node.args)
+        else:
+            stack += node.args
+    return live
+
+
+def needs(node: Node, live: set[Node]) -> list[Node]:
+    """The live nodes that must be there before a node is computed."""
+    if node.op != "loop":
+        return list(node.args)
+    body: LoopBody = node.data
+    inside, found = set(body.nodes), list[Node]()
+    for i, phi in enumerate(body.phis):
+        if phi in live:
+            found += [body.inits[i], body.nexts[i]]
+    for inner in body.nodes:
+        if inner in live:
+            found += needs(inner, live)
+    return [n for n in dict.fromkeys(found) if n not in inside]
+
+
+def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
+    """The code that computes the outputs."""
+    return _Encoder(live_nodes(outputs)).run(nodes, outputs)
+
+
+class _Cell(NamedTuple):
+    """A slice of a slot, as a part of a sum that stands at (row, col)."""
+
+    sign: int
+    slot: int
+    row: int
+    col: int
+    top: int
+    left: int
+    rows: int
+    cols: int
+    whole: bool
+
+    def clipped(self, axis: int, low: int, high: int) -> _Cell | None:
+        """The part between two rows (axis 0) or columns (axis 1), counted from `low`."""
+        at, size = (self.row, self.rows) if axis == 0 else (self.col, self.cols)
+        start, stop = max(at, low), min(at + size, high)
+        if start >= stop:
+            return None
+        whole = self.whole and stop - start == size
+        if axis == 0:
+            return self._replace(row=start - low, top=self.top + start - at, rows=stop - start,
+                                 whole=whole)  # fmt: skip
+        return self._replace(col=start - low, left=self.left + start - at, cols=stop - start,
+                             whole=whole)  # fmt: skip
+
+
+class _Encoder:
+    def __init__(self, live: set[Node]) -> None:
+        self.live = live
+        self.out = Code()
+        self.slot: dict[Node, int] = {}
+        self._free: list[int] = []
+        self._kept: dict[Any, int] = {}
+
+    def run(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
+        self.out.lines, self.out.flops = self._scope(nodes, set(outputs))
+        self.out.outputs = tuple(self.slot[node] for node in outputs)
+        return self.out
+
+    # -- slots ------------------------------------------------------------------------------------
+    def _fresh(self) -> int:
+        self.out.slots += 1
+        return self.out.slots - 1
+
+    def _new(self) -> int:
+        return self._free.pop() if self._free else self._fresh()
+
+    def _fixed(self, kind: str, content: Any) -> int:
+        """The slot of a number, a constant, an index, an axis, a pointwise layer or function."""
+        key = (kind, content)
+        if key not in self._kept:
+            self._kept[key] = self._fresh()
+            self.out.fixed[self._kept[key]] = key
+        return self._kept[key]
+
+    def _scope(self, nodes: Sequence[Node], keep: set[Node]) -> tuple[Lines, int]:
+        """The lines of a straight stretch or of a loop's body, and what they cost once."""
+        lines: Lines = []
+        nodes = [node for node in nodes if node in self.live]
+        last: dict[Node, int] = {}
+        for i, node in enumerate(nodes):
+            for used in [node, *needs(node, self.live)]:
+                last[used] = i
+        dying: list[list[Node]] = [[] for _ in nodes]
+        for node in nodes:
+            if node not in keep and node.op not in ("const", "loop", "phi"):
+                dying[last[node]].append(node)
+        work = sum(map(flops, nodes))
+        for node, dead in zip(nodes, dying, strict=True):
+            if node.op == "loop":
+                repeat = self._repeat(node.data)
+                lines.append(repeat)
+                work += repeat.times * repeat.flops
+            else:
+                self._node(node, lines)
+            self._free += [self.slot[d] for d in dead]
+        return lines, work
+
+    # -- nodes ------------------------------------------------------------------------------------
+    def _node(self, node: Node, lines: Lines) -> None:
+        if node.op == "source":
+            self.slot[node] = self.out.sources[node.data] = self._fresh()
+        elif node.op == "const":
+            self.slot[node] = self._fixed("const", node.data)
+        elif node.op == "result":
+            self.slot[node] = self.slot[node.args[0].data.phis[node.data]]
+        elif node.op == "view":
+            self._view(node, lines)
+        elif node.op == "sum":
+            self._sum(node, lines)
+        elif node.op != "phi":
+            a = self.slot[node.args[0]]
+            if node.op == "scale":
+                op, b = "mul", self._fixed("number", node.data)
+            elif node.op == "pointwise":
+                op, b = "pointwise", self._fixed("layer", node.data)
+            elif node.op == "apply":
+                content = (node.data, node.rows, node.cols)
+                op, b = "pointwise", self._fixed("function", content)
+            else:
+                op, b = node.op, self.slot[node.args[1]]
+            self.slot[node] = self._line(lines, op, a, b, node.rows, node.cols)
+
+    def _line(self, lines: Lines, op: str, a: int, b: int, rows: int, cols: int) -> int:
+        out = self._new()
+        lines.append(Line(op, a, b, out, rows, cols))
+        return out
+
+    def _slice(self, lines: Lines, a: int, top: int, left: int, rows: int, cols: int) -> int:
+        index = self._fixed("index", (top, top + rows, left, left + cols))
+        return self._line(lines, "getitem", a, index, rows, cols)
+
+    def _view(self, node: Node, lines: Lines) -> None:
+        top, left, rows, cols, flip = node.data
+        base = node.args[0]
+        slot, sliced = self.slot[base], (rows, cols) != (base.rows, base.cols)
+        if sliced:
+            slot = self._slice(lines, slot, top, left, rows, cols)
+        if flip:
+            out = self._line(lines, "flip", slot, slot, cols, rows)
+            if sliced:
+                self._free.append(slot)
+            slot = out
+        self.slot[node] = slot
+
+    def _repeat(self, body: LoopBody) -> Repeat:
+        carried = [i for i, phi in enumerate(body.phis) if phi in self.live]
+        for i in carried:
+            self.slot[body.phis[i]] = self._new()
+        phis, nexts = [body.phis[i] for i in carried], [body.nexts[i] for i in carried]
+        lines, work = self._scope(body.nodes, {*phis, *nexts})
+        inside = {node for node in body.nodes if node.op not in ("const", "phi")}
+        self._free += [self.slot[node] for node in dict.fromkeys(nexts) if node in inside]
+        return Repeat(
+            body.repeat,
+            lines,
+            tuple(self.slot[phi] for phi in phis),
+            tuple(self.slot[body.inits[i]] for i in carried),
+            tuple(self.slot[node] for node in nexts),
+            work,
+        )
+
+    # -- sums -------------------------------------------------------------------------------------
+    def _sum(self, node: Node, lines: Lines) -> None:
+        rows, cols, where = node.data
+        cells = [
+            _Cell(sign, self.slot[arg], row, col, 0, 0, arg.rows, arg.cols, True)
+            for arg, (sign, row, col) in zip(node.args, where, strict=True)
+        ]
+        used: list[int] = []
+        self.slot[node] = out = self._cells(lines, cells, rows, cols, used)
+        self._free += [slot for slot in dict.fromkeys(used) if slot != out]
+
+    def _cells(
+        self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
+    ) -> int:
+        """The slot of a sum: cut where parts begin or end, added up, and joined again."""
+        if not cells:
+            return self._fixed("const", zeros(rows, cols))
+        cuts = {0: _cuts(cells, 0, rows), 1: _cuts(cells, 1, cols)}
+        if not cuts[0] and not cuts[1]:
+            return self._added(lines, cells, rows, cols, used)
+        axis = min(
+            (axis for axis in (0, 1) if cuts[axis]), key=lambda a: _crossed(cells, a, cuts[a])
+        )
+        edges = [0, *cuts[axis], rows if axis == 0 else cols]
+        held, total = -1, 0
+        for low, high in pairwise(edges):
+            inner = [c for cell in cells if (c := cell.clipped(axis, low, high)) is not None]
+            shape = (high - low, cols) if axis == 0 else (rows, high - low)
+            part = self._cells(lines, inner, *shape, used)
+            total += high - low
+            if held < 0:
+                held = self._line(lines, "one", part, part, *shape)
+            else:
+                shape = (total, cols) if axis == 0 else (rows, total)
+                held = self._line(lines, "more", held, part, *shape)
+            used.append(held)
+        out = self._line(lines, "concat", held, self._fixed("axis", axis - 2), rows, cols)
+        used.append(out)
+        return out
+
+    def _added(
+        self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
+    ) -> int:
+        out = -1
+        for cell in sorted(cells, key=lambda c: -c.sign):
+            slot = cell.slot
+            if not cell.whole:
+                slot = self._slice(lines, slot, cell.top, cell.left, rows, cols)
+                used.append(slot)
+            if out >= 0:
+                out = self._line(lines, "add" if cell.sign > 0 else "sub", out, slot, rows, cols)
+                used.append(out)
+            elif cell.sign > 0:
+                out = slot
+            else:
+                out = self._line(lines, "mul", slot, self._fixed("number", -ONE), rows, cols)
+                used.append(out)
+        return out
+
+
+def _cuts(cells: Sequence[_Cell], axis: int, size: int) -> list[int]:
+    """Where parts begin or end strictly inside a sum."""
+    edges = set[int]()
+    for cell in cells:
+        at, length = (cell.row, cell.rows) if axis == 0 else (cell.col, cell.cols)
+        edges |= {at, at + length}
+    return sorted(edge for edge in edges if 0 < edge < size)
+
+
+def _crossed(cells: Sequence[_Cell], axis: int, cuts: Sequence[int]) -> int:
+    """How many parts the cuts go through."""
+    count = 0
+    for cell in cells:
+        at, length = (cell.row, cell.rows) if axis == 0 else (cell.col, cell.cols)
+        count += sum(at < cut < at + length for cut in cuts)
+    return count
+
+
+# -- batch axes ------------------------------------------------------------------------------------
+Lead = tuple[int, ...]
+
+
+def broadcast(*leads: Lead) -> Lead:
+    """The batch axes of a result; nearly always those of its parts are equal or empty."""
+    out: Lead = ()
+    for lead in leads:
+        if lead and lead != out:
+            out = np.broadcast_shapes(out, lead) if out else lead
+    return out
+
+
+def batch_axes(lines: Lines, leads: dict[int, Lead]) -> None:
+    """The batch axes of every slot after the lines have run, from those before; () if not named.
+
+    Arrays and carried values of a loop are made in advance, so their full shapes must be known. A
+    value that a loop carries may begin without the batch axes that its steps give it.
+    """
+    for line in lines:
+        if isinstance(line, Line):
+            leads[line.out] = broadcast(leads.get(line.a, ()), leads.get(line.b, ()))
+            continue
+        for phi, init in zip(line.phis, line.inits, strict=True):
+            leads[phi] = leads.get(init, ())
+        settled = False
+        while not settled:
+            before = [leads[phi] for phi in line.phis]
+            batch_axes(line.body, leads)
+            pairs = zip(before, line.nexts, strict=True)
+            after = [broadcast(lead, leads.get(slot, ())) for lead, slot in pairs]
+            settled = before == after
+            leads.update(zip(line.phis, after, strict=True))

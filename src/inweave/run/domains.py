@@ -1,0 +1,119 @@
+"""Domains of pointwise functions: outside its own a ReLU table is flat, and that is not silent.
+
+Arguments are looked at while the functions are applied. Where one left its domain is said by
+running once more, because the plan that answers has no layers: equal values are one, and what a
+loop does not change is computed before it. So the network is planned again with every pointwise
+function marked by its layer and block, which keeps the work the same and tells equal functions
+apart, and its lines are followed one by one, counting the steps of loops. This costs what a call
+costs, not what the dense prompt would, and happens only after a domain was left.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import DomainError
+from inweave.exact.constants import Array
+from inweave.model.inputs import is_concrete
+from inweave.model.layers import BlockPointwiseLayer, Layer
+from inweave.model.network import Network
+from inweave.model.prompt import Place
+from inweave.model.relunet import Function
+
+SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
+
+
+class OutOfDomain(Exception):
+    """A function met a value outside its domain."""
+
+    def __init__(self, function: Function, value: float) -> None:
+        super().__init__(function.name)
+        self.function, self.value = function, value
+
+
+def limits(function: Function) -> tuple[float, float]:
+    """What a function accepts: its domain, and what rounding may add to it."""
+    low, high = function.domain or (-math.inf, math.inf)
+    return low - SLACK * abs(low), high + SLACK * abs(high)
+
+
+def guard(function: Function, x: Array, xp: Any) -> None:
+    """Raise OutOfDomain if any entry lies outside the function's domain."""
+    if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
+        return
+    low, high = limits(function)
+    x = x.detach() if hasattr(x, "detach") else x
+    least, most = xp.min(x), xp.max(x)
+    if not is_concrete(least):  # a constant of the network inside jax.jit, whose values are known
+        x = np.asarray(x)
+        least, most = np.min(x), np.max(x)
+    least, most = float(least), float(most)
+    if not least >= low:
+        raise OutOfDomain(function, least)
+    if not most <= high:
+        raise OutOfDomain(function, most)
+
+
+def nan_outside(function: Function, x: Array, answer: Array, xp: Any) -> Array:
+    """The answer, NaN where a problem has any entry outside the domain.
+
+    For where nothing can be raised. The whole matrix becomes NaN and not that entry alone: a good
+    answer then means that no function left its domain, which is what is checked elsewhere.
+    """
+    low, high = limits(function)
+    inside = xp.all(
+        xp.all((x >= low) & (x <= high), axis=-1, keepdims=True), axis=-2, keepdims=True
+    )
+    return xp.where(inside, answer, xp.asarray(math.nan, dtype=answer.dtype))
+
+
+# -- where -----------------------------------------------------------------------------------------
+@dataclass(frozen=True)
+class Marked(Function):
+    """A function that knows the layer and the place where it is applied."""
+
+    path: str = ""  # such as 'module 0, step {}, layer 1'
+    place: Place | None = None
+
+    def at(self, steps: list[int]) -> str:
+        """Its layer in words, given the steps of the loops it is computed in.
+
+        Those are the outermost ones; what an inner loop does not change belongs to its step 0.
+        """
+        block = f", block {self.place.block!r}" if self.place else ""
+        return self.path.format(*steps, *[0] * self.path.count("{}")) + block
+
+
+def marked(network: Network) -> Network:
+    """The same network with its functions marked."""
+    modules = tuple(m.map(_marked, f"module {i}") for i, m in enumerate(network.modules))
+    return Network(network.layout, modules, network.inputs, network.fills, network.outputs)
+
+
+def _marked(layer: Layer, name: str) -> Layer:
+    if not isinstance(layer, BlockPointwiseLayer):
+        return layer
+    applied = [
+        (place, Marked(**{f.name: getattr(function, f.name) for f in fields(function)},
+                       path=name, place=place))
+        for place, function in layer.applied
+    ]  # fmt: skip
+    return replace(layer, applied=tuple(applied))
+
+
+def refusal(left: OutOfDomain, steps: list[int]) -> DomainError:
+    """The error for the user: which value, which layer, which domain."""
+    function = left.function
+    low, high = function.domain or (-math.inf, math.inf)
+    where = f" at {function.at(steps)}" if isinstance(function, Marked) else ""
+    hint = "widen the domain in the program" if not function.relative or left.value > 0 else (
+        "the system is singular or not positive definite, or the domain does not fit the data"
+    )  # fmt: skip
+    return DomainError(
+        f"{function.name} got {left.value:.6g}{where}; its domain is [{low:g}, {high:g}]: {hint}, "
+        "or call with check=False to see what the network does there"
+    )

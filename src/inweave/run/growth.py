@@ -1,0 +1,151 @@
+"""Divergence: an iteration with too large a step grows, and that is not silent.
+
+It is looked for only when an answer is not finite or suspiciously large, so that a good call pays
+nothing for it. Then the program itself is stepped to say where it happened and how fast it grows.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from inweave.errors import DivergenceError, ProgramError
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.language import evaluate
+from inweave.language import expressions as ex
+from inweave.language.program import Traced
+from inweave.model.inputs import is_concrete
+
+SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
+
+
+def largest(x: Array, xp: Any) -> float:
+    """The largest magnitude in an array, outside any gradient."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return float(xp.max(xp.abs(x))) if math.prod(x.shape) else 0.0
+
+
+def reach(answers: Mapping[str, Array], xp: Any) -> float:
+    """The largest magnitude in the answers, where NaN counts as large; 0 if values are unknown."""
+    if not all(is_concrete(value) for value in answers.values()):
+        return 0.0
+    top = 0.0
+    for value in answers.values():
+        found = largest(value, xp)
+        top = found if not found <= top else top
+    return top
+
+
+def check_growth(
+    program: Callable[[], Traced | None], inputs: Mapping[str, Array], top: float, xp: Any
+) -> None:
+    """Raise DivergenceError if the answers reach too far and the program's loops say why."""
+    if top <= SUSPICIOUS:
+        return
+    scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
+    if top <= SUSPICIOUS * scale:
+        return
+    diagnosis = diagnose(program(), {name: _as_numpy(x) for name, x in inputs.items()})
+    if diagnosis or not math.isfinite(top):
+        raise DivergenceError(
+            f"the answer reached {top:.3g}, inputs are at most {scale:.3g}"
+            + (diagnosis or "; an intermediate value overflowed")
+            + "; check=False returns it as it is"
+        )
+
+
+def _as_numpy(x: Array) -> Array:
+    x = x.detach().cpu() if hasattr(x, "detach") else x
+    return np.asarray(x, dtype=np.float64)
+
+
+def diagnose(traced: Traced | None, inputs: dict[str, Array]) -> str:
+    """Which loop grows, from which step on, how fast, and what would be stable."""
+    if traced is None:
+        return ""
+    arithmetic = Floats()
+    order = ex.ordered(traced.outputs.values())
+    known: evaluate.Known = {x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
+    with np.errstate(all="ignore"):
+        for x in order:
+            if isinstance(x, ex.LoopResult) and x.loop not in known:
+                loop = x.loop
+                state = [known[y] for y in loop.init]
+                sizes = [_size(state)]
+                for _ in range(loop.times):
+                    state = evaluate.run(loop, state, known, arithmetic, 1)
+                    sizes.append(_size(state))
+                    if not math.isfinite(sizes[-1]) or sizes[-1] > 1e150:
+                        break
+                text = _growth(sizes, loop.carried[0].name)
+                if text:
+                    return text + _stable(loop, inputs)
+                known[loop] = state
+            evaluate.fill([x], known, arithmetic)
+    return ""
+
+
+def _size(state: list[Array]) -> float:
+    return float(max((np.max(np.abs(x), initial=0.0) for x in state), default=0.0))
+
+
+def _growth(sizes: list[float], name: str) -> str:
+    """'; w grows ...' if the last steps grow geometrically."""
+    ratios = [b / a for a, b in itertools.pairwise(sizes) if a > 0 and math.isfinite(b)]
+    if len(ratios) < 2:
+        return ""
+    factor = float(np.median(ratios[-5:]))
+    start = max([1.0, *sizes[:2]])
+    past = next(
+        (t for t, size in enumerate(sizes) if size > 1e3 * start or not math.isfinite(size)), None
+    )
+    if factor <= 1.0 or past is None:
+        return ""
+    return (
+        f": {name} grows by a factor of {factor:.3g} per step "
+        f"and passes {1e3 * start:.3g} at step {past}"
+    )
+
+
+def _stable(loop: ex.Loop, inputs: Mapping[str, Array]) -> str:
+    """For `x ← x − s G x + c` with a scalar input s and symmetric G >= 0: the largest stable s."""
+    symbol = loop.carried[0]
+    if len(loop.carried) != 1 or symbol.cols != 1 or symbol.rows > 512:
+        return ""
+    if any(np.ndim(x) > 2 for x in inputs.values()):
+        return ""
+
+    def matrix(values: Mapping[str, Array]) -> Array:
+        own: evaluate.Known = {
+            x: values[x.name]
+            for x in ex.every([*loop.step, *loop.init])
+            if isinstance(x, ex.InputExpr)
+        }
+        outside = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in own]
+        if any(isinstance(x, ex.LoopResult) for x in outside):
+            raise ValueError
+        evaluate.fill(outside, own, Floats())
+        basis = np.eye(symbol.rows)[:, :, None]
+        zero = evaluate.run(loop, [np.zeros((symbol.rows, 1))], dict(own), Floats(), 1)[0]
+        moved = evaluate.run(loop, [basis], dict(own), Floats(), 1)[0]
+        return (moved - zero)[..., 0].T
+
+    scalars = [name for name, x in inputs.items() if np.shape(x) == (1, 1) and float(x[0, 0]) > 0]
+    try:
+        A, eye = matrix(inputs), np.eye(symbol.rows)
+        for name in scalars:
+            double = matrix({**inputs, name: 2 * inputs[name]})
+            if np.allclose(double - eye, 2 * (A - eye), rtol=1e-9, atol=1e-12):
+                G = (eye - A) / float(inputs[name][0, 0])
+                if np.allclose(G, G.T, rtol=1e-8, atol=1e-10):
+                    return (
+                        f"; the largest stable {name} here is {2 / np.linalg.eigvalsh(G)[-1]:.4g}"
+                    )
+    except (ValueError, KeyError, ProgramError):
+        return ""
+    return ""

@@ -1,0 +1,87 @@
+"""Executed layers as blocks, under the names that interpretability tools know.
+
+Every executed layer is a block: `blocks.{i}`, with `attn` (or `mlp` for a pointwise layer), and
+every value of interest passes through a hook point: `blocks.{i}.hook_resid_pre`,
+`blocks.{i}.attn.hook_q`, ..., `blocks.{i}.hook_resid_post`, as in TransformerLens. Blocks of a
+repeated module are separate, so that one step can be changed alone, and share their parameters.
+States are (..., tokens, width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Protocol
+
+from torch import Tensor, nn
+
+from inweave.errors import InputError
+from inweave.stack.attention import HookedAttention
+from inweave.stack.hooks import Hooked, HookPoint
+
+LONGEST = 100_000  # blocks of a network that is written out layer by layer
+
+
+class Layer(Protocol):
+    """What a layer of the stack offers: its parameters in a module to look into, and its skip."""
+
+    skip: bool
+
+    def hooked(self) -> nn.Module: ...
+
+
+Step = Layer | Literal["open", "close"]  # a layer, or where a skip around several begins and ends
+
+
+class Block(nn.Module):
+    """One executed layer, with its skip."""
+
+    def __init__(self, layer: Layer) -> None:
+        super().__init__()
+        inner = layer.hooked()
+        self.skip, self.kind = layer.skip, "attn" if isinstance(inner, HookedAttention) else "mlp"
+        self.hook_resid_pre = HookPoint()
+        self.add_module(self.kind, inner)
+        self.add_module(f"hook_{self.kind}_out", HookPoint())
+        self.hook_resid_post = HookPoint()
+
+    def forward(self, H: Tensor) -> Tensor:
+        H = self.hook_resid_pre(H)
+        out = getattr(self, f"hook_{self.kind}_out")(getattr(self, self.kind)(H))
+        after: Tensor = self.hook_resid_post(H + out if self.skip else out)
+        return after
+
+
+class Blocks(Hooked):
+    """Layers in the order in which they run, one block each; the final state of a prompt."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        super().__init__()
+        self.hook_embed, self.hook_final = HookPoint(), HookPoint()
+        self.blocks = nn.ModuleList()
+        self._order: list[int | str] = []  # which block, or where a skip begins and ends
+        layers: list[Layer] = []
+        for step in steps:
+            if isinstance(step, str):
+                self._order.append(step)
+                continue
+            self._order.append(len(layers))
+            layers.append(step)
+            if len(layers) > LONGEST:
+                raise InputError(
+                    f"the network executes more than {LONGEST:,} layers, too many to write out"
+                )
+        self.blocks.extend(map(Block, layers))
+
+    def forward(self, H: Tensor) -> Tensor:
+        """The state after the last block, (..., tokens, width)."""
+        H = self.hook_embed(H)
+        opened: list[Tensor] = []
+        for step in self._order:
+            if step == "open":
+                opened.append(H)
+            elif step == "close":
+                H = opened.pop() + H
+            else:
+                H = self.blocks[int(step)](H)
+        final: Tensor = self.hook_final(H)
+        return final

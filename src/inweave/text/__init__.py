@@ -1,0 +1,1 @@
+"""Everything that is said about networks, plans and passes in words."""

@@ -1,0 +1,302 @@
+"""Networks in words: every head as the matrix product it stands for.
+
+The text is read off the weights themselves, never stored beside them, so it cannot disagree with
+what the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any
+
+from inweave.compiler.forms import number
+from inweave.compiler.origin import Origin
+from inweave.exact.constants import Constant, Shift, product
+from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.layout import Layout
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+from inweave.model.projection import Piece, Projection
+from inweave.proof.certificate import Certificate, about
+from inweave.proof.degree import degree_text, lower_bound
+
+GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
+         "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
+
+
+def pretty(name: str) -> str:
+    """A block's name for people: Greek letters where the program spells them, s for s·I."""
+    return re.sub(r"[^ ()]+", lambda word: GREEK.get(word[0], word[0]), name.removesuffix("·I"))
+
+
+def turned(name: str) -> str:
+    """The name of a block's transpose."""
+    if name.endswith("·I"):
+        return name
+    return name[:-1] if name.endswith("ᵀ") else f"{name}ᵀ"
+
+
+class Words:
+    """Spells the heads of one network."""
+
+    def __init__(self, network: Network) -> None:
+        self.layout: Layout = network.layout
+        changed = _changed(network)  # a loop may start from a constant and carry it on
+        self.fixed: dict[str, Constant] = {
+            fill.place.block: fill.constant
+            for fill in network.fills
+            if fill.constant is not None and not fill.scale and fill.place.block not in changed
+        }
+
+    def head(self, head: Head) -> list[tuple[str, str]]:
+        """[(destination, what is added to it)]."""
+        if not all(isinstance(p, Projection) for p in head.projections):
+            return [("H", "dense head")]
+        query, key, value = (p.pieces for p in head.projections)  # type: ignore[union-attr]
+        out: dict[str, list[str]] = {}
+        for piece in value:
+            dest = self.layout.at(piece.at).name
+            if self._is_fixed(piece) and self._identity(key):
+                constant = self._constant(piece)
+                if isinstance(constant, Shift):  # a linear head (H W, I, I): which columns go where
+                    rows = range(constant.row, constant.row + constant.size)
+                    moved = [p for p in query if _columns(p) & set(rows)]
+                    if len(query) > 1 or constant.row:
+                        query_text = self.affine(moved, False)
+                        out.setdefault(dest, []).append(_signed(piece.coefficient, query_text))
+                        continue
+            text = self._product(query, key, piece)
+            out.setdefault(dest, []).append(text)
+        return [(pretty(dest), _join(parts)) for dest, parts in out.items()]
+
+    def _product(self, query: tuple[Piece, ...], key: tuple[Piece, ...], piece: Piece) -> str:
+        factors = []
+        c = piece.coefficient
+        if not self._identity(query):
+            factors.append(self.affine(query, False))
+        if not self._identity(key):
+            factors.append(self.affine(key, True))
+        bare = Piece(piece.matrix, piece.at, Fraction(1), piece.block)
+        if not (self._is_fixed(bare) and self._identity((bare,), anywhere=True) and factors):
+            factors.append(self.affine((bare,), False))
+        if len(factors) == 1:
+            return _signed(c, factors[0])
+        return _signed(c, " ".join(f"({f})" if _is_sum(f) else f for f in factors))
+
+    def affine(self, pieces: Any, transposed: bool) -> str:
+        parts = []
+        for p in pieces:
+            if p.block is not None and p.block not in self.fixed:
+                block = self.layout[p.block]
+                name = turned(p.block) if transposed and block.rows * block.cols > 1 else p.block
+                text = pretty(name)
+                if not _whole(p.matrix) and not p.block.endswith("·I"):
+                    if transposed and not isinstance(p.matrix, Shift):
+                        text = f"{p.matrix.T!r} {text}"
+                    else:
+                        text += _slice(p.matrix, transposed)
+            else:
+                constant = self._constant(p)
+                text = repr(constant.T if transposed else constant)
+            parts.append(_signed(p.coefficient, text))
+        return _join(parts) or "0"
+
+    def _is_fixed(self, piece: Piece) -> bool:
+        return piece.block is None or piece.block in self.fixed
+
+    def _constant(self, piece: Piece) -> Constant:
+        if piece.block is None:
+            return piece.matrix
+        return product(self.fixed[piece.block], piece.matrix)[1]
+
+    def _identity(self, pieces: Any, anywhere: bool = False) -> bool:
+        """Whether the pieces are one identity (in columns from 0, or anywhere)."""
+        if len(pieces) != 1 or pieces[0].coefficient != 1 or not self._is_fixed(pieces[0]):
+            return False
+        k = self._constant(pieces[0])
+        return isinstance(k, Shift) and k.row == k.col == 0 and k.size == k.cols and (
+            anywhere or pieces[0].at == 0
+        )  # fmt: skip
+
+
+def _changed(network: Network) -> set[str]:
+    """The blocks that some layer writes to."""
+    out: set[str] = set()
+    for layer in network.layers:
+        if not isinstance(layer, AttentionLayer):
+            out |= set(layer.touched(network.layout))
+            continue
+        for head in layer.heads:
+            if not isinstance(head.value, Projection):
+                return set(network.layout.names)
+            out |= {
+                block.name
+                for piece in head.value.pieces
+                for block in network.layout
+                if block.start < piece.stop and piece.at < block.stop
+            }
+    return out
+
+
+def _columns(piece: Piece) -> set[int]:
+    if isinstance(piece.matrix, Shift):
+        start = piece.at + piece.matrix.col
+        return set(range(start, start + piece.matrix.size))
+    return set(range(piece.at, piece.stop))
+
+
+def _whole(matrix: Constant) -> bool:
+    if not isinstance(matrix, Shift):
+        return False
+    return matrix.row == 0 and matrix.size == matrix.rows
+
+
+def _slice(matrix: Constant, transposed: bool) -> str:
+    if isinstance(matrix, Shift):
+        span = f"{matrix.row}:{matrix.row + matrix.size}"
+        return f"[{span}, :]" if transposed else f"[:, {span}]"
+    return f" {matrix!r}"
+
+
+def _is_sum(text: str) -> bool:
+    return " + " in text or " − " in text.removeprefix("− ")
+
+
+def _signed(c: Fraction, text: str) -> str:
+    if abs(c) != 1:
+        text = f"{number(abs(c))} {f'({text})' if _is_sum(text) else text}"
+    elif c < 0 and _is_sum(text):
+        text = f"({text})"
+    return f"− {text}" if c < 0 else text
+
+
+def _join(parts: list[str]) -> str:
+    out = ""
+    for part in parts:
+        if not out:
+            out = part
+        else:
+            out += f" − {part[2:]}" if part.startswith("− ") else f" + {part}"
+    return out
+
+
+def facts(
+    network: Network,
+    certificate: Certificate | None = None,
+    degree: tuple[int, bool] | None = None,
+) -> dict[str, Any]:
+    """What is known of a network, as data for other programs.
+
+    A degree that is only an upper bound gives no lower bound of the depth, and is left out.
+    """
+    known = degree[0] if degree is not None and degree[1] else None
+    return {
+        "target": network.target,
+        "depth": network.depth,
+        "heads": network.heads,
+        "tokens": network.tokens,
+        "width": network.width,
+        "stored_numbers": network.stored_numbers,
+        "inputs": {spec.name: list(spec.shape) for spec in network.inputs},
+        "outputs": {out.name: out.kind for out in network.outputs},
+        "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
+        "fingerprint": network.fingerprint,
+        "degree": known if known is None or known < 2**63 else degree_text(known),
+        "depth_lower_bound": None if known is None else lower_bound(known),
+        "certificate": None if certificate is None else vars(certificate),
+    }
+
+
+def _layer_lines(words: Words, layer: Layer) -> list[str]:
+    """One line per head, or per function of a pointwise layer."""
+    if isinstance(layer, AttentionLayer):
+        return [
+            "; ".join(f"{what} → {dest}" for dest, what in words.head(head)) for head in layer.heads
+        ] or ["(nothing)"]
+    if isinstance(layer, PointwiseLayer):
+        return [f"pointwise, {layer.V.shape[0]} units per entry"]
+    return [
+        f"{f.name}({pretty(p.block)}) → {pretty(p.block)}   [{f.net.units} units]"
+        for p, f in layer.applied
+    ]
+
+
+def describe(
+    network: Network,
+    origin: Origin | None = None,
+    certificate: Certificate | None = None,
+    degree: tuple[int, bool] | None = None,
+    free: Sequence[str] = (),
+) -> str:
+    """The table that `print(net)` shows.
+
+    `degree` says whether it is exact; `free` are the sizes that the weights do not depend on.
+    """
+    words = Words(network)
+    lines = [*_summary(network, origin, certificate, degree, free), ""]
+    count = [0]
+
+    def show(parts: tuple[Part, ...], indent: str) -> None:
+        for part in parts:
+            if isinstance(part, Module):
+                deeper = indent
+                if part.repeat != 1 or part.skip:
+                    note = f"repeat {part.repeat} times" if part.repeat != 1 else "once"
+                    lines.append(f"{indent}{note}{', skip around' if part.skip else ''}:")
+                    deeper = indent + "  "
+                show(part.body, deeper)
+                continue
+            count[0] += 1
+            mark = f"{indent}{count[0]:>3}  "
+            for i, text in enumerate(_layer_lines(words, part)):
+                lines.append((mark if i == 0 else " " * len(mark)) + text)
+            if not part.skip and isinstance(part, AttentionLayer):
+                lines[-1] += "   (no skip)"
+
+    show(network.modules, "")
+    return "\n".join(lines)
+
+
+def _summary(
+    network: Network,
+    origin: Origin | None,
+    certificate: Certificate | None,
+    degree: tuple[int, bool] | None,
+    free: Sequence[str],
+) -> list[str]:
+    title = f"{origin.program.name}: " if origin else ""
+    mode = f", {origin.optimize}" if origin else ""
+    lines = [f"{title}{network.target.upper()}{mode}"]
+    depth = f"{network.depth} attention layers"
+    if degree is not None:
+        most, exact = degree
+        if exact:
+            depth += f" (lower bound {lower_bound(most)}, degree {degree_text(most)})"
+        else:
+            depth += f" (degree at most {degree_text(most)})"
+    units = [layer.units for layer in network.layers if hasattr(layer, "units")]
+    extra = f", up to {max(units)} hidden units per entry" if units else ""
+    lines.append(f"{depth}, {network.heads} heads stored{extra}")
+    lines.append(f"{network.tokens} tokens x {network.width} columns, "
+                 f"{network.stored_numbers} stored numbers")  # fmt: skip
+    lines.append("prompt: " + " | ".join(f"{b.name} {b.rows}x{b.cols}" for b in network.layout))
+    if origin is not None:
+        fixed = [name for name in origin.program.size_names if name not in free]
+        said = []
+        if free:
+            said.append(f"do not depend on {', '.join(free)}: net.resize({free[0]}=...) is free")
+        if fixed:
+            said.append(f"depend on {', '.join(fixed)}")
+        if said:
+            lines.append("weights " + "; ".join(said))
+        lines += [f"added to the prompt: {text}" for text in origin.added]
+    certificate = about(network, certificate)
+    if certificate is not None:
+        said = [f"verified ({certificate.method})", *certificate.conditions]
+        lines.append(f"{', '.join(said)}, wrong with probability at most "
+                     f"{certificate.probability:.0e}")  # fmt: skip
+    else:
+        lines.append("not verified")
+    return lines

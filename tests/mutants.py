@@ -1,0 +1,275 @@
+"""Deliberate defects, and which test notices each: `make mutants`.
+
+A test suite is as good as the mistakes it would notice. Every entry changes one line of the package
+the way a tired engineer might; the tests named beside it must fail for it. An entry whose text no
+longer stands in the source is an error too, so that the list follows the code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src"
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One defect: in this file, this text becomes that one; these tests have to notice."""
+
+    file: str
+    text: str
+    instead: str
+    tests: str
+    what: str
+
+
+MUTANTS = [
+    # -- exact, model
+    Mutant(
+        "exact/constants.py",
+        "return Fraction(left.cols), Ones(left.rows, right.cols)",
+        "return Fraction(left.rows), Ones(left.rows, right.cols)",
+        "tests/test_data_model.py tests/test_compiler.py",
+        "ones times ones counts the wrong size",
+    ),
+    Mutant(
+        "model/prompt.py",
+        "return (self.cols, self.rows) if self.transpose else (self.rows, self.cols)",
+        "return self.rows, self.cols",
+        "tests/test_data_model.py",
+        "a transposed place takes up its value's own shape",
+    ),
+    Mutant(
+        "model/dense.py",
+        "H + output if layer.skip else output, heads)",
+        "output, heads)",
+        "tests/test_data_model.py",
+        "the skip of a layer is left out",
+    ),
+    # -- run
+    Mutant(
+        "run/graph.py",
+        "        if found is not None:\n            return found\n        level = max",
+        "        level = max",
+        "tests/test_plan.py",
+        "equal values of a plan are computed again",
+    ),
+    Mutant(
+        "run/graph.py",
+        "return self.scale(number * x.data, x.args[0])",
+        "return self.scale(number, x.args[0])",
+        "tests/test_plan.py",
+        "a coefficient of a coefficient is lost",
+    ),
+    Mutant(
+        "run/graph.py",
+        "node.symmetric = self.flip(a) is b",
+        "node.symmetric = a.rows == b.cols",
+        "tests/test_plan.py tests/test_checks.py tests/test_float32.py",
+        "every square product is taken for symmetric",
+    ),
+    Mutant(
+        "run/domains.py",
+        "    if not most <= high:\n        raise OutOfDomain(function, most)\n",
+        "",
+        "tests/test_checks.py tests/test_functions.py",
+        "values above a domain are let through",
+    ),
+    Mutant(
+        "run/growth.py",
+        "SUSPICIOUS = 1e8",
+        "SUSPICIOUS = 1e308",
+        "tests/test_checks.py",
+        "an iteration that blows up is not noticed",
+    ),
+    # -- proof
+    Mutant(
+        "proof/field_check.py",
+        "            if not same.all():\n",
+        "            if not same.any():\n",
+        "tests/test_verify.py tests/test_mutation.py",
+        "one equal entry is enough",
+    ),
+    Mutant(
+        "proof/field_check.py",
+        "            if not (settled == entered).all():\n",
+        "            if False:\n",
+        "tests/test_verify.py tests/test_mutation.py tests/test_repeated.py",
+        "a step may leave scratch behind",
+    ),
+    Mutant(
+        "proof/field_check.py",
+        'self._expect(H, module, start, arithmetic, f"the start of module {index}")',
+        "pass",
+        "tests/test_verify.py tests/test_mutation.py",
+        "a loop may start from anything",
+    ),
+    Mutant(
+        "proof/floats.py",
+        "            worst = max(worst, gap / scale if scale else gap)\n    return worst",
+        "            worst = max(worst, gap / scale if scale else gap)\n    return 0.0",
+        "tests/test_verify.py",
+        "the difference in floats is said to be zero",
+    ),
+    Mutant(
+        "proof/certificate.py",
+        "    if certificate is None or certificate.network != network.fingerprint:\n",
+        "    if certificate is None:\n",
+        "tests/test_verify.py tests/test_files.py tests/test_explore.py",
+        "a certificate is shown of another network",
+    ),
+    Mutant(
+        "proof/degree.py",
+        "    while 3**layers < degree:",
+        "    while 3**layers <= degree:",
+        "tests/test_bounds_and_functions.py tests/test_sizes.py",
+        "the lower bound is one too high at powers of three",
+    ),
+    Mutant(
+        "proof/words.py",
+        "scalars.append(min(tuple(piece), turned))",
+        "scalars.append(min(tuple(piece), turned)[:1])",
+        "tests/test_algebra.py",
+        "a scalar in a proof by algebra loses its end",
+    ),
+    Mutant(
+        "proof/algebra.py",
+        'self.same(left[name], expected[name], f"block {name!r} after one step")',
+        "pass",
+        "tests/test_algebra.py",
+        "a proof by algebra does not look at what a step leaves",
+    ),
+    # -- files and text
+    Mutant(
+        "files/network_file.py",
+        "        if content(array) != name:\n",
+        "        if False:\n",
+        "tests/test_files.py",
+        "a damaged array is loaded",
+    ),
+    Mutant(
+        "files/network_file.py",
+        "    if mark != found.fingerprint:\n",
+        "    if False:\n",
+        "tests/test_files.py",
+        "a network of another fingerprint is loaded",
+    ),
+    Mutant(
+        "exact/schema.py",
+        'raise Mismatch("a name stands twice in one JSON object")',
+        "pass",
+        "tests/test_files.py tests/test_lab_refusals.py",
+        "a name that stands twice in a file is taken once",
+    ),
+    Mutant(
+        "exact/schema.py",
+        "        if not mark.test(value):\n",
+        "        if False:\n",
+        "tests/test_files.py tests/test_lab_refusals.py",
+        "numbers out of their range are read",
+    ),
+    Mutant(
+        "files/atomic.py",
+        "        draft.unlink(missing_ok=True)",
+        "        pass",
+        "tests/test_files.py",
+        "a failed write leaves its draft",
+    ),
+    Mutant(
+        "text/network.py",
+        "            factors.append(self.affine(key, True))\n",
+        "            factors.append(self.affine(key, False))\n",
+        "tests/test_readme.py tests/test_explore.py tests/test_compiler.py",
+        "a head is printed with its key the wrong way round",
+    ),
+    Mutant(
+        "text/plan.py",
+        'text += (" + " if sign > 0 else " - ") + part',
+        'text += " + " + part',
+        "tests/test_plan.py",
+        "a plan is printed without its signs",
+    ),
+    # -- language
+    Mutant(
+        "language/evaluate.py",
+        "            total = total - value\n",
+        "            total = total + value\n",
+        "tests/test_language.py",
+        "a program adds where it should subtract",
+    ),
+    Mutant(
+        "language/refusals.py",
+        "    __eq__ = __ne__ = _refused(",
+        "    not_eq = _refused(",
+        "tests/test_language_refusals.py",
+        "values compare by identity",
+    ),
+]
+
+
+def damaged(mutant: Mutant, folder: Path) -> None:
+    """A copy of the package with one defect in it."""
+    shutil.copytree(SOURCE, folder / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    path = folder / "src" / "inweave" / mutant.file
+    text = path.read_text(encoding="utf-8")
+    if text.count(mutant.text) != 1:
+        raise SystemExit(
+            f"{mutant.file}: {mutant.text!r} stands there {text.count(mutant.text)} times, "
+            "expected once; the list of defects in tests/mutants.py must follow the code"
+        )
+    path.write_text(text.replace(mutant.text, mutant.instead), encoding="utf-8")
+
+
+def killer(mutant: Mutant) -> str | None:
+    """The first test that fails with a defect; None if it survives."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        damaged(mutant, folder)
+        options = ["-q", "-x", "--no-header", "-p", "no:cacheprovider", "-m", "not browser"]
+        command = [sys.executable, "-m", "pytest", *options, *mutant.tests.split()]
+        environment = os.environ | {
+            "PYTHONPATH": str(folder / "src"),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "OMP_NUM_THREADS": "1",
+            "OPENBLAS_NUM_THREADS": "1",
+        }
+        found = subprocess.run(
+            command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+        )
+    if found.returncode == 0:
+        return None
+    if found.returncode not in (1, 2):
+        raise SystemExit(f"pytest stopped with {found.returncode}:\n{found.stdout}{found.stderr}")
+    failed = [line for line in found.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))]
+    return failed[0].split(" - ")[0].split(" ", 1)[1] if failed else "collection"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="those whose file or description has this text")
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    chosen = [m for m in MUTANTS if given.only in m.file or given.only in m.what]
+    survived = 0
+    with ThreadPoolExecutor(given.processes) as pool:
+        for mutant, found in zip(chosen, pool.map(killer, chosen), strict=True):
+            survived += found is None
+            print(f"{'killed' if found else 'SURVIVED':8}  {mutant.file}: {mutant.what}")
+            print(
+                f"          {'by ' + found if found else 'no test in ' + mutant.tests}", flush=True
+            )
+    print(f"{len(chosen) - survived} killed, {survived} survived")
+    return 1 if survived or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

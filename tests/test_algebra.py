@@ -1,0 +1,81 @@
+"""The proof by algebra: what it shows is so, and what it is claimed to show it shows.
+
+That a proof is right is decided independently, by the dense executor over exact rationals.
+"""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.proof import algebra, words
+from inweave.proof.algebra import NotProved, prove
+from inweave.proof.check import trace_for
+from tests import mutate
+from tests.cases import CASES
+
+
+@inweave.program
+def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"],
+          lam: Scalar, eta: Scalar, *, steps: int) -> Scalar:  # fmt: skip
+    step = lambda w: w - eta * (X.T @ (X @ w - y) + lam * w)  # noqa: E731
+    return u.T @ inweave.iterate(step, w0, steps)
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_case_with_its_loops_kept_is_proved(case, target, mode):
+    net = inweave.compile(case.program, target=target, optimize=mode, verify=False, **case.sizes)
+    assert prove(net.origin.traced, net).every_step
+
+
+@pytest.mark.parametrize("made", [inweave.paper.ridge_lsa, inweave.paper.ridge_elsa])
+def test_the_papers_networks_are_proved_for_any_number_of_steps(made):
+    net = made(7, 3, 10**6)
+    assert prove(trace_for(ridge, net, {"steps": 10**6}), net).every_step
+
+
+@pytest.mark.parametrize(("n", "d", "every"), [(7, 3, True), (3, 3, False), (1, 4, False)])
+def test_ridge_is_proved_for_every_size_where_no_two_sizes_are_alike(n, d, every):
+    net = inweave.compile(ridge, n=n, d=d, steps=50, verify=False)
+    assert prove(net.origin.traced, net).every_size is every
+
+
+@pytest.mark.parametrize(("name", "network"), list(mutate.networks()), ids=lambda x: str(x)[:30])
+def test_no_changed_network_is_proved_unless_it_still_computes_the_program(name, network):
+    judge, traced = mutate.Judge(network), network.origin.traced
+    for mutant in mutate.mutants(network):
+        changed = mutate.built(network, mutant)
+        if changed is None:
+            continue
+        try:
+            prove(traced, changed)
+        except NotProved:
+            continue
+        assert judge.same(changed), f"{name}: {mutant.text} was proved"
+
+
+def test_what_is_written_out_has_a_limit():
+    @inweave.program
+    def powers(A: Matrix["n", "n"], B: Matrix["n", "n"]):
+        x = A + B
+        for _ in range(12):
+            x = x @ (A + B)
+        return x
+
+    net = inweave.compile(powers, n=3, verify=False)
+    with pytest.raises(NotProved, match="too many words"):
+        prove(net.origin.traced, net)
+
+
+@pytest.mark.parametrize("module", [algebra, words])
+def test_the_checker_uses_no_code_of_the_compiler_or_of_what_runs_networks(module):
+    tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        name = getattr(node, "module", None) or ""
+        assert not name.startswith(("inweave.compiler", "inweave.run"))
