@@ -1,9 +1,10 @@
-"""Mutation check: `python -m tests.mutate` changes every stored number of ten networks in turn.
+"""Mutation check: `python -m tests.mutate` changes everything that networks are made of, in turn.
 
-A mutant that changes the function must be refused by verification. Whether it does is decided
-independently: by the dense executor, on inputs over exact rationals, against the program's answers.
-Mutants that even differ on some random input but pass verification have survived; there must be
-none. Those that never differ are equivalent (a coefficient that meets only zeros, say).
+Numbers, offsets, flags, tables of functions, inputs and answers with their kinds and signs. A
+mutant that changes the function must be refused by verification. Whether it does is decided
+independently: by the dense executor, on inputs over exact rationals, against the network that was
+compiled. Mutants that even differ on some random input but pass verification have survived; there
+must be none. Those that never differ are equivalent (a coefficient that meets only zeros, say).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import inweave
+from inweave import Matrix, Scalar, Vector
 from inweave.errors import InweaveError, VerificationError
 from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import Dense, Ones, Shift
@@ -26,7 +28,8 @@ from inweave.model.dense import forward
 from inweave.model.layers import Head
 from inweave.model.modules import Module
 from inweave.model.projection import Piece
-from inweave.model.prompt import Fill, Place, fill_prompt
+from inweave.model.prompt import Fill, Input, Output, Place, fill_prompt, lower
+from inweave.model.relunet import Function, ReluNet
 from inweave.network import Network
 from tests.cases import CASES
 from tests.fuzz import rational_inputs
@@ -43,6 +46,24 @@ CHOSEN = (
     ("nested", "lsa", "speed"),
     ("two_sided", "elsa", "faithful"),
 )
+
+
+@inweave.program
+def shrunk(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda v: inweave.soft_threshold(v - A @ v, 0.5), x, steps)
+
+
+@inweave.program
+def divided(x: Vector["n"], p: Scalar):
+    return inweave.reciprocal(p, domain=(0.5, 4), error=1e-4) * x
+
+
+@inweave.program
+def entries_inverted(x: Vector["n"], y: Vector["n"]):
+    return inweave.reciprocal(x, domain=(0.5, 4), error=3e-2) + inweave.relu(x + y)
+
+
+FUNCTIONS = ((shrunk, {"n": 2, "steps": 2}), (divided, {"n": 2}), (entries_inverted, {"n": 2}))
 Path = tuple[Any, ...]  # field names and indices, from the network down
 
 
@@ -53,6 +74,8 @@ def networks() -> Iterator[tuple[str, Network]]:
         sizes = {k: 2 if k in ("steps", "inner") else v for k, v in case.sizes.items()}
         net = inweave.compile(case.program, target=target, optimize=mode, **sizes)
         yield f"{name}, {target}, {mode}", net
+    for program, sizes in FUNCTIONS:
+        yield f"{program.name}, elsa, faithful", inweave.compile(program, **sizes)
 
 
 # -- where a network can be changed, and how -------------------------------------------------------
@@ -64,11 +87,16 @@ class Mutant:
 
 
 def mutants(network: Network) -> Iterator[Mutant]:
-    """Every single change: numbers, offsets, sources, flags."""
-    for path, node in walk(network.modules, ("modules",)):
-        yield from changes(network, path, node)
-    for path, node in walk(network.fills, ("fills",)):
-        yield from changes(network, path, node)
+    """Every single change: numbers, offsets, sources, flags, kinds, names, tables."""
+    for part in ("modules", "fills", "inputs", "outputs"):
+        held = getattr(network, part)
+        for path, node in walk(held, (part,)):
+            yield from changes(network, path, node)
+        for i in range(len(held)):
+            yield Mutant((part,), held[:i] + held[i + 1 :], f"Network.{part}: without {i}")
+            if i:
+                swapped = (*held[: i - 1], held[i], held[i - 1], *held[i + 1 :])
+                yield Mutant((part,), swapped, f"Network.{part}: {i} before {i - 1}")
 
 
 def walk(node: Any, path: Path) -> Iterator[tuple[Path, Any]]:
@@ -123,6 +151,35 @@ def changes(network: Network, path: Path, node: Any) -> Iterator[Mutant]:
         for spec in network.inputs:
             if spec.name != node.source:
                 yield one("source", spec.name)
+    if isinstance(node, (Input, Output)):
+        yield one("name", node.name + "_")
+        for kind in ("scalar", "vector", "matrix"):
+            if kind != node.kind:
+                yield one("kind", kind)
+    if isinstance(node, Input):
+        for sign in ("nonnegative", "positive"):
+            yield one("sign", sign)
+        for name in ("rows", "cols"):
+            yield one(name, getattr(node, name) + 1)
+    if isinstance(node, Place):
+        for name in ("rows", "cols"):
+            for step in (-1, 1):
+                yield one(name, getattr(node, name) + step)
+    if isinstance(node, Fill):
+        for spec in network.inputs:
+            yield one("scale", (*node.scale, (spec.name, Fraction(1))))
+    if isinstance(node, ReluNet):
+        yield one("constant", node.constant + 0.25)
+        for name in ("weights", "biases", "outputs"):
+            numbers = getattr(node, name)
+            for k in range(len(numbers)):
+                for number in (numbers[k] + 1.0, -numbers[k], 0.0):
+                    yield one(name, (*numbers[:k], number, *numbers[k + 1 :]))
+    if isinstance(node, Function):
+        yield one("net", ReluNet((1.0,), (0.0,), (0.0,), 0.0))
+        yield one("is_reciprocal", not node.is_reciprocal)
+        if node.domain is not None:
+            yield one("domain", (node.domain[0] / 2, node.domain[1] * 2))
     if isinstance(node, Module):
         for step in (-1, 1):
             yield one("repeat", node.repeat + step)
@@ -145,23 +202,42 @@ def apply(node: Any, path: Path, value: Any) -> Any:
 
 # -- judging ---------------------------------------------------------------------------------------
 class Judge:
-    """Knows the program's answers on some inputs over the rationals."""
+    """Knows a network's answers on some inputs over the rationals.
+
+    Without functions they must be the program's; a function's table is only near the function.
+    """
 
     def __init__(self, network: Network, points: int = 3) -> None:
         self.arithmetic = Rationals()
         self.inputs = [rational_inputs(network, key) for key in range(points)]
+        if not network.is_polynomial:  # where every table of these networks has its domain
+            self.inputs = [{k: abs(x) + Fraction(1, 2) for k, x in drawn.items()}
+                           for drawn in self.inputs]  # fmt: skip
+        self.expected = [self._answers(network, inputs) for inputs in self.inputs]
         assert network.origin is not None
-        traced = network.origin.traced
-        self.expected = [traced.evaluate(x, self.arithmetic) for x in self.inputs]
+        if network.is_polynomial:
+            for inputs, expected in zip(self.inputs, self.expected, strict=True):
+                wanted = network.origin.traced.evaluate(inputs, self.arithmetic)
+                assert all((lower(x, kind) == lower(wanted[name], kind)).all()
+                           for name, (x, kind) in expected.items())  # fmt: skip
+
+    def _answers(self, network: Network, inputs: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+        H = fill_prompt(network.layout, network.fills, inputs, self.arithmetic)
+        H = forward(network, H, self.arithmetic)
+        return {o.name: (o.place.read(network.layout, H), o.kind) for o in network.outputs}
 
     def same(self, network: Network) -> bool:
-        """Whether a network gives the program's answers on every input, computed densely."""
+        """Whether a network takes the same inputs and gives the same answers, computed densely."""
         for inputs, expected in zip(self.inputs, self.expected, strict=True):
-            H = fill_prompt(network.layout, network.fills, inputs, self.arithmetic)
-            H = forward(network, H, self.arithmetic)
-            for output in network.outputs:
-                got = output.place.read(network.layout, H)
-                if not (got == expected[output.name]).all():
+            taken = {spec.name: (spec.rows, spec.cols) for spec in network.inputs}
+            if taken != {name: x.shape for name, x in inputs.items()}:
+                return False
+            found = self._answers(network, inputs)
+            if list(found) != list(expected):
+                return False
+            for name, (x, kind) in expected.items():
+                got, got_kind = found[name]
+                if got_kind != kind or got.shape != x.shape or not (got == x).all():
                     return False
         return True
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from inweave.network import Network
-from tests.mutate import CHOSEN, Judge, check, mutants, networks
+from tests.mutate import CHOSEN, FUNCTIONS, Judge, built, check, judge, mutants, networks
 
 NETWORKS: dict[str, Network] = {}
 
@@ -18,7 +18,10 @@ def network(i: int) -> Network:
     return list(NETWORKS.values())[i]
 
 
-@pytest.mark.parametrize("i", range(len(CHOSEN)), ids=lambda i: " ".join(CHOSEN[i]))
+NAMES = [" ".join(chosen) for chosen in CHOSEN] + [program.name for program, _ in FUNCTIONS]
+
+
+@pytest.mark.parametrize("i", range(len(NAMES)), ids=lambda i: NAMES[i])
 def test_no_mutant_that_changes_the_function_survives(i):
     counts, survivors = check(network(i), most=50, seed=i)
     assert survivors == []
@@ -31,6 +34,17 @@ def test_there_are_ten_networks_of_both_targets_and_all_modes():
     assert {mode for _, _, mode in CHOSEN} == {"faithful", "speed", "depth"}
 
 
+def test_every_table_that_is_changed_is_refused():
+    """Two hundred and more single changes of every number of a reciprocal's table."""
+    net = network(len(CHOSEN) + 1)
+    known = Judge(net)
+    tables = [m for m in mutants(net) if m.text.startswith(("ReluNet", "Function"))]
+    for mutant in tables[::5]:
+        changed = built(net, mutant)
+        assert changed is None or judge(changed, known) != "survived", mutant.text
+    assert len(tables) > 200
+
+
 def test_the_judge_can_tell_networks_apart():
     net = network(0)
     known = Judge(net)
@@ -39,11 +53,14 @@ def test_the_judge_can_tell_networks_apart():
 
 
 def test_every_kind_of_stored_number_is_mutated():
-    kinds = {
-        mutant.text.split(":")[0] for i in range(len(CHOSEN)) for mutant in mutants(network(i))
-    }
+    kinds = {mutant.text.split(":")[0] for i in range(len(NAMES)) for mutant in mutants(network(i))}
     assert kinds >= {
         "Piece.coefficient", "Piece.at", "Piece.block", "Piece.matrix", "Shift.row", "Shift.col",
         "Shift.size", "Place.transpose", "Place.block", "Fill.source", "Fill.coefficient",
         "Module.repeat", "Module.skip", "AttentionLayer.skip", "Head.query", "Head.key",
+        "Input.name", "Input.kind", "Input.sign", "Input.rows", "Output.name", "Output.kind",
+        "Place.rows", "Place.cols", "Fill.scale", "ReluNet.weights", "ReluNet.biases",
+        "ReluNet.outputs", "ReluNet.constant", "Function.net", "Function.domain",
+        "Function.is_reciprocal", "Network.modules", "Network.fills", "Network.inputs",
+        "Network.outputs",
     }  # fmt: skip

@@ -242,7 +242,7 @@ def compatible(name: str, traced: Traced, network: Network) -> None:
     given = {o.name: _said(o.kind, *o.place.value_shape) for o in network.outputs}
     owed = {key: _said(traced.kinds[key], *x.shape) for key, x in traced.outputs.items()}
     for verb, theirs, ours in (("takes", wanted, taken), ("answers", owed, given)):
-        if theirs != ours:
+        if theirs != ours or (verb == "answers" and list(theirs) != list(ours)):
             raise VerificationError(
                 f"program {name!r} {verb} {_listed(theirs)}; the network {verb} {_listed(ours)}"
             )
