@@ -22,12 +22,13 @@ from inweave.cli.show import report
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
 from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import fractions
-from inweave.exact.field import random_prime
+from inweave.exact.field import Field, random_prime
+from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.files.network_file import save
 from inweave.model.layers import AttentionLayer, PointwiseLayer
 from inweave.model.modules import Module
 from inweave.model.projection import Projection
-from inweave.model.relunet import ReluNet
+from inweave.model.relunet import RELU, ReluNet
 from inweave.proof.certificate import Certificate
 from inweave.proof.check import verify as check
 from inweave.proof.degree import degree, lower_bound
@@ -711,6 +712,28 @@ def drawn_primes(seed, trials):
         found.append(random_prime(rng))
         rng.integers(0, found[-1], (2, 1), dtype=np.int64)
     return found
+
+
+def test_arguments_of_functions_that_may_meet_are_in_the_stated_probability():
+    @inweave.program
+    def rectified(x: Vector["n"]):
+        return inweave.relu(x)
+
+    found = inweave.compile(rectified, n=50).certificate
+    pairs = 100 * 99 / 2  # fifty arguments in the program, fifty in the network
+    assert pairs / (2.0**31) ** found.trials <= found.probability <= 1e-12
+
+
+def test_which_arguments_are_equal_does_not_depend_on_the_point():
+    """Only on the arguments; one that equals another by accident is seen."""
+    field = Field(random_prime(np.random.default_rng(0)))
+    seen = []
+    for values in ([5, 9, 5, 1], [7, 2, 7, 8], [7, 2, 7, 2]):
+        arithmetic = FieldArithmetic(field, key=1)
+        arithmetic.pointwise(RELU, field.array(np.array(values[:2])))
+        arithmetic.pointwise(RELU, field.array(np.array(values[2:])))
+        seen.append(arithmetic.meetings()[RELU.digest])
+    assert seen == [[0, 1, 0, 3], [0, 1, 0, 3], [0, 1, 0, 1]]
 
 
 def test_steps_of_an_ordinary_size_are_counted_too():

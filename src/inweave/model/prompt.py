@@ -165,12 +165,17 @@ class Fill:
                     f"fill of block {self.place.block!r}: {name}^{power} is not 1 or ½"
                 )
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The inputs that it takes: its source, and scalars that scale it."""
+        scales = tuple(name for name, _ in self.scale)
+        return scales if self.source is None else (self.source, *scales)
+
     def check(self, layout: Layout, inputs: Sequence[Input]) -> None:
         """Refuse a fill that does not fit its block or its inputs."""
         what, specs = f"fill of block {self.place.block!r}", {spec.name: spec for spec in inputs}
         self.place.check(layout, what)
-        names = [name for name, _ in self.scale]
-        for name in names if self.source is None else [self.source, *names]:
+        for name in self.inputs:
             if name not in specs:
                 known = ", ".join(specs) or "there are none"
                 raise BlockError(f"{what}: {name!r} is not an input; expected one of: {known}")

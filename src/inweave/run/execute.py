@@ -39,7 +39,7 @@ class Bound:
         self._run = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.dot, "concat": np.concatenate}
-            several = functions | {"matmul": numpy.product}
+            several = functions | {"matmul": numpy.matmul}
             self._plain = _steps(code.lines, single, partial(_in_numpy, False))
             self._batched = _steps(code.lines, several, partial(_in_numpy, True))
         elif self.library == "jax":

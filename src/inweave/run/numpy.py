@@ -27,7 +27,7 @@ def can_run(loop: Repeat) -> bool:
     )
 
 
-def product(a: Array, b: Array) -> Array:
+def matmul(a: Array, b: Array) -> Array:
     """`a @ b`; a matrix that the whole batch shares multiplies all vectors at once."""
     if a.ndim == 2 and b.ndim > 2 and b.shape[-1] == 1:
         return (b[..., 0] @ a.T)[..., None]

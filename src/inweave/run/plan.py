@@ -191,57 +191,55 @@ class Plan:
     @cached_property
     def _used(self) -> list[str]:
         """The inputs that the prompt holds."""
-        fills = self.network.fills
-        used = {f.source for f in fills} | {name for f in fills for name, _ in f.scale}
+        used = {name for fill in self.network.fills for name in fill.inputs}
         return [spec.name for spec in self.network.inputs if spec.name in used]
 
     # -- the code for each ------------------------------------------------------------------------
+    def _variant(
+        self, start: Callable[[Builder], Iterable[Term]], ends: Sequence[Box | Place]
+    ) -> Variant:
+        builder = Builder(self.network)
+        return Variant(builder, builder.state(start(builder)), ends)
+
     @cached_property
     def from_inputs(self) -> Variant:
-        builder = Builder(self.network)
-        filled = [t for fill in self.network.fills for t in _filled(builder, fill)]
-        places = [output.place for output in self.network.outputs]
-        return Variant(builder, builder.state(filled), places)
+        fills, places = self.network.fills, [output.place for output in self.network.outputs]
+        return self._variant(lambda b: [t for fill in fills for t in _filled(b, fill)], places)
 
     @cached_property
     def from_prompt(self) -> Variant:
-        builder, layout = Builder(self.network), self.network.layout
-        whole = Box(0, 0, layout.tokens, layout.width)
-        H = builder.graph.source("H", whole.rows, whole.cols, "H")
-        return Variant(
-            builder, builder.state(_columns(builder, H, layout.names, layout.tokens)), [whole]
-        )
+        layout = self.network.layout
+        return self._variant(lambda b: _columns(b, layout.names, layout.tokens), [self._whole])
 
     @cached_property
     def from_own(self) -> Variant:
         """For a prompt that the network's own fills could have made."""
-        builder, layout = Builder(self.network), self.network.layout
-        whole = Box(0, 0, layout.tokens, layout.width)
-        H = builder.graph.source("H", whole.rows, whole.cols, "H")
-        terms = _columns(builder, H, self._open)
-        terms += [
-            t
-            for fill in self.network.fills
-            if fill.source is None and fill.place.block not in self._open
-            for t in _filled(builder, fill)
-        ]
-        return Variant(builder, builder.state(terms), [whole])
+        own = [f for f in self.network.fills if not f.inputs and f.place.block not in self._open]
+        return self._variant(
+            lambda b: [*_columns(b, self._open), *(t for fill in own for t in _filled(b, fill))],
+            [self._whole],
+        )
 
     def _from_blocks(self, given: Sequence[str], tokens: int = 0) -> Variant:
         """From blocks of their own height, or of so many tokens."""
-        builder, layout = Builder(self.network), self.network.layout
-        graph = builder.graph
-        terms = [
-            standing(graph, graph.source(b.name, tokens or b.rows, b.cols, b.name), 0, b.start)
-            for b in layout
-            if b.name in given
-        ]
-        ends = [Box(0, b.start, tokens or b.rows, b.stop) for b in layout]
-        return Variant(builder, builder.state(terms), ends)
+        layout = self.network.layout
+        blocks = [b for b in layout if b.name in given]
+
+        def start(builder: Builder) -> list[Term]:
+            source = builder.graph.source
+            nodes = [source(b.name, tokens or b.rows, b.cols, b.name) for b in blocks]
+            pairs = zip(blocks, nodes, strict=True)
+            return [standing(builder.graph, node, 0, b.start) for b, node in pairs]
+
+        return self._variant(start, [Box(0, b.start, tokens or b.rows, b.stop) for b in layout])
 
     @cached_property
     def from_strips(self) -> Variant:
         return self._from_blocks(self.network.layout.names, self.network.layout.tokens)
+
+    @property
+    def _whole(self) -> Box:
+        return Box(0, 0, self.network.layout.tokens, self.network.layout.width)
 
     # -- is a prompt the network's own? -----------------------------------------------------------
     @cached_property
@@ -250,7 +248,7 @@ class Plan:
         fills = self.network.fills
         if not fills:
             return set(self.network.layout.names)
-        return {f.place.block for f in fills if f.source is not None or f.scale}
+        return {f.place.block for f in fills if f.inputs}
 
     def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
         """Whether a prompt holds the zeros and constants that the network's fills put there."""
@@ -290,12 +288,13 @@ class Plan:
 
 
 # -- where values come from and where they are read -----------------------------------------------
-def _columns(builder: Builder, H: Node, names: Iterable[str], rows: int = 0) -> list[Term]:
+def _columns(builder: Builder, names: Iterable[str], rows: int = 0) -> list[Term]:
     """Blocks of a whole prompt as terms, `rows` high or as high as each block is."""
-    graph = builder.graph
+    graph, layout = builder.graph, builder.layout
+    H = graph.source("H", layout.tokens, layout.width, "H")
     return [
         standing(graph, graph.view(H, 0, b.start, rows or b.rows, b.cols), 0, b.start)
-        for b in builder.layout
+        for b in layout
         if b.name in names
     ]
 

@@ -198,12 +198,8 @@ def clip_cols(graph: Graph, term: Term, low: int, high: int) -> Term | None:
 def transposed(graph: Graph, matrix: Matrix) -> Matrix:
     """The transpose, as views."""
     return tuple(
-        t._replace(row=t.col, col=t.row)
-        if isinstance(t.core, int)
-        else t._replace(
-            row=t.col,
-            col=t.row,
-            core=graph.flip(t.core),
+        t._replace(
+            row=t.col, col=t.row, core=t.core if isinstance(t.core, int) else graph.flip(t.core)
         )
         for t in matrix
     )
