@@ -247,7 +247,7 @@ def test_a_lower_bound_is_proved(program, depth, known, bound):
 
 @pytest.mark.parametrize("program", [times_zero, far_cancelled, some_left, functions_cancelled])
 def test_everyone_who_shows_a_bound_shows_a_proved_one(program):
-    from inweave.explore.payload import report as explored
+    from inweave.explore.report import report as explored
 
     network = inweave.compile(program)
     exact = network._degree[1]

@@ -30,9 +30,9 @@ from inweave import (
 )
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError
 from inweave.explore.document import STATIC, asset, digest, inert, module
-from inweave.explore.payload import named
 from inweave.explore.payload import payload as contents
 from inweave.explore.record import PieceExecutor, Recording, record
+from inweave.explore.shown import named
 from inweave.model import dense
 from inweave.model.relunet import Function, ReluNet
 from tests.cases import CASES, Case, ridge_gd

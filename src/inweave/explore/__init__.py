@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from inweave.explore.document import html
-from inweave.explore.payload import Several, named
 from inweave.explore.payload import payload as contents
+from inweave.explore.shown import Several, named
 
 __all__ = ["Widget", "compare", "page", "write"]
 

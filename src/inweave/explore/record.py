@@ -69,6 +69,17 @@ class Recording:
         low, high = self.ranges.get(id(layer), (before, before))
         self.ranges[id(layer)] = np.fmin(low, before), np.fmax(high, before)
 
+    def met(self, layer: Layer, at: tuple[slice, slice]) -> tuple[float, float]:
+        """The range of entries that a pointwise layer has met at a place, a little widened."""
+        found = self.ranges.get(id(layer))
+        if found is None:
+            return -1.0, 1.0
+        low, high = float(np.min(found[0][at])), float(np.max(found[1][at]))
+        if not (np.isfinite(low) and np.isfinite(high)):
+            return -1.0, 1.0
+        pad = 0.1 * (high - low) or max(abs(high), 1.0)
+        return low - pad, high + pad
+
 
 def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
     """Run a network on one prompt and keep what changed."""

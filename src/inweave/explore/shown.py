@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from numbers import Real
+from typing import Any, Protocol
 
 from inweave.compiler.origin import Origin
+from inweave.errors import InputError
 from inweave.model.network import Network
 from inweave.proof.certificate import Certificate
 
@@ -25,3 +28,39 @@ class Explorable(Protocol):
 
     def shown(self) -> Shown:
         """The network and what is known of it."""
+
+
+Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
+
+
+def title(shown: Shown) -> str:
+    """A name for a network without one."""
+    origin, kind = shown.origin, shown.network.target.upper()
+    return f"{origin.program.name}, {kind}, {origin.optimize}" if origin else f"{kind} network"
+
+
+def named(networks: Several) -> dict[str, Shown]:
+    """Networks by name; those without one are called after their program and options."""
+    if hasattr(networks, "shown"):
+        return {title(networks.shown()): networks.shown()}
+    if not isinstance(networks, Iterable):
+        raise InputError(f"expected a Network, or several, got {type(networks).__name__}")
+    pairs = (
+        list(networks.items()) if isinstance(networks, Mapping) else [(None, n) for n in networks]
+    )
+    out: dict[str, Shown] = {}
+    for key, net in pairs:
+        if not hasattr(net, "shown"):
+            said = "this" if key is None else repr(key)
+            raise InputError(f"{said} is not a Network, got {type(net).__name__}")
+        if not (key is None or isinstance(key, (str, Real))):
+            raise InputError(f"a network's name is text or a number, got {key!r}")
+        base = name = title(net.shown()) if key is None else str(key)
+        count = 1
+        while name in out:
+            if key is not None:
+                raise InputError(f"two networks are called {name!r}")
+            count += 1
+            name = f"{base} ({count})"
+        out[name] = net.shown()
+    return out

@@ -6,8 +6,8 @@ from typing import Any
 
 from inweave.errors import needs_extra
 from inweave.explore.document import asset, module
-from inweave.explore.payload import named, payload
-from inweave.explore.shown import Explorable
+from inweave.explore.payload import payload
+from inweave.explore.shown import Explorable, named
 
 with needs_extra("inweave.explore.Widget", "widget"):
     import anywidget

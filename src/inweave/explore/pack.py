@@ -1,0 +1,156 @@
+"""One network and its recording, written down for the page.
+
+A head's weights travel as its pieces: which block, which coefficient, which matrix. Identities and
+matrices of ones are named, others are stored once, as far as the budget for weights goes.
+"""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from inweave.exact.constants import Ones, Shift
+from inweave.explore.curves import curves
+from inweave.explore.record import Recording
+from inweave.explore.references import Answer
+from inweave.explore.report import certificate, report
+from inweave.explore.shown import Shown
+from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.modules import Module, Part
+from inweave.model.projection import AnyProjection, Projection
+from inweave.model.prompt import Output
+from inweave.text.network import Words, pretty
+
+
+def array(values: Any, dtype: str) -> dict[str, Any]:
+    """A typed array for the page."""
+    kinds = {"float64": "<f8", "float32": "<f4", "int32": "<i4"}
+    data = np.ascontiguousarray(values, dtype=kinds[dtype])
+    return {"dtype": dtype, "shape": list(data.shape),
+            "data": base64.b64encode(data.tobytes()).decode()}  # fmt: skip
+
+
+class Packer:
+    """Writes one network and its recording down for the page."""
+
+    def __init__(self, name: str, shown: Shown, kept: Recording, short: bool, weights: int) -> None:
+        self.name, self.shown, self.kept, self.weights = name, shown, kept, weights
+        self.network = network = shown.network
+        single = kept.first.dtype == np.float32
+        largest = max((float(np.abs(v).max()) for v in [kept.first, *kept.values] if v.size),
+                      default=0.0)  # fmt: skip
+        self.rounded = short and not single and not largest > 1e38
+        self.dtype = "float32" if single or self.rounded else "float64"
+        self.words = Words(network)
+        self.layers: list[dict[str, Any]] = []
+        self.dense: dict[Any, int] = {}
+        self.arrays: list[dict[str, Any]] = []
+        self.spent = 0
+
+    def pack(self, answer: Answer | None) -> dict[str, Any]:
+        net, kept = self.network, self.kept
+        values = [v.ravel() for v in kept.values]
+        flat = np.concatenate(values) if values else np.zeros(0)
+        return {
+            "name": self.name,
+            "layout": {
+                "tokens": net.tokens,
+                "width": net.width,
+                "blocks": [
+                    {"name": b.name, "label": pretty(b.name), "rows": b.rows, "cols": b.cols,
+                     "start": b.start} for b in net.layout
+                ],
+            },
+            "modules": [self.part(module) for module in net.modules],
+            "layers": self.layers,
+            "arrays": self.arrays,
+            "rounded": self.rounded,
+            "first": array(kept.first, self.dtype),
+            "changes": array(np.array(kept.rectangles, dtype=np.int32).reshape(-1, 5), "int32"),
+            "values": array(flat, self.dtype),
+            "positions": kept.positions,
+            "outputs": [self.output(output, answer) for output in net.outputs],
+            "reference": answer[0] if answer else None,
+            "report": report(self.shown),
+            "certificate": certificate(self.shown),
+        }  # fmt: skip
+
+    def part(self, part: Part) -> dict[str, Any]:
+        if isinstance(part, Module):
+            body = [self.part(inner) for inner in part.body]
+            return {"repeat": part.repeat, "skip": part.skip, "body": body}
+        self.layers.append(self.layer(part))
+        return {"layer": len(self.layers) - 1}
+
+    def layer(self, layer: Layer) -> dict[str, Any]:
+        if isinstance(layer, AttentionLayer):
+            return {"kind": "attention", "skip": layer.skip,
+                    "heads": [self.head(head) for head in layer.heads]}  # fmt: skip
+        units = {"units": layer.V.shape[0]} if isinstance(layer, PointwiseLayer) else {}
+        return {"kind": "pointwise", "skip": layer.skip, **units,
+                "functions": curves(layer, self.network, self.kept)}  # fmt: skip
+
+    def head(self, head: Head) -> dict[str, Any]:
+        parts = {}
+        for name, p in zip(("query", "key", "value"), head.projections, strict=True):
+            parts[name] = {
+                "text": self.text(p, name == "key"),
+                "pieces": self.pieces(p),
+            }
+        whole = all(part["pieces"] is not None for part in parts.values())
+        return {"lines": [[what, dest] for dest, what in self.words.head(head)],
+                "parts": parts if whole else None}  # fmt: skip
+
+    def text(self, projection: AnyProjection, transposed: bool) -> str:
+        if not isinstance(projection, Projection):
+            return "H W + B" if projection.has_bias else "H W"
+        return self.words.affine(projection.pieces, transposed)
+
+    def pieces(self, projection: AnyProjection) -> list[dict[str, Any]] | None:
+        """What the page needs to apply a projection; None where its weights are too large."""
+        if not isinstance(projection, Projection):
+            W = self.matrix(projection.W)
+            B = None if projection.B is None else self.matrix(projection.B)
+            if W is None or (projection.B is not None and B is None):
+                return None
+            bias = [] if B is None else [{"from": -1, "at": 0, "c": 1, **B}]
+            return [{"from": 0, "at": 0, "c": 1, **W}, *bias]
+        out = []
+        for p in projection.pieces:
+            m = p.matrix
+            start = -1 if p.block is None else self.network.layout[p.block].start
+            shape: dict[str, Any] | None = {"rows": m.rows, "cols": m.cols}
+            if isinstance(m, Shift):
+                shape = {"rows": m.rows, "cols": m.cols, "shift": [m.row, m.col, m.size]}
+            elif not isinstance(m, Ones):
+                shape = self.matrix(m.entries())
+            if shape is None:
+                return None
+            out.append({"from": start, "at": p.at, "c": float(p.coefficient), **shape})
+        return out
+
+    def matrix(self, entries: Any) -> dict[str, Any] | None:
+        """A dense constant, stored once; None where the budget for weights is spent."""
+        values = np.asarray(entries).astype(np.float64)
+        key = (values.shape, values.tobytes())
+        if key not in self.dense:
+            size = 8 * values.size * 4 // 3
+            if self.spent + size > self.weights:
+                return None
+            self.spent += size
+            self.dense[key] = len(self.arrays)
+            self.arrays.append(array(values, "float64"))
+        return {"rows": values.shape[0], "cols": values.shape[1], "dense": self.dense[key]}
+
+    def output(self, output: Output, answer: Answer | None) -> dict[str, Any]:
+        found = answer[1].get(output.name) if answer else None
+        return {
+            "name": output.name,
+            "kind": output.kind,
+            "place": asdict(output.place)
+            | {"start": self.network.layout[output.place.block].start},
+            "reference": None if found is None else array(found, "float64"),
+        }
