@@ -81,7 +81,7 @@ class Trainer:
             )
         self.ensemble, self.task, self.form, self.settings = ensemble, task, form, settings
         self.device, self.data, self.batch_last = torch.device(device), data, batch_last
-        self.processes = processes
+        self.processes, self.on_gpu = processes, self.device.type == "cuda"
         share = settings.batch // processes
         self.share = slice(rank * share, (rank + 1) * share)
         self.weights = ensemble.rows.detach().to(device).requires_grad_()
@@ -92,13 +92,13 @@ class Trainer:
         self.correction = torch.zeros_like(self.weights[0, 0])
         self.losses = torch.zeros(ensemble.members, device=device)
         self.sums = torch.zeros(ensemble.members, dtype=torch.float64, device=device)
-        self.taken, self.counted = torch.zeros_like(self.rates), 0
+        self.stuck, self.counted = torch.zeros_like(self.rates), 0
         self.problems: tuple[Tensor, Tensor] | None = None
         self.direct = None
         if batch_last and processes == 1 and DirectStep.applies(task, ensemble):
             self.direct = DirectStep(task, ensemble, settings.batch)
         self.update: Callable[[], None] = self._update
-        if self.device.type == "cuda" and processes == 1:
+        if self.on_gpu and processes == 1:
             self.update = Replayed(self._update, self.device)
 
     def step(self, t: int, share: float) -> Tensor:
@@ -109,7 +109,8 @@ class Trainer:
         generator = stream(self.ensemble.seeds[0], self.data, t, device=self.device)
         beta1, beta2 = self.settings.betas
         torch.mul(self.rates, share / (1 - beta1 ** (t + 1)), out=self.size)
-        torch.mul(self.rates, share * self.settings.weight_decay, out=self.shrink)
+        if self.settings.weight_decay:
+            torch.mul(self.rates, share * self.settings.weight_decay, out=self.shrink)
         self.correction.fill_(1 - beta2 ** (t + 1))
         if self.direct is not None:
             self._descend(*self.direct(generator))
@@ -164,16 +165,17 @@ class Trainer:
         alive = norm.isfinite()
         if self.settings.clip:
             gradient = gradient * (self.settings.clip / norm.clamp(min=1e-12)).clamp(max=1.0)
-        gradient, size = torch.where(alive, gradient, 0.0), torch.where(alive, self.size, 0.0)
-        shrink = self.shrink * alive if self.settings.weight_decay else None
+        size, shrink = self.size, self.shrink if self.settings.weight_decay else None
+        if self.on_gpu or not alive.all():  # what is recorded cannot look
+            gradient, size = torch.where(alive, gradient, 0.0), torch.where(alive, size, 0.0)
+            shrink = None if shrink is None else shrink * alive
+            self.stuck.add_(~alive)
         moments = self.mean, self.square
         adamw(self.weights, gradient, moments, self.settings.betas, size, self.correction, shrink)
-        self.taken.add_(alive)
         self.sums.add_(losses)
         self.losses = losses
 
 
-@torch.no_grad()
 def adamw(
     weights: Tensor,
     gradient: Tensor,
@@ -218,5 +220,5 @@ def train_ensemble(
             if watch is not None:
                 ensemble.snapshots.append((done, watch(ensemble)))
     ensemble.rows = ensemble.rows.detach()
-    ensemble.skipped = (1 - trainer.taken[:, 0] / settings.steps).tolist()
+    ensemble.skipped = (trainer.stuck[:, 0] / settings.steps).tolist()
     return ensemble

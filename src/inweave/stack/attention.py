@@ -12,7 +12,7 @@ defined, with a hook point for every value.
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import torch
@@ -25,7 +25,6 @@ from inweave.model.layout import Layout
 from inweave.model.projection import DenseProjection
 from inweave.stack.entry import KEY, QUERY, VALUE, Entry
 from inweave.stack.hooks import HookPoint
-from inweave.stack.parameters import as_numpy, normal_
 
 Activation = Literal["relu", "softmax"]
 Order = Literal["scores", "memory", "gram"]
@@ -129,17 +128,14 @@ class HookedAttention(Heads):
     comes out of it.
     """
 
-    hook_q: HookPoint
-    hook_k: HookPoint
-    hook_v: HookPoint
-    hook_kv: HookPoint
-    hook_pattern: HookPoint
-    hook_z: HookPoint
-
     def __init__(self, of: Heads) -> None:
         super().__init__(of.weight, of.bias, of.activation, of.queries)
-        for name in ("q", "k", "v", "kv" if of.activation is None else "pattern", "z"):
-            self.add_module(f"hook_{name}", HookPoint())
+        self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
+        if self.activation is None:
+            self.hook_kv = HookPoint()
+        else:
+            self.hook_pattern = HookPoint()
+        self.hook_z = HookPoint()
 
     def forward(self, H: Tensor) -> Tensor:
         query, key, value = self.projected(self.seen(H), H)
@@ -387,3 +383,17 @@ def _times(H: Tensor, W: Tensor) -> Tensor:
     """
     product = H.reshape(-1, H.shape[-1]) @ W.flatten(1)
     return product.reshape(*H.shape[:-1], *W.shape[1:])
+
+
+def normal_(parameter: Tensor, std: float, generator: torch.Generator | None) -> None:
+    """Normal entries, drawn on the generator's device so that a seed means the same everywhere."""
+    if std == 0.0:
+        parameter.zero_()
+        return
+    where = generator.device if generator is not None else parameter.device
+    drawn = torch.randn(parameter.shape, generator=generator, device=where, dtype=torch.float32)
+    parameter.copy_(drawn * std)
+
+
+def as_numpy(tensor: Tensor) -> np.ndarray[Any, Any]:
+    return tensor.detach().to("cpu", torch.float64).numpy()

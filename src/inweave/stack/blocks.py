@@ -10,25 +10,19 @@ States are (..., tokens, width).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, Protocol
+from typing import Literal
 
 from torch import Tensor, nn
 
 from inweave.errors import InputError
-from inweave.stack.attention import HookedAttention
+from inweave.stack.attention import ExtendedLinearAttention, HookedAttention
 from inweave.stack.hooks import Hooked, HookPoint
+from inweave.stack.pointwise import Functions, PointwiseNetwork
 
 LONGEST = 100_000  # blocks of a network that is written out layer by layer
 
 
-class Layer(Protocol):
-    """What a layer of the stack offers: its parameters in a module to look into, and its skip."""
-
-    skip: bool
-
-    def hooked(self) -> nn.Module: ...
-
-
+Layer = ExtendedLinearAttention | PointwiseNetwork | Functions
 Step = Layer | Literal["open", "close"]  # a layer, or where a skip around several begins and ends
 
 

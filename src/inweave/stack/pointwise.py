@@ -17,14 +17,17 @@ from torch import Tensor, nn
 from inweave.errors import InputError, ShapeError
 from inweave.model.layers import BlockPointwiseLayer, PointwiseLayer
 from inweave.model.layout import Layout
-from inweave.model.written import Arrays, function_weights
-from inweave.stack.attention import ALL
+from inweave.model.relunet import Function
+from inweave.model.written import function_weights
+from inweave.stack.attention import ALL, as_numpy, normal_
 from inweave.stack.hooks import HookPoint
-from inweave.stack.parameters import as_numpy, normal_
 
 
 class Entries(nn.Module):
-    """`Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C`, with V, W, B as (units, tokens, features)."""
+    """`Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C`, with V, W, B as (units, tokens, features).
+
+    Or as (units, 1, 1): one function for all entries.
+    """
 
     def __init__(
         self,
@@ -44,6 +47,10 @@ class Entries(nn.Module):
         inner = self.hook_pre(self.W[at] * H[..., rows, columns].unsqueeze(-3) + self.B[at])
         outer: Tensor = self.hook_post(inner.relu() if self.activation == "relu" else inner)
         return (self.V[at] * outer).sum(-3) + self.C[rows, columns]
+
+    def hooked(self) -> Entries:
+        """Another module of the same parameters, without a skip."""
+        return Entries(self.V, self.W, self.B, self.C, self.activation)
 
 
 class PointwiseNetwork(Entries):
@@ -85,10 +92,6 @@ class PointwiseNetwork(Entries):
         output = super().forward(H, rows, columns)
         return H[..., rows, columns] + output if self.skip else output
 
-    def hooked(self) -> Entries:
-        """Another module of the same parameters, without the skip."""
-        return Entries(self.V, self.W, self.B, self.C, self.activation)
-
     @classmethod
     def from_layer(
         cls,
@@ -117,26 +120,12 @@ class PointwiseNetwork(Entries):
         return PointwiseLayer(V, W, B, C, self.activation, self.skip)
 
 
-class Units(nn.Module):
-    """A function of single entries: `V @ relu(W x + B) + C`, with V, W, B as (units,)."""
-
-    def __init__(self, V: nn.Parameter, W: nn.Parameter, B: nn.Parameter, C: nn.Parameter) -> None:
-        super().__init__()
-        self.V, self.W, self.B, self.C = V, W, B, C
-        self.hook_pre, self.hook_post = HookPoint(), HookPoint()
-
-    def forward(self, x: Tensor) -> Tensor:
-        inner = self.hook_pre(x.unsqueeze(-1) * self.W + self.B)
-        outer: Tensor = self.hook_post(torch.relu(inner))
-        return torch.sum(outer * self.V, -1) + self.C
-
-
 class Functions(nn.Module):
     """A function at each of some places, the identity elsewhere."""
 
     skip = False
 
-    def __init__(self, functions: Sequence[Units], at: Sequence[tuple[slice, slice]]) -> None:
+    def __init__(self, functions: Sequence[Entries], at: Sequence[tuple[slice, slice]]) -> None:
         super().__init__()
         self.functions, self.at = nn.ModuleList(functions), list(at)
 
@@ -149,7 +138,8 @@ class Functions(nn.Module):
 
     def hooked(self) -> Functions:
         """Another module of the same parameters."""
-        return Functions([Units(**dict(f.named_parameters())) for f in self.functions], self.at)
+        functions = [f.hooked() for f in self.functions if isinstance(f, Entries)]
+        return Functions(functions, self.at)
 
     @classmethod
     def from_layer(
@@ -162,9 +152,13 @@ class Functions(nn.Module):
     ) -> Self:
         """The weights of a constructed layer."""
 
-        def units(arrays: Arrays) -> Units:
-            made = {n: torch.tensor(a, dtype=dtype, device=device) for n, a in arrays.items()}
-            return Units(**{name: nn.Parameter(tensor) for name, tensor in made.items()})
+        def entries(function: Function) -> Entries:
+            arrays = function_weights(function)
+            V, W, B, C = (torch.tensor(arrays[n], dtype=dtype)[..., None, None] for n in "VWBC")
+            return Entries(nn.Parameter(V), nn.Parameter(W), nn.Parameter(B), nn.Parameter(C))
 
-        made = [units(function_weights(function)) for _, function in layer.applied]
-        return cls(made, [place.region(layout) for place, _ in layer.applied])
+        made = cls(
+            [entries(function) for _, function in layer.applied],
+            [place.region(layout) for place, _ in layer.applied],
+        )
+        return made.to(device)
