@@ -28,6 +28,7 @@ from inweave import (
 )
 from inweave.explore.document import asset, inert, module
 from inweave.explore.payload import payload as contents
+from inweave.explore.shown import named
 from inweave.model.dense import trace
 from inweave.model.relunet import Function, ReluNet
 from inweave.paper.ridge import ridge_elsa
@@ -461,7 +462,7 @@ def test_the_page_prints_on_white(visit: Visit, pages: Path) -> None:
 
 def test_the_module_renders_with_a_notebooks_model(browser: Any, tmp_path: Path) -> None:
     """The widget's side: the same module, and a model that talks back."""
-    payload = contents({"net": LOOP}, INPUTS)
+    payload = contents(named({"net": LOOP}), INPUTS)
     script = (
         module()
         + """
