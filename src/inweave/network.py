@@ -332,8 +332,8 @@ def verify(
 def _checked(
     program: Program, network: data.Network, sizes: Mapping[str, Any], **options: Any
 ) -> Certificate:
-    from inweave.proof.check import trace_for
     from inweave.proof.check import verify as check
+    from inweave.proof.interface import trace_for
 
     origin = network.origin if isinstance(network, Network) else None
     if origin is not None and origin.program is program and not sizes:

@@ -1,17 +1,16 @@
 """Verification: a network against a program, and the certificate of their equality.
 
-Here is only what is asked and what is concluded. How the two are compared is in `field_check`, how
-sure that is in `heights`, what it costs in `cost`, what rounding adds in `floats`, and where a
-wrong network goes wrong in `diagnosis`.
+Here is only what is asked and what is concluded. Whether they can be compared at all is asked in
+`interface`, how they are compared in `field_check`, how sure that is in `heights`, what is known of
+functions in `tables`, what it costs in `cost`, what rounding adds in `floats`, and where a wrong
+network goes wrong in `diagnosis`.
 """
 
 from __future__ import annotations
 
-import math
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -20,11 +19,8 @@ from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
-from inweave.language.program import Program, Traced
-from inweave.model.layers import BlockPointwiseLayer, Layer
+from inweave.language.program import Traced
 from inweave.model.network import Network
-from inweave.model.relunet import Function
-from inweave.proof import tables
 from inweave.proof.certificate import Certificate
 from inweave.proof.cost import seconds
 from inweave.proof.degree import degree_text
@@ -32,7 +28,8 @@ from inweave.proof.diagnosis import first_layer
 from inweave.proof.field_check import Comparison, Mismatch, Point
 from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
-from inweave.proof.tables import reciprocal_error
+from inweave.proof.interface import compatible, conditions
+from inweave.proof.tables import function_notes, own_tables, reciprocals
 from inweave.run.plan import Plan
 
 UNLIKELY = 1e-12  # trials are added until a wrong network passes with no more than this
@@ -220,100 +217,3 @@ def _remedy(traced: Traced) -> str:
             "inweave.iterate: a loop is proved one step at a time"
         )
     return "Write the repetition with inweave.iterate, which is proved one step at a time"
-
-
-def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
-    """The program at the network's own sizes."""
-    found = dict(sizes)
-    for spec in network.inputs:
-        kind = program.arguments.get(spec.name)
-        if kind is None:
-            continue
-        for size, value in zip(kind.sizes, (spec.rows, spec.cols), strict=False):
-            if isinstance(size, str):
-                found.setdefault(size, value)
-    return program.trace(**found)
-
-
-def compatible(name: str, traced: Traced, network: Network) -> None:
-    """Refuse a network whose inputs or answers are not the program's, by name, kind and shape."""
-    taken = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in network.inputs}
-    wanted = {spec.name: _said(spec.kind, spec.rows, spec.cols) for spec in traced.inputs}
-    given = {o.name: _said(o.kind, *o.place.value_shape) for o in network.outputs}
-    owed = {key: _said(traced.kinds[key], *x.shape) for key, x in traced.outputs.items()}
-    for verb, theirs, ours in (("takes", wanted, taken), ("answers", owed, given)):
-        if theirs != ours or (verb == "answers" and list(theirs) != list(ours)):
-            raise VerificationError(
-                f"program {name!r} {verb} {_listed(theirs)}; the network {verb} {_listed(ours)}"
-            )
-
-
-def _said(kind: str, rows: int, cols: int) -> str:
-    return {"scalar": "a scalar", "vector": f"a vector of {rows}"}.get(
-        kind, f"a {rows} x {cols} matrix"
-    )
-
-
-def _listed(values: Mapping[str, str]) -> str:
-    named = [f"{name} ({what})" if name else what for name, what in values.items()]
-    return ", ".join(named) or "nothing"
-
-
-def conditions(traced: Traced, network: Network) -> list[str]:
-    """Where equality is claimed, if not everywhere: signs that the network asks of its inputs."""
-    free = {spec.name for spec in traced.inputs if spec.sign == "any"}
-    return [
-        f"for {spec.sign} {spec.name}"
-        for spec in network.inputs
-        if spec.sign != "any" and spec.name in free
-    ]
-
-
-# -- functions ------------------------------------------------------------------------------------
-def functions(traced: Traced) -> list[Function]:
-    """The functions that a program applies."""
-    every = ex.every(traced.outputs.values())
-    return [x.function for x in every if isinstance(x, ex.Applied)]
-
-
-def reciprocals(traced: Traced) -> list[Function]:
-    return [function for function in functions(traced) if function.is_reciprocal]
-
-
-def function_notes(traced: Traced) -> list[str]:
-    """What is known of the program's functions: a network that is equal has the same tables."""
-    return [note for note in dict.fromkeys(f.note() for f in functions(traced)) if note]
-
-
-def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
-    """What is known of a network's own tables of 1/x; refused if the program's are better.
-
-    With the field's inverse for every reciprocal only the wiring is compared: neither the table
-    nor Newton's steps after it are seen. So a table must by itself be as good as what the program
-    reaches, wherever the program may use it.
-    """
-    asked = [(f.domain or (0.0, math.inf), f.reached if f.steps else f.error)
-             for f in reciprocals(traced)]  # fmt: skip
-    low, high = min(d[0] for d, _ in asked), max(d[1] for d, _ in asked)
-    least = min(error for _, error in asked)
-    notes = [f.note() for f in functions(traced) if not f.is_reciprocal]
-    for function in dict.fromkeys(f for layer in network.layers for f in _applied(layer)):
-        if not function.is_reciprocal:
-            continue
-        start, stop = function.domain or (0.0, math.inf)
-        error = math.inf
-        if 0 < start <= low <= high <= stop < math.inf:
-            error = reciprocal_error(function.net, start, stop)
-        if error > least:
-            raise VerificationError(
-                f"network and program {name!r} would be equal if every reciprocal were exactly "
-                f"1/x, but the network's table of {function.name} on [{start:g}, {stop:g}] is "
-                f"wrong by up to {error:.1e} of 1/x on the program's domain [{low:g}, {high:g}], "
-                f"and the program reaches {least:.1e}; compile the program itself"
-            )
-        notes.append(tables.note(function, error))
-    return [note for note in dict.fromkeys(notes) if note]
-
-
-def _applied(layer: Layer) -> list[Function]:
-    return [f for _, f in layer.applied] if isinstance(layer, BlockPointwiseLayer) else []

@@ -1,9 +1,9 @@
-"""How far a network's own table of 1/x is from 1/x, bounded from its knots.
+"""What is known of functions: the program's tables, or how far a network's own are from 1/x.
 
-Between two knots a table is a + b x, so x times it is a parabola, and its distance from 1 is
-largest at an end or at the vertex: a finite number of exact rational numbers. What float64 adds
-when it sums the units is bounded by the same sum of absolute values. Nothing that the table says of
-itself is believed.
+A network's own table of 1/x is bounded from its knots. Between two of them it is a + b x, so x
+times it is a parabola, and its distance from 1 is largest at an end or at the vertex: a finite
+number of exact rational numbers. What float64 adds when it sums the units is bounded by the same
+sum of absolute values. Nothing that the table says of itself is believed.
 """
 
 from __future__ import annotations
@@ -13,6 +13,11 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 
+from inweave.errors import VerificationError
+from inweave.language import expressions as ex
+from inweave.language.program import Traced
+from inweave.model.layers import BlockPointwiseLayer, Layer
+from inweave.model.network import Network
 from inweave.model.relunet import Function, ReluNet, rounded_up
 
 ROUNDING = Fraction(1, 2**52)
@@ -63,10 +68,60 @@ def _add(
         total[1] += sign * factor * w
 
 
-def note(function: Function, error: float) -> str:
+def _note(function: Function, error: float) -> str:
     """A line for the certificate about a network's own table."""
     low, high = function.domain or (-math.inf, math.inf)
     return (
         f"{function.name} on [{low:g}, {high:g}]: {function.net.units} units, "
         f"relative error at most {rounded_up(error)}, from the network's own knots"
     )
+
+
+# -- what a certificate says of functions ----------------------------------------------------------
+def functions(traced: Traced) -> list[Function]:
+    """The functions that a program applies."""
+    every = ex.every(traced.outputs.values())
+    return [x.function for x in every if isinstance(x, ex.Applied)]
+
+
+def reciprocals(traced: Traced) -> list[Function]:
+    return [function for function in functions(traced) if function.is_reciprocal]
+
+
+def function_notes(traced: Traced) -> list[str]:
+    """What is known of the program's functions: a network that is equal has the same tables."""
+    return [note for note in dict.fromkeys(f.note() for f in functions(traced)) if note]
+
+
+def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
+    """What is known of a network's own tables of 1/x; refused if the program's are better.
+
+    With the field's inverse for every reciprocal only the wiring is compared: neither the table
+    nor Newton's steps after it are seen. So a table must by itself be as good as what the program
+    reaches, wherever the program may use it.
+    """
+    asked = [(f.domain or (0.0, math.inf), f.reached if f.steps else f.error)
+             for f in reciprocals(traced)]  # fmt: skip
+    low, high = min(d[0] for d, _ in asked), max(d[1] for d, _ in asked)
+    least = min(error for _, error in asked)
+    notes = [f.note() for f in functions(traced) if not f.is_reciprocal]
+    for function in dict.fromkeys(f for layer in network.layers for f in _applied(layer)):
+        if not function.is_reciprocal:
+            continue
+        start, stop = function.domain or (0.0, math.inf)
+        error = math.inf
+        if 0 < start <= low <= high <= stop < math.inf:
+            error = reciprocal_error(function.net, start, stop)
+        if error > least:
+            raise VerificationError(
+                f"network and program {name!r} would be equal if every reciprocal were exactly "
+                f"1/x, but the network's table of {function.name} on [{start:g}, {stop:g}] is "
+                f"wrong by up to {error:.1e} of 1/x on the program's domain [{low:g}, {high:g}], "
+                f"and the program reaches {least:.1e}; compile the program itself"
+            )
+        notes.append(_note(function, error))
+    return [note for note in dict.fromkeys(notes) if note]
+
+
+def _applied(layer: Layer) -> list[Function]:
+    return [f for _, f in layer.applied] if isinstance(layer, BlockPointwiseLayer) else []
