@@ -19,7 +19,7 @@ import pytest
 from inweave.cli import main
 from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
-from inweave.files.atomic import whole
+from inweave.files.atomic import atomically
 from inweave.gallery import get
 
 PROGRAMS = """
@@ -547,7 +547,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
     path.write_text("old", encoding="utf-8")
 
     def half() -> None:
-        with whole(path) as draft:
+        with atomically(path) as draft:
             draft.write_text("new, but only hal", encoding="utf-8")
             raise error
 
@@ -560,7 +560,7 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
 def test_a_finished_file_replaces_the_old_one_and_keeps_its_suffix(tmp_path: Path) -> None:
     path = tmp_path / "net.inweave"
     path.write_text("old", encoding="utf-8")
-    with whole(path) as draft:
+    with atomically(path) as draft:
         assert draft.suffix == ".inweave"
         draft.write_text("new", encoding="utf-8")
     assert path.read_text(encoding="utf-8") == "new"

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.parametrize(
-    "name", ["network", "language.functions", "language.program", "model.layout"]
+    "name", ["network", "language.functions", "language.iterate", "model.layout", "exact.whole"]
 )
 def test_the_examples_of_a_module_show_what_they_print(name):
     module = importlib.import_module(f"inweave.{name}")
