@@ -284,6 +284,22 @@ def tune(
     return best
 
 
+def tuned_descent(
+    steps: int,
+    top: float,
+    batch: Batch,
+    target: Target = "clean",
+    preconditioner: Tensor | None = None,
+) -> tuple[float, Predictor]:
+    """That many steps of gradient descent with η tuned between 0 and `top`, and that η."""
+
+    def make(eta: Number) -> Predictor:
+        return gradient_descent(steps, eta, preconditioner=preconditioner)
+
+    (eta,) = tune(make, [(0.0, top)], batch, target)
+    return eta, make(eta)
+
+
 def _finite(loss: float) -> float:
     """Losses that overflow come last."""
     return loss if loss == loss else float("inf")

@@ -39,8 +39,7 @@ def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor
     )
     found["tuned ridge"] = baselines.ridge(lam)
     for k in range(1, steps + 1):
-        eta = _step_size(config, k, top, tuning)
-        found[f"{k} GD step{'s' * (k > 1)}"] = baselines.gradient_descent(k, eta)
+        found[f"{k} GD step{'s' * (k > 1)}"] = _descent(config, k, top, tuning)
     if steps > 1:
         pair = baselines.tune(
             lambda eta, gamma: baselines.gd_plus_plus(steps, eta, gamma),
@@ -51,14 +50,8 @@ def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor
         found[f"{steps} GD++ steps"] = baselines.gd_plus_plus(steps, *pair)
     if task.eigenvalues:
         inverse = torch.linalg.inv(covariance)
-        (eta,) = baselines.tune(
-            lambda eta: baselines.gradient_descent(steps, eta, preconditioner=inverse),
-            [(0.0, 4.0)],
-            tuning,
-            target,
-        )
         name = f"{steps} preconditioned GD step{'s' * (steps > 1)}"
-        found[name] = baselines.gradient_descent(steps, eta, preconditioner=inverse)
+        _, found[name] = baselines.tuned_descent(steps, 4.0, tuning, target, inverse)
     if task.nonzero:
         few = tuning.rows(slice(0, 1000))
         losses = {
@@ -72,18 +65,12 @@ def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor
     return found
 
 
-def _step_size(config: Config, steps: int, top: float, tuning: Batch) -> float:
-    """η of the closed form where there is one, else tuned."""
+def _descent(config: Config, steps: int, top: float, tuning: Batch) -> Predictor:
+    """Gradient descent with the η of the closed form where there is one, else tuned."""
     if steps == 1:
         with contextlib.suppress(InputError):
-            return baselines.one_step_eta(config.task)
-    (eta,) = baselines.tune(
-        lambda eta: baselines.gradient_descent(steps, eta),
-        [(0.0, top)],
-        tuning,
-        config.train.target,
-    )
-    return eta
+            return baselines.gradient_descent(1, baselines.one_step_eta(config.task))
+    return baselines.tuned_descent(steps, top, tuning, config.train.target)[1]
 
 
 def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dict[str, Any]:

@@ -23,7 +23,7 @@ import statistics
 from dataclasses import replace
 from typing import Any
 
-from inweave.lab import measures
+from inweave.lab import baselines, measures
 from inweave.lab.experiments import common
 from inweave.lab.experiments.perturb import constructed_start
 from inweave.lab.forms import Form, form
@@ -90,14 +90,11 @@ def run(quick: bool, device: str, seed: int, keep: common.Keep) -> dict[str, Any
     seeds = list(range(seed, seed + (2 if quick else 5)))
     tuning = common.held_out(TASK, 10_000, seed, "tune", device)
     batch = common.held_out(TASK, 20_000 if quick else 100_000, seed, "eval", device)
-    etas, descents = [], []
-    for k in range(1, 9):
-        eta, predict = common.tuned_descent(k, tuning, 8.0)
-        etas.append(eta)
-        descents.append(predict)
+    descents = [baselines.tuned_descent(k, 8.0, tuning) for k in range(1, 9)]
+    etas = [eta for eta, _ in descents]
     references = [
         common.row(f"{k} tuned GD step{'s' * (k > 1)}", measures.squared_errors(p, batch))
-        for k, p in enumerate(descents[:4], start=1)
+        for k, (_, p) in enumerate(descents[:4], start=1)
     ]
     references.append(common.row("zero", batch.clean.square()))
     rows: list[common.Row] = []

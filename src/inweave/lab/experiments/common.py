@@ -8,8 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from inweave.lab import baselines
-from inweave.lab.baselines import Predictor
 from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
 from inweave.lab.measures import Interval, bootstrap
@@ -54,14 +52,6 @@ def chosen_errors(
     """Each seed's best member by the tuning set, and its squared errors on the evaluation set."""
     members = ensemble.best(form, tuning, target)
     return members, ensemble.errors(form, batch, target)[members]
-
-
-def tuned_descent(steps: int, tuning: Batch, top: float) -> tuple[float, Predictor]:
-    """k steps of gradient descent with η tuned on the tuning set."""
-    (eta,) = baselines.tune(
-        lambda eta: baselines.gradient_descent(steps, eta), [(0.0, top)], tuning
-    )
-    return eta, baselines.gradient_descent(steps, eta)
 
 
 def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) -> Row:

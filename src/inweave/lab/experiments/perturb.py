@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from inweave.lab import measures
+from inweave.lab import baselines, measures
 from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import common
 from inweave.lab.forms import Form, form
@@ -59,7 +59,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     seeds = list(range(seed, seed + (3 if quick else 8)))
     tuning = common.held_out(TASK, 10_000, seed, "tune", device)
     batch = common.held_out(TASK, 10_000 if quick else 100_000, seed, "eval", device)
-    eta, descent = common.tuned_descent(STEPS, tuning, 8.0)
+    eta, descent = baselines.tuned_descent(STEPS, 8.0, tuning)
     reference = measures.squared_errors(descent, batch)
     rows, series, claims = [], [], []
     for name in ("enumerated", "designed"):

@@ -64,14 +64,9 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     tuning = common.held_out(TASK, 20_000, seed, "tune", device)
     batch = common.held_out(TASK, 50_000 if quick else 200_000, seed, "eval", device)
     members, errors = common.chosen_errors(ensemble, made, tuning, batch)
-    eta, plain = common.tuned_descent(LAYERS, tuning, 4.0)
+    eta, plain = baselines.tuned_descent(LAYERS, 4.0, tuning)
     inverse = torch.linalg.inv(TASK.covariance())
-    (rate,) = baselines.tune(
-        lambda e: baselines.gradient_descent(LAYERS, e, preconditioner=inverse),
-        [(0.0, 2.0)],
-        tuning,
-    )
-    whitened = baselines.gradient_descent(LAYERS, rate, preconditioner=inverse)
+    rate, whitened = baselines.tuned_descent(LAYERS, 2.0, tuning, preconditioner=inverse)
     steps = [step for step, _ in ensemble.snapshots]
     series = []
     for m in members:

@@ -46,7 +46,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     )  # fmt: skip
     members, errors = common.chosen_errors(ensemble, made, tuning, batch)
     seeing_members, seeing_errors = common.chosen_errors(seeing, made, tuning, batch)
-    eta, descent = common.tuned_descent(2, tuning, 20.0)
+    eta, descent = baselines.tuned_descent(2, 20.0, tuning)
     pair = baselines.tune(
         lambda e, g: baselines.gd_plus_plus(2, e, g), [(0.0, 20.0), (0.0, 20.0)], tuning
     )
