@@ -483,6 +483,11 @@ def test_the_reserved_names_are_those_of_the_functions_that_take_inputs_and_size
 
     network = inweave.Network
     assert taken(net_explore=network.explore, net=network.__call__) == OF_CALLS
-    assert OF_SIZES == taken(
-        net_resize=network.resize, inweave_verify=inweave.verify, inweave_compile=inweave.compile
+    assert (
+        taken(
+            net_resize=network.resize,
+            inweave_verify=inweave.verify,
+            inweave_compile=inweave.compile,
+        )
+        == OF_SIZES
     )
