@@ -20,6 +20,16 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 settings.register_profile("inweave", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("inweave")
 
+
+@pytest.fixture(scope="session", autouse=True)
+def every_pass_is_checked() -> Iterator[None]:
+    """Whatever a test compiles: a pass that changes an answer is reported by its name."""
+    from inweave.network import checked_passes
+
+    with checked_passes():
+        yield
+
+
 LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
 
 

@@ -11,8 +11,8 @@ import pytest
 
 import inweave
 from inweave import Matrix, Vector
-from inweave.compiler.emit import merge
 from inweave.compiler.layers import HeadSpec, Item
+from inweave.compiler.merge import merged
 
 
 def written_out(heads) -> Counter:
@@ -37,12 +37,14 @@ def test_merged_heads_have_the_same_sum(seed):
         return tuple(Item(Fraction(rng.choice((-1, 1, 1, 2))), name) for name in chosen)
 
     pool = [read() for _ in range(3)]
-    heads = [
-        HeadSpec(rng.choice(pool), rng.choice(pool), rng.choice(pool), rng.choice("ab"))
-        for _ in range(rng.randint(2, 8))
-    ]
-    before = written_out((h.query, h.key, [(h.dest, v) for v in h.value]) for h in heads)
-    after = written_out((m.query, m.key, m.values) for m in merge(heads))
+
+    def head():
+        query, key, value, dest = *(rng.choice(pool) for _ in range(3)), rng.choice("ab")
+        return HeadSpec(query, key, tuple((dest, item) for item in value))
+
+    heads = [head() for _ in range(rng.randint(2, 8))]
+    before = written_out((h.query, h.key, h.values) for h in heads)
+    after = written_out((h.query, h.key, h.values) for h in merged(heads))
     assert after == before
 
 

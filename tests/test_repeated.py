@@ -11,12 +11,13 @@ from collections import Counter
 import pytest
 
 import inweave
-import inweave.compiler.driver
 from inweave import Matrix, Scalar, Vector, VerificationError
+from inweave.compiler.candidates import best
 from inweave.compiler.costs import Costs
-from inweave.compiler.driver import Stages, stages
-from inweave.compiler.forms import Forms, Product
-from inweave.compiler.storing import FACTORS, LONGEST, PRODUCTS, read_often
+from inweave.compiler.driver import Compilation
+from inweave.compiler.forms import DefinedLeaf, Forms, Product
+from inweave.compiler.origin import Origin
+from inweave.compiler.store import FACTORS, LONGEST, PRODUCTS, read_often
 from tests.fuzz import equal_in_rationals
 
 MODES = ("faithful", "speed", "depth")
@@ -51,10 +52,13 @@ def work(monkeypatch):
     return counts
 
 
-def run(make, steps, mode="faithful") -> Stages:
+def run(make, steps, mode="faithful") -> Compilation:
     program = inweave.program(make(steps))
-    sizes = dict.fromkeys(program.size_names, 2)
-    return stages(program, "elsa", mode, None, None, sizes)
+    return best(Origin(program, dict.fromkeys(program.size_names, 2), optimize=mode))
+
+
+def normalized(done: Compilation, name: str = ""):
+    return done.made["normalize"].outputs[name]
 
 
 def squares(steps):
@@ -304,14 +308,14 @@ def power(steps):
 
 def test_a_product_that_is_read_once_may_have_many_factors():
     done = run(power, 3 * FACTORS)
-    assert done.normalized[""].factors == 3 * FACTORS + 1
+    assert normalized(done).factors == 3 * FACTORS + 1
     assert done.network.depth == 5
 
 
 @pytest.mark.usefixtures("work")
 def test_thousands_of_factors_are_stored_on_the_way():
     done = run(power, 3 * LONGEST)
-    assert done.normalized[""].factors < LONGEST
+    assert normalized(done).factors < LONGEST
     assert done.network.depth == 9
 
 
@@ -325,16 +329,16 @@ def test_a_long_product_that_is_read_twice_is_stored_and_a_short_one_is_not():
         return program
 
     for factors, stored in ((FACTORS - 1, False), (FACTORS, True)):
-        form = run(twice, factors).normalized["square"]
+        form = normalized(run(twice, factors), "square")
         assert form.factors == (2 if stored else 2 * factors)
 
 
 def test_a_sum_of_many_products_is_stored_and_continued():
     done = run(descent, 30)
-    leaves = [leaf for leaf, _, _ in done.normalized[""].leaves]
+    leaves = [leaf for leaf, _, _ in normalized(done).leaves]
     while leaves:
         leaf = leaves.pop()
-        if leaf.definition is not None:
+        if isinstance(leaf, DefinedLeaf):
             assert len(leaf.definition.products) <= 2 * PRODUCTS
             leaves += [inner for inner, _, _ in leaf.definition.leaves]
 

@@ -8,7 +8,7 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.compiler.reroll import reroll
+from inweave.compiler.repeats import repeats
 from tests.fuzz import equal_in_rationals, work
 
 
@@ -72,7 +72,7 @@ def exchanged(loop):
 def test_a_python_loop_is_as_shallow_as_inweaves_own(make, target):
     python, own = both(make, 12)
     sizes = dict.fromkeys(python.size_names, 2)
-    (found,) = reroll(python.trace(**sizes))
+    (found,) = repeats(python.trace(**sizes))
     nets = [inweave.compile(p, target=target, optimize="depth", **sizes) for p in (python, own)]
     assert found[0].times >= 11
     assert nets[0].depth == nets[1].depth < 8
@@ -99,7 +99,7 @@ def test_what_is_read_halfway_and_what_follows_are_right_too():
         return {"halfway": seen[6], "end": A @ x}
 
     net = inweave.compile(program, optimize="depth", n=2)
-    assert len(list(reroll(program.trace(n=2)))) == 2
+    assert len(list(repeats(program.trace(n=2)))) == 2
     assert equal_in_rationals(net)
     assert net.depth <= 8
 
@@ -157,7 +157,7 @@ def test_random_python_loops_are_proved_equal(key):
 
 
 def test_most_random_python_loops_are_found():
-    found = [bool(list(reroll(random_loop(key).trace(n=2)))) for key in range(60)]
+    found = [bool(list(repeats(random_loop(key).trace(n=2)))) for key in range(60)]
     assert sum(found) >= 40
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -354,13 +355,32 @@ def explain(
     layout: Any = None,
     **sizes: Any,
 ) -> str:
-    """What every pass produced, as text: `print(inweave.explain(program, n=4, d=2))`."""
-    from inweave.compiler.driver import stages
+    """What every pass made, as text: `print(inweave.explain(program, n=4, d=2))`.
+
+    Each is checked against what it was made from, at a random point of a finite field.
+    """
+    from inweave.compiler.candidates import best
     from inweave.text.explain import explain as words
 
-    done = stages(program, target, optimize, tokens, layout, sizes)
-    origin = Origin(program, dict(sizes), target, optimize, tokens, layout, done.added)
-    return words(done, origin, str(_public(Compiled(done.network, origin))))
+    asked = Origin(program, dict(sizes), target, optimize, tokens, layout)
+    with checked_passes() as notes:
+        done = best(asked)
+    origin = replace(asked, added=done.allocation.added)
+    return words(done, origin, str(_public(Compiled(done.network, origin))), notes)
+
+
+@contextmanager
+def checked_passes() -> Iterator[dict[str, str]]:
+    """Check every pass of every compilation made meanwhile; what came of the last ones, by name.
+
+    A pass that changes the value of an answer raises VerificationError, which names it.
+    """
+    from inweave.compiler.driver import checked_by
+    from inweave.proof.passes import PassCheck
+
+    check = PassCheck()
+    with checked_by(check):
+        yield check.notes
 
 
 def load(path: str | os.PathLike[str], *, limit: int | None = None) -> Network:

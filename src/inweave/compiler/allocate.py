@@ -1,4 +1,4 @@
-"""Stored values to blocks: who owns which columns, and for how long.
+"""Pass: stored values get blocks: who owns which columns, and for how long.
 
 Inputs and carried values own their block for good. Every other value lives from the layer that
 writes it to the last layer that reads it, a loop counting as a whole for what lives around it; a
@@ -9,25 +9,44 @@ body every scratch block is subtracted away, so that each repetition finds zeros
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from inweave.compiler.forms import ONE, Form, Leaf
+from inweave.compiler.forms import ONE, Form, GivenLeaf, InputLeaf
 from inweave.compiler.given import Given
-from inweave.compiler.layers import Item, Key, LayerSpec, LinearSpec, LoopSpec, Schedule
+from inweave.compiler.layers import (
+    Allocation,
+    Item,
+    Key,
+    LayerSpec,
+    LinearSpec,
+    LoopSpec,
+    Part,
+    Schedule,
+    Slot,
+    layers,
+)
+from inweave.compiler.options import Options
 from inweave.model.layout import Block
+from inweave.model.prompt import Fill, Place
 
-Part = LayerSpec | LoopSpec
+NAME = 18  # characters of a block's name, if it is made of the names of what stands there
 
 
-@dataclass
-class Slot:
-    """A block to be: its width, the values that stand in it over time, its name."""
+def allocate(schedule: Schedule, options: Options) -> Allocation:
+    return Allocator(schedule, options.given).run()
+
+
+@dataclass(eq=False)
+class Space:
+    """A block in the making."""
 
     cols: int
     rows: int
     keys: list[Key] = field(default_factory=list)
     name: str = ""
-    spread: int = 1
+    diagonal: int = 1
 
 
 @dataclass
@@ -39,56 +58,37 @@ class Life:
     span: tuple[int, int] | None
 
 
-@dataclass
-class Allocation:
-    """Where every stored value stands."""
-
-    slots: list[Slot]
-    where: dict[Key, Slot]
-
-
 class Allocator:
-    """Allocates one schedule."""
+    """Allocates one schedule; layers are known by their numbers, those of a loop counted once."""
 
-    def __init__(
-        self, schedule: Schedule, leaves: dict[Key, int], given: Given | None = None
-    ) -> None:
-        self.schedule, self.leaves, self.given = schedule, leaves, given
+    def __init__(self, schedule: Schedule, given: Given | None) -> None:
+        self.schedule, self.given = schedule, given
         self.layers: list[LayerSpec] = []
         self.spans: list[tuple[int, int]] = []
         self.lives: dict[Key, Life] = {}
-        self.home: dict[Key, tuple[int, int] | None] = {}
-        self._close_bodies(schedule.parts, inside=False)
-        self._walk(schedule.parts, None)
+        self.home: dict[Key, tuple[int, int] | None] = {}  # of carried values
+        self.clears: dict[int, list[LinearSpec]] = {}  # by layer
+        self.parts = _closed(schedule.parts)
+        self._walk(self.parts, None)
 
-    def _close_bodies(self, parts: list[Part], inside: bool) -> None:
-        """A loop body must end in a layer, which clears its scratch."""
-        for part in parts:
-            if isinstance(part, LoopSpec):
-                self._close_bodies(part.body, inside=True)
-        if inside and (not parts or isinstance(parts[-1], LoopSpec)):
-            parts.append(LayerSpec())
-
-    def _walk(self, parts: list[Part], span: tuple[int, int] | None) -> None:
+    # -- lives ------------------------------------------------------------------------------------
+    def _walk(self, parts: Sequence[Part], span: tuple[int, int] | None) -> None:
         for part in parts:
             if isinstance(part, LayerSpec):
                 self._layer(part, span)
                 continue
             start = len(self.layers)
-            count = _count(part.body)
-            inner = (start, start + count - 1)
+            inner = (start, start + sum(1 for _ in layers(part.body)) - 1)
             self.spans.append(inner)
-            for keys in part.carried:
-                for key in keys:
-                    self.home[key] = span
+            self.home |= {key: span for keys in part.carried for key in keys}
             self._walk(part.body, inner)
 
     def _layer(self, layer: LayerSpec, span: tuple[int, int] | None) -> None:
         at = len(self.layers)
         self.layers.append(layer)
-        for key in _read(layer):
+        for key in layer.read:
             self._touch(key, at)
-        for key in _written(layer):
+        for key in layer.written:
             if key not in self.lives:
                 self.lives[key] = Life(at, at, self.home.get(key, span))
             self._touch(key, at)
@@ -102,21 +102,14 @@ class Allocator:
             if start <= at <= stop and not (start <= life.born <= stop):
                 life.dies = max(life.dies, stop)
 
+    # -- blocks -----------------------------------------------------------------------------------
     def run(self) -> Allocation:
-        slots: list[Slot] = []
-        where: dict[Key, Slot] = {}
-        kept = {key for key, _ in self.schedule.outputs.values()}
-        loops_over = {k for part in _loops(self.schedule.parts) for ks in part.carried for k in ks}
+        where: dict[Key, Space] = {}
         spare = [] if self.given is None else self.given.free
-        for key, spread in self.leaves.items():
-            rows, cols = (spread, spread) if key.value.rows == key.value.cols == 1 else key.shape
-            if self.given is None:
-                slot = Slot(cols, rows, [key], spread=spread)
-            else:
-                slot = self._fixed(key, rows, cols, spread, spare)
-            slots.append(slot)
-            where[key] = slot
-        free: list[tuple[Slot, Key]] = []
+        for key, q in self.schedule.leaves.items():
+            where[key] = self._owned(key, q, spare)
+        kept = {key for key, _ in self.schedule.outputs.values()}
+        free: list[tuple[Space, Key]] = []
         alive: list[Key] = []
         for key, life in sorted(self.lives.items(), key=lambda kv: kv[1].born):
             if key in where:
@@ -125,136 +118,156 @@ class Allocator:
                 if self.lives[old].dies <= life.born and old not in kept:
                     alive.remove(old)
                     free.append((where[old], old))
-            rows, cols = key.shape
-            found, clean = self._spare(free, cols, life, keep=key in kept)
-            if found is None and self.given is not None:
-                slot = self._free(label(key), rows, cols, spare)
-                slots.append(slot)
-            elif found is None:
-                slot = Slot(cols, rows, [])
-                slots.append(slot)
-            else:
-                slot = found[0]
-                free.remove(found)
-                if not clean:
-                    clear = LinearSpec((Item(-ONE, found[1]),), found[1])
-                    self.layers[life.born].linear.append(clear)
-            slot.rows = max(slot.rows, rows)
-            slot.keys.append(key)
-            where[key] = slot
+            where[key] = space = self._reused(key, life, free, key in kept) or self._new(key, spare)
+            space.rows = max(space.rows, key.shape[0])
+            space.keys.append(key)
             alive.append(key)
-        last: dict[int, Key] = {}
-        for key, slot in where.items():
-            if key in self.lives and self.lives[key].span is not None:
-                last[id(slot)] = key
-        for key in last.values():
-            span = self.lives[key].span
-            assert span is not None
-            if key not in loops_over or self.home.get(key) is not None:
-                self.layers[span[1]].linear.append(LinearSpec((Item(-ONE, key),), key))
+        self._clear_bodies(where)
+        spaces = list(dict.fromkeys(where.values()))
         if self.given is None:
-            self._name(slots)
-        return Allocation(slots, where)
+            _name(spaces)
+        made = Allocation(
+            tuple(self._with_clears(self.parts, itertools.count())),
+            self.schedule.outputs,
+            {s.name: Slot(s.rows, s.cols, tuple(s.keys), s.diagonal) for s in spaces},
+            {key: space.name for key, space in where.items()},
+            () if self.given is None else self.given.fills,
+        )
+        return made if self.given is not None else replace(made, fills=self._fills(made))
 
-    def _spare(
-        self, free: list[tuple[Slot, Key]], cols: int, life: Life, keep: bool
-    ) -> tuple[tuple[Slot, Key] | None, bool]:
-        """A block that fell free, and whether it is zero already (a loop that ended cleared it)."""
-        fitting = [(s, k) for s, k in free if s.cols == cols]
-        for s, k in fitting:
-            span = self.lives[k].span
-            ended = life.span is None and span is not None and span[1] < life.born
-            if ended and (not keep or self.given is not None):  # an answer has a name of its own
-                return (s, k), True
-        for s, k in fitting:
-            if self.lives[k].span == life.span and not keep:  # for an answer it would cost a head
-                return (s, k), False
-        return None, False
+    def _owned(self, key: Key, q: int, spare: list[Block]) -> Space:
+        """The block in which a leaf stands for good."""
+        leaf, given = key.value, self.given
+        rows, cols = (q, q) if leaf.is_scalar else key.shape
+        if given is None:
+            return Space(cols, rows, [key], diagonal=q)
+        if isinstance(leaf, GivenLeaf):
+            if leaf.is_scalar and q > leaf.capacity:
+                raise given.missing(f"{leaf.name}·I", q, q)
+            block = leaf.block
+            if key.flipped and leaf.family is None:
+                if block.name not in given.turned:
+                    raise given.missing(f"{leaf.name} transposed", *key.shape)
+                block = given.turned[block.name]
+                return Space(block.cols, block.rows, [key], block.name)
+            return Space(block.cols, block.rows, [key], block.name, max(leaf.capacity, 1))
+        start = dict(self.schedule.starts).get(key)
+        if start is not None and start.constants:
+            raise given.missing("a constant start", *key.shape)
+        if start is not None and start.sole is not None and isinstance(start.sole[0], GivenLeaf):
+            block = start.sole[0].block
+            return Space(block.cols, block.rows, [key], block.name)
+        space = self._new(key, spare)
+        space.keys.append(key)
+        return space
 
-    def _free(self, what: str, rows: int, cols: int, spare: list[Block]) -> Slot:
-        """A free block of the user's layout."""
-        assert self.given is not None
+    def _new(self, key: Key, spare: list[Block]) -> Space:
+        """A new block, or a free one of the user's layout."""
+        rows, cols = key.shape
+        if self.given is None:
+            return Space(cols, rows)
         for block in spare:
             if block.cols == cols and block.rows >= rows:
                 spare.remove(block)
-                return Slot(cols, block.rows, [], block.name)
-        raise self.given.missing(what, rows, cols)
+                return Space(cols, block.rows, [], block.name)
+        raise self.given.missing(key.label, rows, cols)
 
-    def _fixed(self, key: Key, rows: int, cols: int, spread: int, spare: list[Block]) -> Slot:
-        """The block of the user's layout in which a leaf stands."""
-        leaf, given = key.value, self.given
-        assert isinstance(leaf, Leaf)
-        assert given is not None
-        if leaf.block is not None:
-            block = leaf.block
-            if leaf.is_scalar and spread > leaf.capacity:
-                raise given.missing(f"{leaf.name}·I", spread, spread)
-            if key.flipped and leaf.family is None and block.name in given.turned:
-                other = given.turned[block.name]
-                return Slot(other.cols, other.rows, [key], other.name)
-            if key.flipped and leaf.family is None:
-                raise given.missing(f"{leaf.name} transposed", *key.shape)
-            return Slot(block.cols, block.rows, [key], block.name, spread=max(leaf.capacity, 1))
-        start = next((form for k, form in self.schedule.inits if k == key), None)
-        if start is not None and start.sole is not None and isinstance(start.sole[0], Leaf):
-            shared = start.sole[0].block
-            if shared is not None:
-                return Slot(shared.cols, shared.rows, [key], shared.name)
-        slot = self._free(label(key), rows, cols, spare)
-        slot.keys.append(key)
-        return slot
+    def _reused(
+        self, key: Key, life: Life, free: list[tuple[Space, Key]], keep: bool
+    ) -> Space | None:
+        """A block that fell free; what stands in it is subtracted, unless a loop's end did so."""
+        fitting = [(space, old) for space, old in free if space.cols == key.shape[1]]
+        for space, old in fitting:
+            span = self.lives[old].span
+            ended = life.span is None and span is not None and span[1] < life.born
+            if ended and (not keep or self.given is not None):  # an answer has a name of its own
+                free.remove((space, old))
+                return space
+        for space, old in fitting:
+            if self.lives[old].span == life.span and not keep:  # for an answer it would cost a head
+                free.remove((space, old))
+                self._clear(old, life.born)
+                return space
+        return None
 
-    def _name(self, slots: list[Slot]) -> None:
-        used: set[str] = set()
-        count = 0
-        for slot in slots:
-            names = list(dict.fromkeys(label(key) for key in slot.keys))
-            name = "|".join(names) if len("|".join(names)) <= 18 else ""
-            if not name:
-                count += 1
-                name = names[0] if len(names) == 1 and len(names[0]) <= 18 else f"scratch{count}"
-            if slot.spread > 1:
-                name += "·I"
-            base, n = name, 2
-            while name in used:
-                name, n = f"{base}′{n if n > 2 else ''}", n + 1
-            used.add(name)
-            slot.name = name
+    # -- clearing ---------------------------------------------------------------------------------
+    def _clear(self, key: Key, at: int) -> None:
+        self.clears.setdefault(at, []).append(LinearSpec((Item(-ONE, key),), key))
+
+    def _clear_bodies(self, where: dict[Key, Space]) -> None:
+        """Leave zeros in every scratch block at the end of a loop's body."""
+        carried = {k for part in _loops(self.parts) for keys in part.carried for k in keys}
+        last: dict[Space, Key] = {}
+        for key, space in where.items():
+            if key in self.lives and self.lives[key].span is not None:
+                last[space] = key
+        for key in last.values():
+            span = self.lives[key].span
+            assert span is not None
+            if key not in carried or self.home.get(key) is not None:
+                self._clear(key, span[1])
+
+    def _with_clears(self, parts: Sequence[Part], numbers: Iterator[int]) -> Iterator[Part]:
+        for part in parts:
+            if isinstance(part, LoopSpec):
+                yield replace(part, body=tuple(self._with_clears(part.body, numbers)))
+            else:
+                clears = self.clears.get(next(numbers), ())
+                yield replace(part, linear=(*part.linear, *clears)) if clears else part
+
+    # -- the prompt -------------------------------------------------------------------------------
+    def _fills(self, made: Allocation) -> tuple[Fill, ...]:
+        fills = []
+        for slot in made.blocks.values():
+            for key in slot.keys:
+                if isinstance(key.value, InputLeaf):
+                    fills.append(Fill(made.place(key), source=key.value.name))
+        for key, form in self.schedule.starts:
+            fills += _start(made.place(key), form)
+        return tuple(fills)
 
 
-def label(key: Key) -> str:
-    """A name for a stored value, as it stands in the prompt."""
-    value = key.value
-    text = value.name if isinstance(value, Leaf) and value.name else repr(value)
-    if not isinstance(value, Leaf) and key.flipped:
-        return f"({text})ᵀ"
-    return f"{text}ᵀ" if key.flipped else text
-
-
-def _count(parts: list[Part]) -> int:
-    return sum(_count(p.body) if isinstance(p, LoopSpec) else 1 for p in parts)
-
-
-def _loops(parts: list[Part]) -> list[LoopSpec]:
+def _start(place: Place, form: Form) -> list[Fill]:
+    """How the prompt holds the start of a loop: inputs and constants."""
     out = []
+    for leaf, t, c in form.leaves:
+        at = replace(place, rows=leaf.rows, cols=leaf.cols, transpose=place.transpose != t)
+        out.append(Fill(at, source=leaf.name, coefficient=c))
+    return out + [Fill(place, constant=k, coefficient=c) for k, c in form.constants]
+
+
+def _closed(parts: Sequence[Part], inside: bool = False) -> tuple[Part, ...]:
+    """Parts whose loops end in a layer, which clears their scratch."""
+    out = [
+        replace(part, body=_closed(part.body, inside=True)) if isinstance(part, LoopSpec) else part
+        for part in parts
+    ]
+    if inside and (not out or isinstance(out[-1], LoopSpec)):
+        out.append(LayerSpec())
+    return tuple(out)
+
+
+def _loops(parts: Sequence[Part]) -> Iterator[LoopSpec]:
     for part in parts:
         if isinstance(part, LoopSpec):
-            out += [part, *_loops(part.body)]
-    return out
+            yield part
+            yield from _loops(part.body)
 
 
-def _read(layer: LayerSpec) -> list[Key]:
-    items: list[Item] = []
-    for head in layer.heads:
-        items += [*head.query, *head.key, *head.value]
-    for linear in layer.linear:
-        items += linear.read
-    return [item.key for item in items if item.key is not None]
-
-
-def _written(layer: LayerSpec) -> list[Key]:
-    keys = [head.dest for head in layer.heads] + [linear.dest for linear in layer.linear]
-    return list(dict.fromkeys(keys))
-
-
-__all__ = ["Allocation", "Allocator", "Form", "Slot", "label"]
+def _name(spaces: Sequence[Space]) -> None:
+    """Name blocks after what stands in them."""
+    used: set[str] = set()
+    count = 0
+    for space in spaces:
+        names = list(dict.fromkeys(key.label for key in space.keys))
+        name = "|".join(names)
+        if len(name) > NAME:
+            count += 1
+            name = f"scratch{count}"
+        if space.diagonal > 1:
+            name += "·I"
+        base, n = name, 2
+        while name in used:
+            name, n = f"{base}′{n if n > 2 else ''}", n + 1
+        used.add(name)
+        space.name = name

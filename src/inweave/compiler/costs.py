@@ -9,17 +9,45 @@ must be stored is a sum of products, in the orientations that its readers ask fo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from inweave.compiler.expand import innermost
-from inweave.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
+from inweave.compiler.forms import (
+    CarriedLeaf,
+    DefinedLeaf,
+    Form,
+    GivenLeaf,
+    InputLeaf,
+    Leaf,
+    LoopForm,
+    Product,
+    ResultLeaf,
+    Scope,
+    Scopes,
+    innermost,
+)
 from inweave.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
-from inweave.exact.constants import Shift
+from inweave.compiler.readings import Readings
 
 LONG = 14  # factors of a chain up to which every tree is tried
+DEEP = 40  # values that wait for one another before the innermost is asked for first
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
+
+
+@dataclass(eq=False)
+class Layer:
+    """A layer that is being written."""
+
+    heads: list[HeadSpec] = field(default_factory=list)
+    linear: list[LinearSpec] = field(default_factory=list)
+    pointwise: list[tuple[Key, Any]] = field(default_factory=list)
+
+    def add(self, spec: HeadSpec | LinearSpec) -> None:
+        if isinstance(spec, HeadSpec):
+            self.heads.append(spec)
+        else:
+            self.linear.append(spec)
 
 
 class Segment:
@@ -27,47 +55,87 @@ class Segment:
 
     def __init__(self, region: Region, index: int) -> None:
         self.region, self.index = region, index
-        self.layers: dict[int, LayerSpec] = {}
+        self.layers: dict[int, Layer] = {}
         self.final: list[tuple[int, HeadSpec | LinearSpec]] = []
         self.memo: dict[Any, Any] = {}
 
-    def layer(self, level: int) -> LayerSpec:
-        return self.layers.setdefault(level, LayerSpec())
+    def layer(self, level: int) -> Layer:
+        return self.layers.setdefault(level, Layer())
+
+    @property
+    def depth(self) -> int:
+        return max([*self.layers, *(level for level, _ in self.final)], default=0)
 
     def close(self) -> list[LayerSpec]:
         """The layers in order; what was kept for the end goes into the last."""
-        last = max([*self.layers, *(level for level, _ in self.final)], default=0)
+        last = self.depth
         for _, spec in self.final:
-            layer = self.layer(last)
-            (layer.heads if isinstance(spec, HeadSpec) else layer.linear).append(spec)  # type: ignore[arg-type]
-        return [self.layer(level) for level in range(1, last + 1)]
+            self.layer(last).add(spec)
+        found = [self.layer(level) for level in range(1, last + 1)]
+        return [LayerSpec(tuple(x.heads), tuple(x.linear), tuple(x.pointwise)) for x in found]
 
 
 class Region:
     """The whole program, or the body of one loop."""
 
-    def __init__(self, item: LoopItem | None, parent: Region | None, number: int) -> None:
-        self.item, self.parent, self.number = item, parent, number
+    def __init__(self, loop: LoopForm | None, parent: Region | None, number: int) -> None:
+        self.loop, self.parent, self.number = loop, parent, number
         self.segments = [Segment(self, 0)]
         self.loops: list[Region] = []
         self.position = 0  # the parent's segment that runs just before this loop
         self.ready = False  # all inner loops are in place, so the last segment is known
 
     @property
+    def scope(self) -> Scope | None:
+        return None if self.loop is None else self.loop.scope
+
+    @property
     def current(self) -> Segment:
         return self.segments[-1]
+
+
+class TooDeep(Exception):
+    """A value lies too deep below the one that was asked for."""
+
+    def __init__(self, ask: Callable[..., Any], *args: Any) -> None:
+        super().__init__()
+        self.ask, self.args = ask, args
 
 
 class Costs:
     """Where values of one program stand, and what the cheapest way to each of them is."""
 
-    def __init__(
-        self, forms: Forms, mode: str, flipped: dict[Leaf, bool], shared: set[Product]
-    ) -> None:
-        self.forms, self.hoist = forms, mode != "faithful"
-        self.flipped, self.shared = flipped, shared
+    def __init__(self, readings: Readings, hoist: bool, flipped: Mapping[Leaf, bool]) -> None:
+        self.readings, self.forms = readings, readings.forms
+        self.hoist, self.flipped = hoist, flipped
         self.stored: dict[Key, tuple[Segment, int]] = {}
-        self.turned: dict[Leaf, Leaf] = {}
+        self._depth = 0
+
+    def walk(self, ask: Callable[..., Any], *args: Any) -> Any:
+        """Ask for a value below which others may lie as deep as the program is long.
+
+        What lies too deep is asked for first, from the top again; it is known when it is met.
+        """
+        waiting: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [(ask, args)]
+        while True:
+            try:
+                ask, args = waiting[-1]
+                found = ask(*args)
+                waiting.pop()
+                if not waiting:
+                    return found
+            except TooDeep as deeper:
+                waiting.append((deeper.ask, deeper.args))
+                self._depth = 0
+
+    def _down(self, ask: Callable[..., Any], *args: Any) -> None:
+        """Note that a value waits for others below it."""
+        if self._depth >= DEEP:
+            raise TooDeep(ask, *args)
+        self._depth += 1
+
+    def _up(self) -> None:
+        self._depth -= 1
 
     # -- what costs how much ----------------------------------------------------------------------
     def read_cost(self, f: Form, flip: bool, seg: Segment) -> Cost:
@@ -77,58 +145,51 @@ class Costs:
         if found is None:
             level, copies, flops = 0, 0, 0.0
             for leaf, t, _ in f.leaves:
-                a, b, c = self.leaf_cost(leaf, t != flip, seg, f.spread)
+                a, b, c = self.leaf_cost(leaf, t != flip, seg, f.diagonal)
                 level, copies, flops = max(level, a), copies + b, flops + c
-            for light, rest in [self._split(f, flip)]:
-                for factor, _, turned, _ in light:
-                    a, b, c = self.read_cost(factor, turned, seg)
-                    level, copies, flops = max(level, a), copies + b, flops + c
-                for group, t, _ in rest:
-                    a, b, c = self.group_cost(group, t != flip, seg)
-                    level, copies, flops = max(level, a), copies + b, flops + c
-                    if f.spread > 1:
-                        level, copies = level + 1, copies + f.spread
+            light, groups = self.readings.split(f, flip)
+            for factor, _, turned, _ in light:
+                a, b, c = self.read_cost(factor, turned, seg)
+                level, copies, flops = max(level, a), copies + b, flops + c
+            for group, t, _ in groups:
+                a, b, c = self.group_cost(group, t != flip, seg)
+                level, copies, flops = max(level, a), copies + b, flops + c
+                if f.diagonal > 1:
+                    level, copies = level + 1, copies + f.diagonal
             found = seg.memo[memo_key] = (level, copies, flops)
         return found
 
-    def leaf_cost(self, leaf: Leaf, flip: bool, seg: Segment, spread: int = 0) -> Cost:
-        if leaf.definition is not None:
-            return self._bound_cost(leaf, flip, seg)
+    def leaf_cost(self, leaf: Leaf, flip: bool, seg: Segment, diagonal: int = 0) -> Cost:
+        if isinstance(leaf, DefinedLeaf):
+            return self._defined_cost(leaf, flip, seg)
         if leaf.is_scalar:
-            computed = spread > 1 and leaf.role != "input"
-            return int(computed), (spread * spread if spread > 1 else 0), 0.0
-        wrong = leaf.family is None and flip != self.flipped.get(self._storage(leaf), False)
+            computed = diagonal > 1 and not isinstance(leaf, (InputLeaf, GivenLeaf))
+            return int(computed), (diagonal * diagonal if diagonal > 1 else 0), 0.0
+        wrong = leaf.family is None and flip != self.flipped.get(storage(leaf), False)
         size = leaf.rows * leaf.cols
-        if wrong and self._storage(leaf).role == "carried":
+        if wrong and isinstance(storage(leaf), CarriedLeaf):
             # Two copies that are updated side by side drift apart in floating point, so a carried
             # value is stored once; the other way round it is copied anew, a layer later.
             return 1, size, 0.0
-        if leaf.block is not None:  # a user's block stands the way round that it does
+        if isinstance(leaf, GivenLeaf):  # a user's block stands the way round that it does
             size = 0 if leaf.both_ways else 10**9
         return 0, (size if wrong else 0), 0.0
 
-    def _turned(self, leaf: Leaf) -> Leaf:
+    def _turned(self, leaf: Leaf) -> DefinedLeaf:
         """A carried value as it stands the other way round: a copy, made where it is read."""
-        if leaf not in self.turned:
-            self.turned[leaf] = Leaf(
-                leaf.name,
-                leaf.rows,
-                leaf.cols,
-                role="bound",
-                loops=leaf.loops,
-                definition=self.forms.leaf(leaf),
-            )
-        return self.turned[leaf]
+        fields = (leaf.name, leaf.rows, leaf.cols, self.forms.of(leaf), None)
+        return self.forms.intern(DefinedLeaf, *fields)
 
-    def _bound_cost(self, leaf: Leaf, flip: bool, seg: Segment) -> Cost:
+    def _defined_cost(self, leaf: DefinedLeaf, flip: bool, seg: Segment) -> Cost:
         home = self._home(leaf.loops, seg)
         key = self._leaf_key(leaf, flip)
         if key in self.stored:
             return self._level_from(key, seg), 0, 0.0
-        memo_key = ("bound", key)
+        memo_key = ("defined", key)
         if memo_key not in home.memo:
-            assert leaf.definition is not None
+            self._down(self._defined_cost, leaf, flip, seg)
             home.memo[memo_key] = self._sink_cost(leaf.definition, key.flipped, home)
+            self._up()
         level, copies, flops = home.memo[memo_key]
         return (level if home is seg else 0), copies, flops
 
@@ -149,10 +210,16 @@ class Costs:
         key = self._group_key(group, flip, home)
         if key in self.stored:
             return self._level_from(key, seg), 0, 0.0
-        level, copies, flops = 0, 0, 2.0 * group.rows * group.cols  # to store it
-        for p, t, _ in group.products:
-            a, b, c = self.best(p, t != key.flipped, home)[0]
-            level, copies, flops = max(level, a), copies + b, flops + c
+        memo_key = ("group", key)
+        if memo_key not in home.memo:
+            self._down(self.group_cost, group, flip, seg)
+            level, copies, flops = 0, 0, 2.0 * group.rows * group.cols  # to store it
+            for p, t, _ in group.products:
+                a, b, c = self.best(p, t != key.flipped, home)[0]
+                level, copies, flops = max(level, a), copies + b, flops + c
+            home.memo[memo_key] = level, copies, flops
+            self._up()
+        level, copies, flops = home.memo[memo_key]
         if home is not seg:
             return 0, copies, flops / self._times(home.region, seg.region)
         return level, copies, flops
@@ -163,7 +230,7 @@ class Costs:
         memo_key = (p, flip)
         if memo_key not in seg.memo:
             seg.memo[memo_key] = min(
-                (self._best_chain(chain, flip, seg) for chain in self._placements(p)),
+                (self._best_chain(chain, flip, seg) for chain in self.readings.placements(p)),
                 key=lambda found: found[0],
             )
         return seg.memo[memo_key]  # type: ignore[no-any-return]
@@ -174,8 +241,8 @@ class Costs:
             return seg.memo[memo_key]  # type: ignore[no-any-return]
         if len(chain) == 1:
             f = chain[0]
-            cost, roles = min((self.read_cost(f, flip, seg), (flip, None)),
-                              (self.read_cost(f, not flip, seg), (not flip, None)),
+            cost, roles = min((self.read_cost(f, flip, seg), (flip,)),
+                              (self.read_cost(f, not flip, seg), (not flip,)),
                               key=lambda found: found[0])  # fmt: skip
             best: tuple[Cost, Any] = (cost[0] + 1, cost[1], cost[2]), ((f,), roles)
         else:
@@ -227,124 +294,27 @@ class Costs:
             level, copies, flops = max(level, a), copies + b, flops + c
         return level + 1, copies, flops
 
-    def _placements(self, p: Product) -> list[tuple[Form, ...]]:
-        """The chain with its scalars put in: where they are smallest, and the other places."""
-        found = self.forms.placements.get(p)
-        if found is None:
-            found = self.forms.placements[p] = self._place_scalars(p)
-        return found
-
-    def _place_scalars(self, p: Product) -> list[tuple[Form, ...]]:
-        if not p.scalars:
-            return [p.chain]
-        if not p.chain:
-            return [p.scalars]
-        sizes = [f.rows for f in p.chain] + [p.chain[-1].cols]
-        smallest = min(sizes)
-        options = []
-        for s in p.scalars:
-            spots = list(range(len(sizes)))
-            if s.products or len(p.scalars) > 2 or len(p.chain) > 4:
-                spots = [i for i in spots if sizes[i] == smallest]
-                spots = spots[:1] if smallest > 1 else spots
-            options.append(spots)
-        out = []
-        for choice in itertools.islice(itertools.product(*options), 64):
-            chain: list[Form] = []
-            for i in range(len(sizes)):
-                for s, spot in zip(p.scalars, choice, strict=True):
-                    if spot == i:
-                        chain += self._spread(s, sizes[i])
-                if i < len(p.chain):
-                    chain.append(p.chain[i])
-            kept = [f for f in chain if not (f.is_constant and _identity_form(f))]
-            out.append(tuple(kept) if kept else tuple(chain))
-        return list(dict.fromkeys(out))
-
-    def _spread(self, s: Form, q: int) -> tuple[Form, ...]:
-        """A scalar as factors at a place of size q; a contraction is spliced in where q = 1."""
-        sole = s.sole
-        if q == 1 and sole and isinstance(sole[0], Product) and sole[0].chain:
-            return self._placements(sole[0])[0]
-        return (self.forms.spread(s, q),)
-
-    # -- grouping ---------------------------------------------------------------------------------
-    def _split(
-        self, f: Form, flip: bool
-    ) -> tuple[list[tuple[Form, Form | None, bool, Fraction]], list[tuple[Form, bool, Fraction]]]:
-        """A form's products: those free to read (factor, constant, turned) and stored groups.
-
-        A product of one factor and a constant is free where the constant acts on columns.
-        """
-        key = (f, flip)
-        found = self.forms.splits.get(key)
-        if found is None:
-            found = self.forms.splits[key] = self._divide(f, flip)
-        return found  # type: ignore[no-any-return]
-
-    def _divide(self, f: Form, flip: bool) -> Any:
-        light: list[tuple[Form, Form | None, bool, Fraction]] = []
-        alone, together = [], []
-        for p, t, c in f.products:
-            free = None if f.spread > 1 else self._light(p, t != flip)  # s I_q is stored
-            if free is not None:
-                light.append((free[0], free[1], free[2], c))
-            elif p in self.shared or len(f.products) == 1:
-                alone.append((self.forms.form(p.rows, p.cols, [(ONE, p, False)]), t, c))
-            else:
-                together.append((c, p, t))
-        if len(together) == 1:
-            c, p, t = together[0]
-            alone.append((self.forms.form(p.rows, p.cols, [(ONE, p, False)]), t, c))
-        elif together:
-            alone.append((self.forms.form(f.rows, f.cols, together), False, ONE))
-        return light, alone
-
-    def _light(self, p: Product, flip: bool) -> tuple[Form, Form | None, bool] | None:
-        """(factor, constant on its right, flipped): p read in an orientation without storing it.
-
-        A constant on the left is free too if it only puts zeros below: blocks start at row 0, and
-        the prompt holds zeros under them.
-        """
-        if p.scalars or len(p.chain) != 2:
-            return None
-        a, b = p.chain
-        if not a.is_constant and b.is_constant:
-            if not flip:
-                return a, b, False
-            return (a, None, True) if _embeds(self.forms.transpose(b)) else None
-        if a.is_constant and not b.is_constant:
-            if flip:
-                return b, self.forms.transpose(a), True
-            return (b, None, False) if _embeds(a) else None
-        return None
-
     # -- keys and homes ---------------------------------------------------------------------------
-    def _storage(self, leaf: Leaf) -> Leaf:
-        """A loop's result stands where its carried value stood."""
-        return leaf.item.carried[leaf.index] if leaf.role == "result" and leaf.item else leaf
-
     def _leaf_key(self, leaf: Leaf, flip: bool) -> Key:
-        leaf = self._storage(leaf)
+        leaf = storage(leaf)
         if leaf.family is not None:
-            flip = leaf.definition is None and self.flipped.get(leaf, False)
+            flip = not isinstance(leaf, DefinedLeaf) and self.flipped.get(leaf, False)
         return Key(leaf, flip)
 
     def _group_key(self, group: Form, flip: bool, home: Segment) -> Key:
+        number = home.region.number
         if group.family is not None:
-            return Key(group, False, home.region.number)
-        twin = group.twin
-        if twin is not group and any(
-            Key(twin, f, home.region.number) in self.stored for f in (False, True)
-        ):
-            return Key(twin, not flip, home.region.number)
-        return Key(group, flip, home.region.number)
+            return Key(group, False, number)
+        twin = self.forms.transpose(group)
+        if any(Key(twin, f, number) in self.stored for f in (False, True)):
+            return Key(twin, not flip, number)
+        return Key(group, flip, number)
 
-    def _home(self, loops: frozenset[LoopItem], seg: Segment) -> Segment:
+    def _home(self, loops: Scopes, seg: Segment) -> Segment:
         """The segment in which a value is stored that depends on just these loops."""
         region, wanted = seg.region, innermost(loops)
-        while region.item is not wanted and region.parent is not None:
-            if region.item in loops:
+        while region.scope is not wanted and region.parent is not None:
+            if region.scope in loops:
                 break
             seg = region.parent.segments[min(region.position, len(region.parent.segments) - 1)]
             region = region.parent
@@ -357,18 +327,11 @@ class Costs:
     def _times(self, outer: Region, inner: Region) -> float:
         times = 1.0
         while inner is not outer and inner.parent is not None:
-            times *= inner.item.times if inner.item else 1
+            times *= inner.loop.times if inner.loop else 1
             inner = inner.parent
         return times
 
 
-def _embeds(f: Form) -> bool:
-    """Whether a constant form is [I; 0]: it adds rows of zeros below and nothing else."""
-    if len(f.constants) != 1:
-        return False
-    ((k, c),) = f.constants.items()
-    return isinstance(k, Shift) and c == 1 and k.row == k.col == 0 and k.size == k.cols
-
-
-def _identity_form(f: Form) -> bool:
-    return len(f.constants) == 1 and all(k.is_identity() and c == 1 for k, c in f.constants.items())
+def storage(leaf: Leaf) -> Leaf:
+    """A loop's result stands where its carried value stood."""
+    return leaf.carried if isinstance(leaf, ResultLeaf) else leaf

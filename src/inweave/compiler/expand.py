@@ -1,20 +1,35 @@
-"""Expand a product over a sum where that saves a layer.
+"""Pass: products are multiplied out over sums where that saves a layer.
 
-`Xᵀ (X w − y)` is two layers as written and one when expanded, because `Xᵀ X w` is a single head.
-The decision needs depths only, so it is taken once, before orientations are searched.
+`Xᵀ (X w − y)` is two layers as written and one when multiplied out, because `Xᵀ X w` is a single
+head. The decision needs depths only, so it is taken once, before orientations are searched.
 """
 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from functools import lru_cache
 
-from inweave.compiler.forms import ONE, Form, Forms, Leaf, LoopItem, Product
-from inweave.compiler.storing import PRODUCTS, TRIED
+from inweave.compiler.forms import (
+    ONE,
+    DefinedLeaf,
+    Form,
+    Forms,
+    Leaf,
+    Node,
+    Product,
+    Scope,
+    Value,
+    Written,
+    innermost,
+)
+from inweave.compiler.options import Options
+from inweave.compiler.rewrite import Rewriter
+from inweave.compiler.store import PRODUCTS, TRIED
 
 
-def innermost(loops: frozenset[LoopItem]) -> LoopItem | None:
-    return max(loops, key=lambda loop: loop.serial, default=None)
+def expand(written: Written, options: Options) -> Written:
+    return Expander(options.forms, hoist=options.hoists).written(written)
 
 
 @lru_cache(maxsize=65536)
@@ -38,129 +53,99 @@ def tree_depth(levels: tuple[tuple[int, bool], ...]) -> int:
     return best
 
 
-class Expander:
-    """Rewrites forms; `hoist` says whether loop-invariant products leave their loop."""
+class Expander(Rewriter):
+    """Multiplies out; `hoist` says whether loop-invariant products leave their loop."""
 
     def __init__(self, forms: Forms, hoist: bool) -> None:
-        self.forms, self.hoist = forms, hoist
-        self._levels: dict[Product | Leaf, int] = {}
-        self._done: dict[Product, Form] = {}
-        self._seen: set[int] = set()
+        super().__init__(forms)
+        self.hoist = hoist
+        self._levels: dict[Value, int] = {}
 
     # -- estimated depth --------------------------------------------------------------------------
-    def level(self, form: Form, loop: LoopItem | None) -> int:
-        return max((self._value(v, loop) for v, _ in form.terms), default=0)
+    def depth(self, form: Form) -> int:
+        """The estimated depth of a form that is multiplied out where that saves a layer."""
+        return self.level(self(form), innermost(form.loops))
 
-    def _value(self, v: Leaf | Product, loop: LoopItem | None) -> int:
-        if isinstance(v, Leaf):
-            if v.definition is None or innermost(v.loops) is not loop:
-                return 0
-            if v not in self._levels:
-                levels = [self._value(w, loop) + (0 if isinstance(w, Product) else 1)
-                          for w, _ in v.definition.terms]  # fmt: skip
-                self._levels[v] = max([*levels, 1])
-            return self._levels[v]
-        if self.hoist and innermost(v.loops) is not loop:
+    def level(self, form: Form, loop: Scope | None) -> int:
+        """The estimated depth of a form as it is, seen from inside a loop."""
+        return max((self._value(v, loop) for v, _, _ in form.terms), default=0)
+
+    def _value(self, v: Value, loop: Scope | None) -> int:
+        elsewhere = innermost(v.loops) is not loop
+        if isinstance(v, Leaf) and (elsewhere or not isinstance(v, DefinedLeaf)):
+            return 0
+        if self.hoist and elsewhere:
             return 0
         if v not in self._levels:
-            self._levels[v] = self._product(v)
+            self._levels[v] = self._product(v) if isinstance(v, Product) else self._leaf(v)
         return self._levels[v]
+
+    def _leaf(self, leaf: Leaf) -> int:
+        assert isinstance(leaf, DefinedLeaf)
+        loop = innermost(leaf.loops)
+        found = [self._value(v, loop) + (0 if isinstance(v, Product) else 1)
+                 for v, _, _ in leaf.definition.terms]  # fmt: skip
+        return max([*found, 1])
 
     def _product(self, p: Product) -> int:
         loop = innermost(p.loops)
-        factors = [f for f in (*p.chain, *p.scalars) if not f.is_constant]
         key = tuple(
             (self.level(f, loop), self.hoist and loop is not None and loop not in f.loops)
-            for f in factors
+            for f in (*p.chain, *p.scalars)
+            if not f.is_constant
         )
         return max(tree_depth(key), 1 if not self.hoist or loop is None else 0) if key else 1
 
     # -- rewriting --------------------------------------------------------------------------------
-    def form(self, f: Form) -> Form:
-        """The form with every product in it expanded where that saves a layer."""
-        self._definitions(f)
-        if not f.products or f.spread:
-            return f
-        parts = [(c, self.forms.form(f.rows, f.cols, [(ONE, v, t)]))
-                 for (v, t), c in f.terms.items() if isinstance(v, Leaf)]  # fmt: skip
-        for p, t, c in f.products:
-            new = self.product(p)
-            parts.append((c, self.forms.transpose(new) if t else new))
-        if f.constants:
-            fixed = [(c, k) for k, c in f.constants.items()]
-            parts.append((ONE, self.forms.form(f.rows, f.cols, consts=fixed)))
-        return self.forms.combine(parts)
+    def _one(self, x: Node) -> Form | None:
+        new = super()._one(x)
+        if isinstance(x, Value):  # levels are known from below, so that asking never goes deep
+            for v in (new or self.forms.of(x)).parts:
+                self._value(v, innermost(v.loops))
+        return new
 
-    def _definitions(self, f: Form) -> None:
-        for leaf, _, _ in f.leaves:
-            if id(leaf) in self._seen:
-                continue
-            self._seen.add(id(leaf))
-            if leaf.definition is not None:
-                leaf.definition = self.form(leaf.definition)
-            if leaf.item is not None and leaf.item.step:
-                item, i = leaf.item, leaf.index
-                item.init = (*item.init[:i], self.form(item.init[i]), *item.init[i + 1 :])
-                item.step = (*item.step[:i], self.form(item.step[i]), *item.step[i + 1 :])
-
-    def product(self, p: Product) -> Form:
-        if p in self._done:
-            return self._done[p]
-        scalars = [self.form(s) for s in p.scalars]
-        chain = [self.form(f) for f in p.chain]
-        rows, cols = p.rows, p.cols
+    def product(self, p: Product, scalars: list[Form], chain: list[Form]) -> Form | None:
         best = self.forms.product(scalars, chain)
         while True:
             loop = innermost(best.loops)
-            level = self.level(best, loop)
             options = [g for g in self._expansions(best) if len(g.products) <= PRODUCTS]
             better = min(
                 options, key=lambda g: (self.level(g, loop), len(g.products)), default=None
             )
-            if better is None or self.level(better, loop) >= level:
-                break
+            if better is None or self.level(better, loop) >= self.level(best, loop):
+                return None if best is self.forms.of(p) else best
             best = better
-        assert (best.rows, best.cols) == (rows, cols)
-        self._done[p] = best
-        return best
 
     def _expansions(self, f: Form) -> list[Form]:
         """The form with one sum inside one of its products multiplied out, or all of them."""
         out, everything = [], f
         for p, t, _ in f.products:
-            wide = [i for i, g in enumerate(p.chain) if g.is_sum and not g.spread and g.products]
+            wide = [i for i, g in enumerate(p.chain) if g.is_sum and not g.diagonal and g.products]
             for i in wide:
                 if _made(p, [i]) <= TRIED:
-                    out.append(self._replace(f, p, t, self._distribute(p, (i,))))
+                    out.append(self._replace(f, p, t, self._distribute(p, [i])))
             if not wide or _made(p, wide) > TRIED:
                 continue
             if len(wide) > 1:
-                out.append(self._replace(f, p, t, self._distribute(p, tuple(wide))))
-            everything = self._replace(everything, p, t, self._distribute(p, tuple(wide)))
+                out.append(self._replace(f, p, t, self._distribute(p, wide)))
+            everything = self._replace(everything, p, t, self._distribute(p, wide))
         if len(f.products) > 1 and everything is not f:
             out.append(everything)
         return out
 
     def _replace(self, f: Form, p: Product, t: bool, new: Form) -> Form:
         """The form with another one in place of a product, which may be gone by now."""
-        c = f.terms.get((p, t))
-        if c is None:
+        rest = [term for term in f.terms if term[:2] != (p, t)]
+        if len(rest) == len(f.terms):
             return f
-        rest = [(a, v, s) for (v, s), a in f.terms.items() if (v, s) != (p, t)]
-        fixed = [(a, k) for k, a in f.constants.items()]
-        kept = self.forms.form(f.rows, f.cols, rest, fixed)
-        new = self.forms.transpose(new) if t else new
-        return self.forms.combine([(ONE, kept), (c, new)])
+        c = next(c for v, s, c in f.terms if (v, s) == (p, t))
+        kept = self.forms.form(f.rows, f.cols, rest, f.constants)
+        return self.forms.combine([(ONE, kept), (c, self.forms.transpose(new) if t else new)])
 
-    def _distribute(self, p: Product, where: tuple[int, ...]) -> Form:
-        parts = [(ONE, [])]  # type: ignore[var-annotated]
+    def _distribute(self, p: Product, where: list[int]) -> Form:
+        parts: list[tuple[Fraction, list[Form]]] = [(ONE, [])]
         for i, f in enumerate(p.chain):
-            options = [(ONE, f)]
-            if i in where:
-                options = [
-                    (c, self.forms.form(f.rows, f.cols, [(ONE, v, t)]))
-                    for (v, t), c in f.terms.items()
-                ] + [(c, self.forms.constant(k)) for k, c in f.constants.items()]
+            options = self.forms.apart(f) if i in where else [(ONE, f)]
             parts = [(a * c, [*chain, g]) for a, chain in parts for c, g in options]
         return self.forms.combine([(a, self.forms.product(p.scalars, chain)) for a, chain in parts])
 

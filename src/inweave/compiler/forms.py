@@ -1,17 +1,20 @@
 """Matrix polynomials in the shape that heads like: sums of products of sums.
 
 A `Form` is an affine combination: exact coefficients times leaves, products and constants. A
-`Product` is scalars times a chain of forms. Nothing is expanded here, because a projection can hold
-any affine form for free: `(A + B)(C + D)` is one head, not four. Everything is interned, so equal
-values are the same object and common products are found by identity.
+`Product` is scalars times a chain of forms. Nothing is multiplied out here, because a projection
+can hold any affine form for free: `(A + B)(C + D)` is one head, not four.
+
+All of it is frozen and made by `Forms`, which keeps one object of equals: `is` is equality, and a
+value that is computed twice is found by looking. A pass that wants other values makes other forms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from inweave.errors import ShapeError
 from inweave.exact import constants
@@ -19,114 +22,241 @@ from inweave.exact.constants import Constant, Ones, Shift, identity
 from inweave.exact.schema import rational_text
 from inweave.language.expressions import shortened
 from inweave.model.layout import Block
+from inweave.model.prompt import Fill
 
 ONE = Fraction(1)
 TEXT = 1000  # characters: values nest, and a whole text may be longer than any memory
 ANY = "any"  # the family of multiples of the identity, which commute with everything
+Family = Any  # None, ANY or the root of a family, see `Leaf.family`
 
 
-class LoopItem:
-    """A loop: what it carries, where it starts, what one step computes."""
+@dataclass(frozen=True, eq=False)
+class Scope:
+    """The identity of a loop, whatever becomes of its step; inner ones have larger serials."""
 
-    def __init__(self, times: int, serial: int) -> None:
-        self.times, self.serial = times, serial
-        self.carried: tuple[Leaf, ...] = ()
-        self.init: tuple[Form, ...] = ()
-        self.step: tuple[Form, ...] = ()
-        self.results: tuple[Leaf, ...] = ()
-        self.loops: frozenset[LoopItem] = frozenset()
+    serial: int
+
+
+Scopes = frozenset[Scope]
+
+
+def innermost(scopes: Scopes) -> Scope | None:
+    return max(scopes, key=lambda scope: scope.serial, default=None)
+
+
+class Node:
+    """A form, a product or a leaf."""
+
+    rows: int
+    cols: int
+    loops: Scopes  # that change it: those whose carried values it is made of
 
     @property
-    def parent(self) -> LoopItem | None:
-        """The innermost loop around this one."""
-        return max(self.loops, key=lambda loop: loop.serial, default=None)
-
-    def __repr__(self) -> str:
-        return f"loop({', '.join(leaf.name for leaf in self.carried)}; {self.times} times)"
-
-
-class Leaf:
-    """A stored value: an input, a carried value, a loop's result, or a bound form.
-
-    `family` is None for a matrix that is not known to be symmetric. Otherwise the matrix is a
-    polynomial in one symmetric matrix, the family's root, and commutes with its relatives.
-    """
-
-    def __init__(
-        self,
-        name: str,
-        rows: int,
-        cols: int,
-        *,
-        role: str,
-        loops: frozenset[LoopItem] = frozenset(),
-        family: Any = None,
-        definition: Form | None = None,
-        function: Any = None,
-        item: LoopItem | None = None,
-        index: int = 0,
-        block: Block | None = None,
-        capacity: int = 0,
-    ) -> None:
-        self.name, self.rows, self.cols, self.role = name, rows, cols, role
-        self.loops, self.family = loops, ANY if rows == cols == 1 else family
-        self.definition, self.function, self.item, self.index = definition, function, item, index
-        self.block, self.capacity = block, capacity  # of a user's layout; s I_q gives q
-        self.both_ways = False  # whether a user's layout holds it transposed as well
+    def parts(self) -> Sequence[Node]:
+        """What it is made of, not looking into loops."""
+        return ()
 
     @property
     def is_scalar(self) -> bool:
         return self.rows == self.cols == 1
 
     @cached_property
-    def _text(self) -> str:
-        return f"[{shortened(repr(self.definition), 60)}]"
+    def text(self) -> str:
+        raise NotImplementedError
 
     def __repr__(self) -> str:
-        return self.name or self._text
+        for part in ordered([self], _Worded()):
+            part.text  # noqa: B018  (parts first, so that none has to ask deep down)
+        return self.text
 
 
-class Product:
-    """Scalars times a chain of forms."""
+class _Worded:
+    """All that was put into words already."""
 
-    def __init__(self, scalars: tuple[Form, ...], chain: tuple[Form, ...]) -> None:
-        self.scalars, self.chain = scalars, chain
-        self.rows = chain[0].rows if chain else 1
-        self.cols = chain[-1].cols if chain else 1
-        self.loops: frozenset[LoopItem] = frozenset().union(*(f.loops for f in (*scalars, *chain)))
-        self.family: Any = None
-        self.twin: Product | None = None  # its transpose, where that is another product
-        self.factors: int = sum(f.factors for f in (*scalars, *chain))
+    def __contains__(self, x: object) -> bool:
+        return "text" in x.__dict__
+
+
+# -- leaves ---------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaf(Node):
+    """A stored value; what it holds is said by its class."""
+
+    name: str
+    rows: int
+    cols: int
 
     @cached_property
-    def _text(self) -> str:
-        words = [f"({s!r})" if s.is_sum else repr(s) for s in (*self.scalars, *self.chain)]
+    def loops(self) -> Scopes:
+        return frozenset()
+
+    @cached_property
+    def family(self) -> Family:
+        """None for a matrix that is not known to be symmetric.
+
+        Otherwise the matrix is a polynomial in one symmetric matrix, the family's root, and
+        commutes with its relatives.
+        """
+        return ANY if self.is_scalar else None
+
+    @cached_property
+    def text(self) -> str:
+        return self.name
+
+
+class InputLeaf(Leaf):
+    """An input of the program."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GivenLeaf(Leaf):
+    """A block of a user's layout as it stands, filled from an input; s I_q has the capacity q."""
+
+    block: Block
+    fill: Fill
+    capacity: int
+    both_ways: bool  # whether the layout holds it transposed as well
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CarriedLeaf(Leaf):
+    """A value that a loop carries, as its step sees it."""
+
+    scope: Scope
+    index: int
+    symmetry: Family
+
+    @cached_property
+    def loops(self) -> Scopes:
+        return frozenset([self.scope])
+
+    @cached_property
+    def family(self) -> Family:
+        return ANY if self.is_scalar else self.symmetry
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ResultLeaf(Leaf):
+    """What a carried value is after its loop."""
+
+    loop: LoopForm
+    index: int
+
+    @property
+    def carried(self) -> CarriedLeaf:
+        return self.loop.carried[self.index]
+
+    @cached_property
+    def loops(self) -> Scopes:
+        return self.loop.around
+
+    @cached_property
+    def family(self) -> Family:
+        return self.carried.family
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DefinedLeaf(Leaf):
+    """A form, stored; products do not reach through it.
+
+    It is as symmetric as it was when it was first stored, though the form may be another since.
+    """
+
+    definition: Form
+    symmetry: Family
+
+    @property
+    def parts(self) -> Sequence[Node]:
+        return (self.definition,)
+
+    @cached_property
+    def loops(self) -> Scopes:
+        return self.definition.loops
+
+    @cached_property
+    def family(self) -> Family:
+        return ANY if self.is_scalar else self.symmetry
+
+    @cached_property
+    def text(self) -> str:
+        return self.name or f"[{shortened(repr(self.definition), 60)}]"
+
+
+class AnswerLeaf(DefinedLeaf):
+    """An answer of the program."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AppliedLeaf(DefinedLeaf):
+    """A function of every entry of a form."""
+
+    function: Any
+
+    @cached_property
+    def family(self) -> Family:
+        """A function of every entry keeps symmetry, but not a polynomial family."""
+        if self.is_scalar:
+            return ANY
+        return None if self.symmetry is None else ("leaf", self)
+
+
+# -- products and sums ----------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False, repr=False)
+class Product(Node):
+    """Scalars times a chain of forms."""
+
+    scalars: tuple[Form, ...]
+    chain: tuple[Form, ...]
+    mirrored: bool  # whether the chain reads the same backwards, each factor transposed
+    rows: int
+    cols: int
+
+    @property
+    def parts(self) -> Sequence[Form]:
+        return (*self.scalars, *self.chain)
+
+    @cached_property
+    def loops(self) -> Scopes:
+        return frozenset[Scope]().union(*(f.loops for f in self.parts))
+
+    @cached_property
+    def factors(self) -> int:
+        return sum(f.factors for f in self.parts)
+
+    @cached_property
+    def family(self) -> Family:
+        if self.rows != self.cols:
+            return None
+        own = ("product", self) if self.mirrored else None
+        return ANY if self.rows == 1 else join([f.family for f in self.chain], own, strict=True)
+
+    @cached_property
+    def text(self) -> str:
+        words = [f"({part!r})" if part.is_sum else repr(part) for part in self.parts]
         return shortened(" ".join(words), TEXT)
 
-    def __repr__(self) -> str:
-        return self._text
+    __repr__ = Node.__repr__
 
 
 Value = Leaf | Product
+Term = tuple[Value, bool, Fraction]  # a value, whether it is transposed, its coefficient
 
 
-class Form:
-    """An affine combination: {(value, transposed): coefficient} and {constant: coefficient}."""
+@dataclass(frozen=True, eq=False, repr=False)
+class Form(Node):
+    """An affine combination of values and constants; with `diagonal = q`, a scalar as `s I_q`."""
 
-    def __init__(
-        self,
-        rows: int,
-        cols: int,
-        terms: dict[tuple[Value, bool], Fraction],
-        constants: dict[Constant, Fraction],
-        spread: int = 0,
-    ) -> None:
-        self.rows, self.cols, self.terms, self.constants = rows, cols, terms, constants
-        self.serial = 0  # the order of creation: what a sort may depend on
-        self.spread = spread  # a scalar standing as s I_q: the q
-        self.loops: frozenset[LoopItem] = frozenset().union(*(v.loops for v, _ in terms))
-        self.family: Any = None
-        self.twin: Form = self
+    rows: int
+    cols: int
+    terms: tuple[Term, ...]
+    constants: tuple[tuple[Constant, Fraction], ...]
+    diagonal: int
+    serial: int  # the order of creation: what a sort may depend on
+    loops: Scopes
+
+    @property
+    def parts(self) -> Sequence[Value]:
+        return [v for v, _, _ in self.terms]
 
     @property
     def is_constant(self) -> bool:
@@ -140,41 +270,50 @@ class Form:
     def is_sum(self) -> bool:
         return len(self.terms) + len(self.constants) > 1
 
+    @property
+    def is_identity(self) -> bool:
+        if self.terms or self.diagonal or len(self.constants) != 1:
+            return False
+        ((constant, coefficient),) = self.constants
+        return coefficient == 1 and constant.is_identity()
+
     @cached_property
     def products(self) -> list[tuple[Product, bool, Fraction]]:
-        return [(v, t, c) for (v, t), c in self.terms.items() if isinstance(v, Product)]
+        return [(v, t, c) for v, t, c in self.terms if isinstance(v, Product)]
 
     @cached_property
     def leaves(self) -> list[tuple[Leaf, bool, Fraction]]:
-        return [(v, t, c) for (v, t), c in self.terms.items() if isinstance(v, Leaf)]
+        return [(v, t, c) for v, t, c in self.terms if isinstance(v, Leaf)]
 
     @cached_property
-    def sole(self) -> tuple[Value, bool, Fraction] | None:
+    def sole(self) -> Term | None:
         """The only term, if the form is a multiple of one value."""
-        if len(self.terms) == 1 and not self.constants:
-            ((v, t), c) = next(iter(self.terms.items()))
-            return v, t, c
-        return None
+        return self.terms[0] if len(self.terms) == 1 and not self.constants else None
 
     @cached_property
     def factors(self) -> int:
         """How many factors a product gets that takes this form in: a sum stays one factor."""
-        sole = self.sole
-        return sole[0].factors if sole and isinstance(sole[0], Product) else 1
+        return self.sole[0].factors if self.sole and isinstance(self.sole[0], Product) else 1
 
     @cached_property
-    def _text(self) -> str:
+    def family(self) -> Family:
+        if self.rows != self.cols:
+            return None
+        if self.diagonal or self.rows == 1:
+            return ANY
+        families = [v.family for v, _, _ in self.terms]
+        return join([*families, *(_constant_family(k) for k, _ in self.constants)], ("sum", self))
+
+    @cached_property
+    def text(self) -> str:
         out = ""
         words = [(c, f"({v!r})ᵀ" if t and isinstance(v, Product) else f"{v!r}{'ᵀ' * t}")
-                 for (v, t), c in self.terms.items()]  # fmt: skip
-        words += [(c, repr(k)) for k, c in self.constants.items()]
+                 for v, t, c in self.terms]  # fmt: skip
+        words += [(c, repr(k)) for k, c in self.constants]
         for c, text in words:
             sign = ("− " if c < 0 else "") if not out else (" − " if c < 0 else " + ")
             out += sign + (text if abs(c) == 1 else f"{number(abs(c))} {text}")
         return shortened(out, TEXT) or "0"
-
-    def __repr__(self) -> str:
-        return self._text
 
 
 def number(c: Fraction) -> str:
@@ -183,66 +322,175 @@ def number(c: Fraction) -> str:
     return text if len(text) <= 7 else f"{float(c):.6g}"
 
 
+def join(families: Sequence[Family], own: Family, strict: bool = False) -> Family:
+    """The family of a sum or product, given those of its parts.
+
+    All parts of one family (or multiples of the identity): that family. Otherwise a sum of
+    symmetric parts is a root of its own; a product (`strict`) is one only if it reads the same
+    backwards.
+    """
+    roots = {f for f in families if f is not ANY}
+    if None not in roots and len(roots) <= 1:
+        return next(iter(roots), ANY)
+    return own if strict or None not in roots else None
+
+
+def _constant_family(k: Constant) -> Family:
+    if k.is_identity():
+        return ANY
+    if k.rows == k.cols and (isinstance(k, Ones) or k == k.T):
+        return ("constant", k)
+    return None
+
+
+# -- programs -------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class LoopForm:
+    """A loop: what it carries, where that starts, and what one step makes of it."""
+
+    scope: Scope
+    times: int
+    carried: tuple[CarriedLeaf, ...]
+    init: tuple[Form, ...]
+    step: tuple[Form, ...]
+
+    @cached_property
+    def around(self) -> Scopes:
+        """The loops around this one."""
+        found = frozenset[Scope]().union(*(f.loops for f in (*self.init, *self.step)))
+        return found - {self.scope}
+
+    @property
+    def parent(self) -> Scope | None:
+        return innermost(self.around)
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program in forms: its loops in the order in which they run, inner ones first; its answers.
+
+    A loop is listed once however many results are read, and even if none is.
+    """
+
+    loops: tuple[LoopForm, ...]
+    outputs: Mapping[str, Form]
+
+    def reachable(self) -> list[Form]:
+        """Every form that the answers need, through products, stored values and loops."""
+        seen: dict[Form, None] = {}
+        loops = {loop.scope: loop for loop in self.loops}
+        stack = list(self.outputs.values())
+        while stack:
+            form = stack.pop()
+            if form in seen:
+                continue
+            seen[form] = None
+            for value, _, _ in form.terms:
+                if isinstance(value, (CarriedLeaf, ResultLeaf)):
+                    loop = loops[value.scope] if isinstance(value, CarriedLeaf) else value.loop
+                    stack += [loop.init[value.index], loop.step[value.index]]
+                else:
+                    stack += value.parts  # type: ignore[arg-type]
+        return list(seen)
+
+
+def ordered(roots: Iterable[Node], known: Container[Node] = ()) -> list[Node]:
+    """All that roots are made of and is not known, parts first. Not recursive: forms may be deep.
+
+    Loops are not looked into.
+    """
+    done: set[Node] = set()
+    out: list[Node] = []
+    stack: list[tuple[Node, bool]] = [(x, False) for x in reversed(list(roots))]
+    while stack:
+        x, ready = stack.pop()
+        if ready:
+            out.append(x)
+        elif x not in done and x not in known:
+            done.add(x)
+            stack.append((x, True))
+            stack.extend((part, False) for part in reversed(x.parts))
+    return out
+
+
+Interned = TypeVar("Interned")
+
+
 class Forms:
-    """Builds and interns forms and products."""
+    """Makes forms, products, leaves and loops, one object of equals.
+
+    What is kept here are tables of what was made, never a choice of some pass.
+    """
 
     def __init__(self) -> None:
         self._forms: dict[Any, Form] = {}
-        self._products: dict[Any, Product] = {}
+        self._others: dict[Any, Any] = {}
+        self._twins: dict[Form, Form] = {}
         self._parts: dict[tuple[Form, ...], Form] = {}
-        self.placements: dict[Product, list[tuple[Form, ...]]] = {}  # the scheduler's own notes,
-        self.splits: dict[tuple[Form, bool], Any] = {}  # kept from one try to the next
+
+    def intern(self, kind: type[Interned], *fields: Any) -> Interned:
+        """The one object of a class with these fields."""
+        key = (kind, *fields)
+        if key not in self._others:
+            self._others[key] = kind(*fields)
+        return self._others[key]  # type: ignore[no-any-return]
 
     # -- forms ------------------------------------------------------------------------------------
     def form(
         self,
         rows: int,
         cols: int,
-        terms: Iterable[tuple[Fraction, Value, bool]] = (),
-        consts: Iterable[tuple[Fraction, Constant]] = (),
-        spread: int = 0,
+        terms: Iterable[Term] = (),
+        consts: Iterable[tuple[Constant, Fraction]] = (),
+        diagonal: int = 0,
     ) -> Form:
         collected: dict[tuple[Value, bool], Fraction] = {}
-        for c, v, t in terms:
-            term = (v, bool(t) and v.family is None)
+        for v, t, c in terms:
+            term = (v, t and v.family is None)
             collected[term] = collected[term] + c if term in collected else c
         fixed: dict[Constant, Fraction] = {}
-        for c, k in consts:
+        for k, c in consts:
             if not (isinstance(k, Shift) and k.size == 0):
                 fixed[k] = fixed[k] + c if k in fixed else c
-        collected = {k: c for k, c in collected.items() if c}
-        fixed = {k: c for k, c in fixed.items() if c}
-        key = (
-            rows,
-            cols,
-            frozenset((id(v), t, c) for (v, t), c in collected.items()),
-            frozenset(fixed.items()),
-            spread,
-        )
-        if key not in self._forms:
-            form = Form(rows, cols, collected, fixed, spread)
-            form.family = self._form_family(form)
-            form.serial = len(self._forms)
-            self._forms[key] = form
-        return self._forms[key]
+        found = tuple((v, t, c) for (v, t), c in collected.items() if c)
+        added = tuple((k, c) for k, c in fixed.items() if c)
+        key = (rows, cols, frozenset(found), frozenset(added), diagonal)
+        form = self._forms.get(key)
+        if form is None:
+            loops = frozenset[Scope]().union(*(v.loops for v, _, _ in found))
+            serial = len(self._forms)
+            form = self._forms[key] = Form(rows, cols, found, added, diagonal, serial, loops)
+        return form
 
-    def _form_family(self, form: Form) -> Any:
-        if form.rows != form.cols:
-            return None
-        if form.spread or form.rows == 1:
-            return ANY
-        families = [v.family for v, _ in form.terms]
-        families += [_constant_family(k) for k in form.constants]
-        return join(families, ("sum", form))
+    def of(self, value: Value) -> Form:
+        """The form that is one value."""
+        return self.form(value.rows, value.cols, [(value, False, ONE)])
 
-    def leaf(self, leaf: Leaf) -> Form:
-        return self.form(leaf.rows, leaf.cols, [(ONE, leaf, False)])
+    def leaf(self, kind: type[Leaf], *fields: Any) -> Form:
+        """The form that is one stored value."""
+        return self.of(self.intern(kind, *fields))
+
+    def bind(self, form: Form, name: str = "") -> Form:
+        """A form as a stored value, unless it is one."""
+        sole = form.sole
+        if form.is_constant or (sole and isinstance(sole[0], Leaf) and sole[2] == 1):
+            return form
+        return self.leaf(DefinedLeaf, name, form.rows, form.cols, form, form.family)
+
+    def result(self, loop: LoopForm, index: int) -> Form:
+        carried = loop.carried[index]
+        return self.leaf(ResultLeaf, carried.name, carried.rows, carried.cols, loop, index)
 
     def constant(self, constant: Constant, c: Fraction = ONE) -> Form:
-        return self.form(constant.rows, constant.cols, consts=[(c, constant)])
+        return self.form(constant.rows, constant.cols, consts=[(constant, c)])
 
     def identity(self, size: int) -> Form:
         return self.constant(identity(size))
+
+    def apart(self, f: Form) -> list[tuple[Fraction, Form]]:
+        """The summands of a form, each with its coefficient."""
+        values = [(c, self.form(f.rows, f.cols, [(v, t, ONE)])) for v, t, c in f.terms]
+        return values + [(c, self.constant(k)) for k, c in f.constants]
 
     def combine(self, parts: Sequence[tuple[Fraction, Form]]) -> Form:
         """A linear combination of forms of one size."""
@@ -253,27 +501,20 @@ class Forms:
         return self.form(
             rows,
             cols,
-            [(a if c == 1 else c * a, v, t) for c, f in parts for (v, t), a in f.terms.items()],
-            [(a if c == 1 else c * a, k) for c, f in parts for k, a in f.constants.items()],
+            [(v, t, a if c == 1 else c * a) for c, f in parts for v, t, a in f.terms],
+            [(k, a if c == 1 else c * a) for c, f in parts for k, a in f.constants],
         )
 
     def transpose(self, f: Form) -> Form:
         if f.family is not None:
             return f
-        if f.twin is f:
-            f.twin = self.form(
-                f.cols,
-                f.rows,
-                [(c, *self.flip(v, not t)) for (v, t), c in f.terms.items()],
-                [(c, k.T) for k, c in f.constants.items()],
-                f.spread,
-            )
-            f.twin.twin = f
-        return f.twin
-
-    def flip(self, v: Value, t: bool) -> tuple[Value, bool]:
-        """A value, transposed or not, in its canonical spelling."""
-        return v, t and v.family is None
+        twin = self._twins.get(f)
+        if twin is None:
+            turned = [(v, not t, c) for v, t, c in f.terms]
+            fixed = [(k.T, c) for k, c in f.constants]
+            twin = self._twins[f] = self.form(f.cols, f.rows, turned, fixed, f.diagonal)
+            self._twins[twin] = f
+        return twin
 
     # -- products ---------------------------------------------------------------------------------
     def product(self, scalars: Sequence[Form], chain: Sequence[Form]) -> Form:
@@ -287,29 +528,29 @@ class Forms:
             left += rest
         flat: list[Form] = []
         for f in chain:
-            sole = f.sole
-            if sole and isinstance(sole[0], Product) and not f.spread:
-                inner, t, c = sole[0], sole[1], sole[2]
-                coefficient *= c
-                left += inner.scalars
-                flat += [self.transpose(g) for g in reversed(inner.chain)] if t else inner.chain
-            else:
-                if sole and not f.spread:
-                    coefficient *= sole[2]
-                    f = self.form(f.rows, f.cols, [(ONE, sole[0], sole[1])])
+            sole = None if f.diagonal else f.sole
+            if sole is None:
                 flat.append(f)
+                continue
+            value, t, c = sole
+            coefficient *= c
+            if isinstance(value, Product):
+                left += value.scalars
+                flat += [self.transpose(g) for g in reversed(value.chain)] if t else value.chain
+            else:
+                flat.append(f if c == 1 else self.form(f.rows, f.cols, [(value, t, ONE)]))
         folded: list[Form] = []
         for f in flat:
-            if f.is_constant and not f.spread and folded and folded[-1].is_constant:
-                folded[-1] = self.multiply_constants(folded[-1], f)
+            if f.is_constant and not f.diagonal and folded and folded[-1].is_constant:
+                folded[-1] = self._multiply_constants(folded[-1], f)
             else:
                 folded.append(f)
         for i, f in enumerate(folded):
             if f.is_constant and len(f.constants) == 1:
-                ((k, c),) = f.constants.items()
+                ((k, c),) = f.constants
                 coefficient *= c
                 folded[i] = self.constant(k)
-        kept = [f for f in folded if not _is_identity(f)]
+        kept = [f for f in folded if not f.is_identity]
         if any(f.is_zero for f in (*kept, *left)):
             return self.form(rows, cols)
         if not left and len(kept) == 1:
@@ -320,8 +561,8 @@ class Forms:
             kept = [self.identity(rows)]
         if not kept and len(left) == 1:
             return self.combine([(coefficient, left[0])])
-        p, t = self._intern(tuple(sorted(left, key=lambda f: f.serial)), tuple(kept))
-        return self.form(rows, cols, [(coefficient, p, t)])
+        p, t = self._interned(tuple(sorted(left, key=lambda f: f.serial)), tuple(kept))
+        return self.form(rows, cols, [(p, t, coefficient)])
 
     def part(self, chain: tuple[Form, ...]) -> Form:
         """The product of a piece of a chain; asked for often, so remembered."""
@@ -334,39 +575,33 @@ class Forms:
     def _open_scalar(self, s: Form) -> tuple[Fraction, list[Form]]:
         """A scalar as (coefficient, scalars): products of scalars are taken apart."""
         if s.is_constant:
-            total = sum((c * constants.exact(k.entries()[0, 0]) for k, c in s.constants.items()), 0)
-            return Fraction(total), []
-        sole = s.sole
-        if sole and isinstance(sole[0], Product) and not sole[0].chain:
-            return sole[2], list(sole[0].scalars)
-        if sole:
-            return sole[2], [self.form(1, 1, [(ONE, sole[0], sole[1])])]
-        return ONE, [s]
+            return _constant_number(s), []
+        if s.sole is None:
+            return ONE, [s]
+        value, t, c = s.sole
+        if isinstance(value, Product) and not value.chain:
+            return c, list(value.scalars)
+        return c, [self.form(1, 1, [(value, t, ONE)])]
 
-    def _intern(self, scalars: tuple[Form, ...], chain: tuple[Form, ...]) -> tuple[Product, bool]:
-        key = (scalars, chain)
-        if key in self._products:
-            return self._products[key], False
+    def _interned(self, scalars: tuple[Form, ...], chain: tuple[Form, ...]) -> tuple[Product, bool]:
+        """A product, or the one that it is the transpose of."""
+        key = (Product, scalars, chain)
+        if key in self._others:
+            return self._others[key], False
         mirrored = tuple(self.transpose(f) for f in reversed(chain))
-        if (scalars, mirrored) in self._products:
-            return self._products[scalars, mirrored], True
-        p = Product(scalars, chain)
-        if p.rows == p.cols:
-            if p.rows == 1:
-                p.family = ANY
-            else:
-                own = ("product", p) if mirrored == chain else None
-                p.family = join([f.family for f in chain], own, strict=True)
-        self._products[key] = p
+        if (Product, scalars, mirrored) in self._others:
+            return self._others[Product, scalars, mirrored], True
+        rows, cols = (chain[0].rows, chain[-1].cols) if chain else (1, 1)
+        p = self._others[key] = Product(scalars, chain, mirrored == chain, rows, cols)
         return p, False
 
-    def multiply_constants(self, a: Form, b: Form) -> Form:
+    def _multiply_constants(self, a: Form, b: Form) -> Form:
         """The product of two constant forms, exactly."""
         parts = []
-        for k, c in a.constants.items():
-            for m, d in b.constants.items():
+        for k, c in a.constants:
+            for m, d in b.constants:
                 e, both = constants.product(k, m)
-                parts.append((c * d * e, both))
+                parts.append((both, c * d * e))
         return self.form(a.rows, b.cols, consts=parts)
 
     def matmul(self, a: Form, b: Form) -> Form:
@@ -378,45 +613,18 @@ class Forms:
         if s.is_zero or f.is_zero:
             return self.form(f.rows, f.cols)
         if s.is_constant:
-            c, _ = self._open_scalar(s)
-            return self.combine([(c, f)])
-        if f.rows == f.cols == 1:
-            return self.product((s, f), ())
-        return self.product((s,), (f,))
+            return self.combine([(_constant_number(s), f)])
+        return self.product((s, f), ()) if f.is_scalar else self.product((s,), (f,))
 
-    def spread(self, s: Form, q: int) -> Form:
+    def diagonal(self, s: Form, q: int) -> Form:
         """The scalar form s as the matrix `s I_q`."""
         if q == 1:
             return s
-        terms = [(c, v, t) for (v, t), c in s.terms.items()]
-        consts = [
-            (c * constants.exact(k.entries()[0, 0]), identity(q)) for k, c in s.constants.items()
-        ]
-        return self.form(q, q, terms, consts, spread=q)
+        fixed = [(identity(q), _constant_number(s))] if s.constants else []
+        return self.form(q, q, s.terms, fixed, q)
 
 
-def _is_identity(f: Form) -> bool:
-    return f.is_constant and not f.spread and len(f.constants) == 1 and all(
-        k.is_identity() and c == 1 for k, c in f.constants.items()
-    )  # fmt: skip
-
-
-def _constant_family(k: Constant) -> Any:
-    if k.is_identity():
-        return ANY
-    if k.rows == k.cols and (isinstance(k, Ones) or k == k.T):
-        return ("constant", k)
-    return None
-
-
-def join(families: Sequence[Any], own: Any, strict: bool = False) -> Any:
-    """The family of a sum or product, given those of its parts.
-
-    All parts of one family (or multiples of the identity): that family. Otherwise a sum of
-    symmetric parts is a root of its own; a product (`strict`) is one only if it reads the same
-    backwards.
-    """
-    roots = {f for f in families if f is not ANY}
-    if None not in roots and len(roots) <= 1:
-        return next(iter(roots), ANY)
-    return own if strict or None not in roots else None
+def _constant_number(s: Form) -> Fraction:
+    """The constant part of a scalar form."""
+    numbers = (c * constants.exact(k.entries()[0, 0]) for k, c in s.constants)
+    return Fraction(sum(numbers, 0))

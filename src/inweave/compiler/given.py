@@ -8,10 +8,12 @@ not fit is refused with the block that is missing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from inweave.compiler.forms import ONE, Form, Forms, Leaf
+from inweave.compiler.forms import Form, Forms, GivenLeaf
 from inweave.errors import BlockError, CompileError, InputError
 from inweave.exact.constants import select
 from inweave.language.program import Traced
@@ -20,18 +22,15 @@ from inweave.model.network import Network
 from inweave.model.prompt import HALF, Fill, Place
 
 
-@dataclass
+@dataclass(frozen=True)
 class Given:
     """A fixed layout, how inputs fill it, and each input as a form over its blocks."""
 
     layout: Layout
     fills: tuple[Fill, ...]
-    forms: Forms
-    inputs: dict[str, Form] = field(default_factory=dict)
-    blocks: dict[str, Leaf] = field(default_factory=dict)
-    whole: dict[tuple[str, bool], Block] = field(default_factory=dict)  # by input and transpose
-    turned: dict[str, Block] = field(default_factory=dict)  # what stands in a block, transposed
-    refused: dict[str, str] = field(default_factory=dict)
+    inputs: Mapping[str, Form]
+    turned: Mapping[str, Block]  # the block that holds transposed what stands in another
+    refused: Mapping[str, str]  # why an input is not there
 
     def input(self, name: str) -> Form:
         if name not in self.inputs:
@@ -64,77 +63,77 @@ def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
         layout, fills = layout[0], tuple(layout[1])
     else:
         raise InputError(f"layout must be a Layout, a Network or (layout, fills), got {layout!r}")
-    given = Given(layout, fills, forms)
     specs = {spec.name: spec for spec in traced.inputs}
-    counts: dict[str, int] = {}
     for fill in fills:
-        counts[fill.place.block] = counts.get(fill.place.block, 0) + 1
-    for fill in fills:
-        block = layout[fill.place.block]
         if fill.source is not None and fill.source not in specs:
             raise BlockError(
-                f"block {block.name!r} is filled from {fill.source!r}, which is not an input of "
-                f"the program ({', '.join(specs)})"
+                f"block {fill.place.block!r} is filled from {fill.source!r}, which is not an input "
+                f"of the program ({', '.join(specs)})"
             )
-        if counts[block.name] > 1:
+    counts = Counter(fill.place.block for fill in fills)
+    alone = [fill for fill in fills if counts[fill.place.block] == 1]
+    turned = _turned(layout, alone)
+    inputs: dict[str, Form] = {}
+    refused: dict[str, str] = {}
+    for fill in alone:
+        name, form = _input(fill, layout[fill.place.block], turned, forms)
+        if form is None:
+            for one in [n for n, _ in fill.scale] + ([fill.source] if fill.source else []):
+                said = f"block {fill.place.block!r} holds it only in a product"
+                refused.setdefault(one, said)
+        elif name not in inputs or 0 < _capacity(inputs[name]) < _capacity(form):
+            inputs[name] = form  # of a scalar's blocks, the one that spreads it furthest
+    return Given(layout, fills, inputs, turned, refused)
+
+
+def _turned(layout: Layout, fills: Sequence[Fill]) -> dict[str, Block]:
+    """Pairs of blocks that hold one input both ways round: read from there, not copied."""
+    whole: dict[tuple[str, bool], Block] = {}
+    turned: dict[str, Block] = {}
+    for fill in fills:
+        place, block = fill.place, layout[fill.place.block]
+        if fill.source is None or fill.scale or place.extent != (block.rows, block.cols):
             continue
-        if fill.source is not None and not fill.scale:
-            _matrix(given, fill, block)
-        elif fill.constant is not None and fill.constant.is_identity() and len(fill.scale) == 1:
-            _scalar(given, fill, block)
-        else:
-            for name in [n for n, _ in fill.scale] + ([fill.source] if fill.source else []):
-                given.refused.setdefault(name, f"block {block.name!r} holds it only in a product")
-    return given
+        if not place.diagonal:
+            first = whole.get((fill.source, not place.transpose))
+            if first is not None:
+                turned.setdefault(first.name, block)
+                turned.setdefault(block.name, first)
+            whole.setdefault((fill.source, place.transpose), block)
+    return turned
 
 
-def _matrix(given: Given, fill: Fill, block: Block) -> None:
-    place, forms = fill.place, given.forms
-    name = str(fill.source)
+def _input(
+    fill: Fill, block: Block, turned: Mapping[str, Block], forms: Forms
+) -> tuple[str, Form | None]:
+    """The input that a fill gives, as a form over its block; None if it is not to be had."""
+    place = fill.place
+    if fill.source is None:
+        if not fill.constant or not fill.constant.is_identity() or len(fill.scale) != 1:
+            return "", None
+        ((name, power),) = fill.scale
+        text = f"√{name}" if power == HALF else name
+        form = forms.leaf(GivenLeaf, text, 1, 1, block, fill, place.rows, False)
+        return name, forms.scale(form, form) if power == HALF else form
+    if fill.scale:
+        return "", None
     if place.diagonal:
-        leaf = Leaf(name, 1, 1, role="input", block=block, capacity=place.diagonal)
-        given.blocks[block.name] = leaf
-        _largest(given, name, leaf)
-        return
+        leaf = (GivenLeaf, fill.source, 1, 1, block, fill, place.diagonal, False)
+        return fill.source, forms.leaf(*leaf)
+    both = block.name in turned
+    form = forms.leaf(GivenLeaf, block.name, block.rows, block.cols, block, fill, 1, both)
     rows, cols = place.extent
-    whole = (rows, cols) == (block.rows, block.cols)
-    first = given.whole.get((name, not place.transpose))
-    if whole and first is not None:  # the other way round: read from here, not copied
-        given.turned.setdefault(first.name, block)
-        given.turned.setdefault(block.name, first)
-    if whole:
-        given.whole.setdefault((name, place.transpose), block)
-    role = "input" if whole and rows == cols == 1 else "given"
-    leaf = Leaf(block.name, block.rows, block.cols, role=role, block=block, capacity=1)
-    given.blocks[block.name] = leaf
-    if block.name in given.turned:
-        leaf.both_ways = given.blocks[given.turned[block.name].name].both_ways = True
-    if leaf.is_scalar and whole:
-        _largest(given, name, leaf)
-        return
-    form = forms.leaf(leaf)
     if block.rows != rows:
         form = forms.matmul(forms.constant(select(block.rows, place.row, place.row + rows).T), form)
     if block.cols != cols:
         form = forms.matmul(form, forms.constant(select(block.cols, place.col, place.col + cols)))
-    given.inputs.setdefault(name, forms.transpose(form) if place.transpose else form)
+    return fill.source, forms.transpose(form) if place.transpose else form
 
 
-def _largest(given: Given, name: str, leaf: Leaf) -> None:
-    """A scalar that several blocks hold is read from the one that spreads it furthest."""
-    sole = given.inputs[name].sole if name in given.inputs else None
-    known = sole[0].capacity if sole is not None and isinstance(sole[0], Leaf) else 0
-    if name not in given.inputs or 0 < known < leaf.capacity:
-        given.inputs[name] = given.forms.leaf(leaf)
-
-
-def _scalar(given: Given, fill: Fill, block: Block) -> None:
-    (name, power) = fill.scale[0]
-    text = f"√{name}" if power == HALF else name
-    leaf = Leaf(text, 1, 1, role="input", block=block, capacity=fill.place.rows)
-    given.blocks[block.name] = leaf
-    form = given.forms.leaf(leaf)
-    given.inputs.setdefault(name, given.forms.scale(form, form) if power == HALF else form)
+def _capacity(form: Form) -> int:
+    """How large an s I_q a scalar's block holds; 0 for what is no scalar."""
+    leaf = form.sole[0] if form.sole is not None else None
+    return leaf.capacity if isinstance(leaf, GivenLeaf) and leaf.is_scalar else 0
 
 
 def _named(layout: Layout, traced: Traced) -> list[Fill]:
@@ -158,6 +157,3 @@ def _named(layout: Layout, traced: Traced) -> list[Fill]:
             )
         fills.append(Fill(place, source=base))
     return fills
-
-
-__all__ = ["ONE", "Given", "given_form"]

@@ -14,14 +14,12 @@ from collections.abc import Callable
 
 from inweave.compiler.forms import ONE, Form, Forms
 
-Bind = Callable[..., Form]
-
 
 class Recurrence:
     """`x ← A x + c` from a start: powers, sums, states and read-outs, each stored once."""
 
-    def __init__(self, A: Form, c: Form, start: Form, name: str, forms: Forms, bind: Bind) -> None:
-        self.start, self.name, self.forms, self.bind = start, name, forms, bind
+    def __init__(self, A: Form, c: Form, start: Form, name: str, forms: Forms) -> None:
+        self.start, self.name, self.forms = start, name, forms
         self._powers = {1: A}
         self._sums = {0: forms.form(start.rows, start.cols), 1: c}
         self._states = {0: start}
@@ -31,14 +29,14 @@ class Recurrence:
         """A^e."""
         if e not in self._powers:
             chain = [self.power(part) for part in thirds(e) if part]
-            self._powers[e] = self.bind(self.forms.product((), chain), f"A({self.name})^{e}")
+            self._powers[e] = self.forms.bind(self.forms.product((), chain), f"A({self.name})^{e}")
         return self._powers[e]
 
     def sum(self, e: int) -> Form:
         """z_e = c + A c + ... + A^(e-1) c."""
         if e not in self._sums:
             out = self._after(thirds(e), self.sum)
-            self._sums[e] = self.bind(out, f"z({self.name})[{e}]")
+            self._sums[e] = self.forms.bind(out, f"z({self.name})[{e}]")
         return self._sums[e]
 
     def state(self, e: int) -> Form:
@@ -47,7 +45,7 @@ class Recurrence:
             return self.sum(e)
         if e not in self._states:
             out = self._after(thirds(e), self.state)
-            self._states[e] = self.bind(out, f"x({self.name})[{e}]")
+            self._states[e] = self.forms.bind(out, f"x({self.name})[{e}]")
         return self._states[e]
 
     def last(self, e: int) -> Form:
@@ -82,7 +80,7 @@ class Recurrence:
         if (u, e) not in self._rows:
             *parts, small = thirds(e)
             chain = [self._carried(u, small), *(self.power(part) for part in parts if part)]
-            out = self.bind(self.forms.product((), chain), f"u A({self.name})^{e}")
+            out = self.forms.bind(self.forms.product((), chain), f"u A({self.name})^{e}")
             self._rows[u, e] = out
         return self._rows[u, e]
 

@@ -18,7 +18,7 @@ from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from inweave.compiler.driver import compiled, deep_recursion
+from inweave.compiler.candidates import compiled
 from inweave.compiler.origin import Compiled, Origin
 from inweave.errors import CompileError, InputError, InweaveError
 from inweave.exact.constants import Dense
@@ -282,8 +282,7 @@ def is_free(made: Compiled, name: str, fits: Callable[[Compiled], bool]) -> bool
     for size in (1, 2 * largest + 1):
         wanted = {**origin.sizes, name: size}
         try:
-            with deep_recursion():
-                origin.program.trace(**wanted)
+            origin.program.trace(**wanted)
         except InweaveError:
             if size == 1:  # programs may need more than one
                 continue
@@ -301,8 +300,7 @@ def resize(made: Compiled, sizes: Mapping[str, Any]) -> Compiled:
     if unknown:
         known = ", ".join(program.size_names)
         raise InputError(f"unknown sizes {', '.join(unknown)}; the program has {known}")
-    with deep_recursion():
-        program.trace(**{**made.origin.sizes, **sizes})  # says what is wrong with a size
+    program.trace(**{**made.origin.sizes, **sizes})  # says what is wrong with a size
     try:
         other = _elsewhere(made, sizes)
     except CompileError as error:

@@ -27,7 +27,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from inweave.compiler.driver import TARGETS
+from inweave.compiler.options import TARGETS
 from inweave.errors import InputError
 from inweave.exact.whole import is_whole
 from inweave.language.program import Program

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inweave.compiler.driver import TARGETS
+from inweave.compiler.options import TARGETS
 from inweave.language.program import Program
 from inweave.network import Network, compile
 

@@ -1,68 +1,100 @@
-"""Every stage of a compilation, printed: how a program became a network."""
+"""Every pass of a compilation, printed: how a program became a network.
+
+There are as many kinds of text as there are representations (expressions, forms, schedules,
+allocations, networks); which pass made one is of no concern here.
+"""
 
 from __future__ import annotations
 
-from inweave.compiler.allocate import label
-from inweave.compiler.driver import Stages
-from inweave.compiler.forms import Form, LoopItem, number
-from inweave.compiler.layers import Item, LayerSpec, LoopSpec, Read
-from inweave.compiler.normalize import reachable
+from collections.abc import Mapping, Sequence
+from functools import singledispatch
+from typing import Any
+
+from inweave.compiler.driver import PASSES, Compilation
+from inweave.compiler.forms import AppliedLeaf, DefinedLeaf, Written, number
+from inweave.compiler.layers import Allocation, Item, LoopSpec, Part, Read, Schedule
 from inweave.compiler.origin import Origin
+from inweave.language.program import Traced
+from inweave.model.network import Network
 
 
-def explain(done: Stages, origin: Origin, network: str) -> str:
-    """What every stage produced, as text."""
+def explain(done: Compilation, origin: Origin, network: str, notes: Mapping[str, str]) -> str:
+    """What every pass made, as text; `network` describes the last, `notes` say more of some."""
     sizes = ", ".join(f"{name}={size}" for name, size in origin.sizes.items())
     out = [f"explain {origin.program.name}: {origin.target}, {origin.optimize}, {sizes}"]
-    out += ["", "1. trace: the program's answers as expressions"]
-    out += [f"   {name or 'answer'} = {x!r}" for name, x in done.traced.outputs.items()]
-    out += ["", "2. normalize: matrix polynomials"]
-    out += [f"   {name or 'answer'} = {form!r}" for name, form in done.normalized.items()]
-    out += ["", "3. expand and collapse: what is computed, with what is stored on the way"]
-    out += _forms(done.expanded, done.loops)
-    out += ["", "4. schedule: layers of heads (query · keyᵀ · value → destination)"]
-    out += _parts(done.schedule.parts, "   ")
-    out += ["", "5. allocate: blocks and the values that stand in them over time"]
-    for slot in done.allocation.slots:
-        held = ", then ".join(label(key) for key in slot.keys) or "a constant"
-        out.append(f"   {slot.name} {slot.rows}x{slot.cols}: {held}")
-    out += ["", "6. emit: the network"]
-    out += [f"   {line}".rstrip() for line in network.splitlines()]
+    out += ["", "record: the program's trace, its answers as expressions", *words(done.recorded)]
+    before = words(done.recorded)
+    for i, (name, made) in enumerate(done.made.items(), 1):
+        out += ["", f"{i}. {name}: {PASSES[name].makes}"]
+        lines = _indented(network) if isinstance(made, Network) else words(made)
+        out += ["   (as before)"] if lines == before else lines
+        out += [f"   {notes[name]}"] if name in notes else []
+        before = lines
     return "\n".join(out)
 
 
-def _forms(outputs: dict[str, Form], loops: list[LoopItem]) -> list[str]:
-    out = [f"   {name or 'answer'} = {form!r}" for name, form in outputs.items()]
-    seen: set[int] = set()
-    for form in reachable(list(outputs.values())):
-        for leaf, _, _ in form.leaves:
-            if id(leaf) not in seen and leaf.definition is not None:
-                seen.add(id(leaf))
-                what = f"{leaf.function.name} of " if leaf.function is not None else ""
-                out.append(f"   {leaf!r} := {what}{leaf.definition!r}")
-    for item in loops:
-        for carried, init, step in zip(item.carried, item.init, item.step, strict=True):
-            out.append(f"   {item.times} times: {carried!r} from {init!r} ← {step!r}")
+def _indented(text: str) -> list[str]:
+    return [f"   {line}".rstrip() for line in text.splitlines()]
+
+
+@singledispatch
+def words(made: Any) -> list[str]:
+    """What a pass made, line by line."""
+    return _indented(repr(made))
+
+
+@words.register
+def _(made: Traced) -> list[str]:
+    return [f"   {name or 'answer'} = {x!r}" for name, x in made.outputs.items()]
+
+
+@words.register
+def _(made: Written) -> list[str]:
+    out = [f"   {name or 'answer'} = {form!r}" for name, form in made.outputs.items()]
+    leaves = dict.fromkeys(leaf for form in made.reachable() for leaf, _, _ in form.leaves)
+    for leaf in leaves:
+        if isinstance(leaf, DefinedLeaf):
+            what = f"{leaf.function.name} of " if isinstance(leaf, AppliedLeaf) else ""
+            out.append(f"   {leaf!r} := {what}{leaf.definition!r}")
+    for loop in made.loops:
+        for carried, init, step in zip(loop.carried, loop.init, loop.step, strict=True):
+            known = ", symmetric," if not carried.is_scalar and carried.family is not None else ""
+            out.append(f"   {loop.times} times: {carried!r}{known} from {init!r} ← {step!r}")
     return out
 
 
-def _parts(parts: list[LayerSpec | LoopSpec], indent: str) -> list[str]:
+@words.register
+def _(made: Schedule) -> list[str]:
+    return _parts(made.parts, "   ")
+
+
+@words.register
+def _(made: Allocation) -> list[str]:
+    out = []
+    for name, slot in made.blocks.items():
+        held = ", then ".join(key.label for key in slot.keys) or "a constant"
+        out.append(f"   {name} {slot.rows}x{slot.cols}: {held}")
+    return out + _parts(made.parts, "   ")
+
+
+def _parts(parts: Sequence[Part], indent: str) -> list[str]:
     out = []
     for i, part in enumerate(parts, 1):
         if isinstance(part, LoopSpec):
-            out.append(f"{indent}repeat {part.item.times} times:")
+            out.append(f"{indent}repeat {part.loop.times} times:")
             out += _parts(part.body, indent + "  ")
             continue
         out.append(f"{indent}layer {i}")
         for head in part.heads:
-            texts = [_read(read) for read in (head.query, head.key, head.value)]
-            out.append(
-                f"{indent}  ({texts[0]}) · ({texts[1]})ᵀ · ({texts[2]}) → {label(head.dest)}"
-            )
+            put: dict[str, list[Item]] = {}
+            for dest, item in head.values:
+                put.setdefault(dest.label, []).append(item)
+            front = f"{indent}  ({_read(head.query)}) · ({_read(head.key)})ᵀ"
+            out += [f"{front} · ({_read(tuple(read))}) → {dest}" for dest, read in put.items()]
         for linear in part.linear:
-            out.append(f"{indent}  {_read(linear.read)} → {label(linear.dest)}")
+            out.append(f"{indent}  {_read(linear.read)} → {linear.dest.label}")
         for key, function in part.pointwise:
-            out.append(f"{indent}  then {function.name} of {label(key)}")
+            out.append(f"{indent}  then {function.name} of {key.label}")
     return out
 
 
@@ -73,8 +105,8 @@ def _read(read: Read) -> str:
 def _item(item: Item) -> str:
     parts = [] if item.coefficient == 1 else [number(item.coefficient)]
     if item.key is not None:
-        spread = f"·I{item.spread}" if item.spread > 1 else ""
-        parts.append(label(item.key) + spread)
+        diagonal = f"·I{item.diagonal}" if item.diagonal > 1 else ""
+        parts.append(item.key.label + diagonal)
     if item.constant is not None:
         parts.append(repr(item.constant))
     return " ".join(parts)

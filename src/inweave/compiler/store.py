@@ -1,5 +1,8 @@
 """What is stored although no one asked: the one rule that keeps compiling short.
 
+This is no pass of its own but a part of `normalize`: written out first and stored afterwards,
+repeated squaring would have been 2^k factors long on the way.
+
 Nothing has to be stored to be multiplied: a product takes in the factors of the products that it
 multiplies, and the scheduler finds the shallowest tree over all of them. A value that is read once
 may be taken in, because its factors then stand in one place. A value that is read more often is
@@ -17,7 +20,7 @@ own length:
 - A product is multiplied out over its sums only if that makes at most `PRODUCTS` products, and is
   not even tried where it makes more than `TRIED` before equal ones are added up.
 
-Everything else that a stage does with a value it does once, however many readers the value has.
+Everything else that a pass does with a value it does once, however many readers the value has.
 """
 
 from __future__ import annotations
@@ -42,14 +45,14 @@ def is_stored(form: Form, often: bool) -> bool:
 def read_often(roots: Iterable[Expr]) -> set[Expr]:
     """The expressions that are read more than once; loops are looked into."""
     seen: set[Expr] = set()
-    out: set[Expr] = set()
+    often: set[Expr] = set()
     waiting = list(roots)
     while waiting:
         x = waiting.pop()
         if x in seen:
-            out.add(x)
+            often.add(x)
             continue
         seen.add(x)
         waiting += x.loop.step if isinstance(x, ex.LoopResult) else ()
         waiting += x.parts
-    return out
+    return often

@@ -1,0 +1,135 @@
+"""Pass: fewer heads. Heads that share two of their three parts become one, linear updates another.
+
+`Q Kᵀ V + Q Kᵀ V' = Q Kᵀ (V + V')`, and likewise for the other two parts. All linear updates of a
+layer together are one head, `(I, I, H W)` or `(H W, I, I)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from inweave.compiler.forms import ONE
+from inweave.compiler.layers import (
+    Allocation,
+    HeadSpec,
+    Item,
+    Key,
+    LayerSpec,
+    Placed,
+    Read,
+    rewritten,
+)
+from inweave.compiler.options import Options
+from inweave.exact.constants import Constant, identity, product, select
+
+
+def merge(allocation: Allocation, _: Options) -> Allocation:
+    def each(layer: LayerSpec) -> LayerSpec:
+        heads = (*merged(layer.heads), *_linear(layer, allocation))
+        return LayerSpec(heads, (), layer.pointwise)
+
+    return replace(allocation, parts=rewritten(allocation.parts, each))
+
+
+def collect(items: Read) -> Read:
+    """A read with equal summands added up, in a fixed order."""
+    total: dict[Item, Fraction] = {}
+    for item in items:
+        unit = Item(ONE, item.key, item.constant, item.diagonal)
+        total[unit] = total.get(unit, Fraction(0)) + item.coefficient
+    return tuple(unit.scaled(c) for unit, c in total.items() if c)
+
+
+def added(values: tuple[Placed, ...]) -> tuple[Placed, ...]:
+    """Values with equal summands of one destination added up: as a set they must be all there is.
+
+    Heads are compared by sets of summands, and a set forgets that one stands in it twice.
+    """
+    reads: dict[Key, list[Item]] = {}
+    for dest, item in values:
+        reads.setdefault(dest, []).append(item)
+    return tuple((dest, item) for dest, read in reads.items() for item in collect(tuple(read)))
+
+
+def merged(heads: Sequence[HeadSpec]) -> list[HeadSpec]:
+    """Heads with the same sum, none of which share two of query, key and values."""
+    numbers: dict[frozenset[object], int] = {}  # equal parts, equal numbers, in any order
+
+    def numbered(head: HeadSpec) -> list[int]:
+        parts = (head.query, head.key, head.values)
+        return [numbers.setdefault(frozenset(part), len(numbers)) for part in parts]
+
+    out = [head for head in map(_scaled, heads) if head.query and head.key and head.values]
+    known = [numbered(head) for head in out]
+    changed = True
+    while changed:
+        changed = False
+        for i in range(len(out)):
+            for j in range(len(out) - 1, i, -1):
+                same = [x == y for x, y in zip(known[i], known[j], strict=True)]
+                if sum(same) >= 2:
+                    out[i] = _joined(out[i], out[j], same)
+                    known[i] = numbered(out[i])
+                    del out[j], known[j]
+                    changed = True
+    return out
+
+
+def _scaled(head: HeadSpec) -> HeadSpec:
+    """The head with all coefficients but those within a sum moved to its values."""
+    query, key, values = collect(head.query), collect(head.key), added(head.values)
+    if not (query and key and values):
+        return HeadSpec((), (), ())
+    a, b = query[0].coefficient, key[0].coefficient
+    return HeadSpec(
+        tuple(item.scaled(1 / a) for item in query),
+        tuple(item.scaled(1 / b) for item in key),
+        tuple((dest, item.scaled(a * b)) for dest, item in values),
+    )
+
+
+def _joined(a: HeadSpec, b: HeadSpec, same: list[bool]) -> HeadSpec:
+    """One head for two that differ in one part at most."""
+    if not same[2]:
+        return replace(a, values=added((*a.values, *b.values)))
+    if not same[0]:
+        return replace(a, query=collect((*a.query, *b.query)))
+    if not same[1]:
+        return replace(a, key=collect((*a.key, *b.key)))
+    return replace(a, values=tuple((dest, item.scaled(Fraction(2))) for dest, item in a.values))
+
+
+def _linear(layer: LayerSpec, allocation: Allocation) -> list[HeadSpec]:
+    """All linear updates as one head, (I, I, H W) or (H W, I, I), whichever is narrower."""
+    updates: dict[Key, Read] = {}
+    first: dict[str, Key] = {}  # the values that share a block over time share its updates
+    for spec in layer.linear:
+        dest = first.setdefault(allocation.where[spec.dest], spec.dest)
+        updates[dest] = collect((*updates.get(dest, ()), *spec.read))
+    updates = {dest: read for dest, read in updates.items() if read}
+    if not updates:
+        return []
+    rows = max(allocation.slot(dest).rows for dest in updates)
+    cols = sum(allocation.slot(dest).cols for dest in updates)
+    if cols > rows:
+        eye = (Item(ONE, None, identity(rows)),)
+        put = tuple((dest, item) for dest, read in updates.items() for item in read)
+        return [HeadSpec(eye, eye, put)]
+    query: list[Item] = []
+    values: list[Placed] = []
+    at = 0
+    for dest, read in updates.items():
+        width = allocation.slot(dest).cols
+        move = select(cols, at, at + width)
+        query += [_moved(item, move.T) for item in read]
+        values.append((dest, Item(ONE, None, move)))
+        at += width
+    return [HeadSpec(tuple(query), (Item(ONE, None, identity(cols)),), tuple(values))]
+
+
+def _moved(item: Item, move: Constant) -> Item:
+    """An item whose columns go where `move` (cols x total) puts them."""
+    c, both = (ONE, move) if item.constant is None else product(item.constant, move)
+    return Item(item.coefficient * c, item.key, both, item.diagonal)

@@ -1,0 +1,122 @@
+"""What a head reads of a form, before anything is known of where values stand.
+
+A projection reads leaves, constants, and a constant's product with a value on its left; other
+products have to be stored. The scalars of a product can stand at any place of its chain.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Set
+from fractions import Fraction
+
+from inweave.compiler.forms import ONE, Form, Forms, Product
+from inweave.exact.constants import Shift
+
+Light = tuple[Form, Form | None, bool, Fraction]  # factor, constant on its right, turned, times
+Group = tuple[Form, bool, Fraction]  # a sum of products that is stored, turned, times
+
+
+class Readings:
+    """How forms are read; products that are `shared` are stored alone, for all who read them."""
+
+    def __init__(self, forms: Forms, shared: Set[Product]) -> None:
+        self.forms, self.shared = forms, shared
+        self._placements: dict[Product, list[tuple[Form, ...]]] = {}
+        self._splits: dict[tuple[Form, bool], tuple[list[Light], list[Group]]] = {}
+
+    def placements(self, p: Product) -> list[tuple[Form, ...]]:
+        """The chain with its scalars put in: where they are smallest, and the other places."""
+        found = self._placements.get(p)
+        if found is None:
+            found = self._placements[p] = self._place_scalars(p)
+        return found
+
+    def _place_scalars(self, p: Product) -> list[tuple[Form, ...]]:
+        if not p.scalars:
+            return [p.chain]
+        if not p.chain:
+            return [p.scalars]
+        sizes = [f.rows for f in p.chain] + [p.chain[-1].cols]
+        smallest = min(sizes)
+        options = []
+        for s in p.scalars:
+            spots = list(range(len(sizes)))
+            if s.products or len(p.scalars) > 2 or len(p.chain) > 4:
+                spots = [i for i in spots if sizes[i] == smallest]
+                spots = spots[:1] if smallest > 1 else spots
+            options.append(spots)
+        out = []
+        for choice in itertools.islice(itertools.product(*options), 64):
+            chain: list[Form] = []
+            for i in range(len(sizes)):
+                for s, spot in zip(p.scalars, choice, strict=True):
+                    if spot == i:
+                        chain += self._scalar(s, sizes[i])
+                if i < len(p.chain):
+                    chain.append(p.chain[i])
+            kept = [f for f in chain if not f.is_identity]
+            out.append(tuple(kept) if kept else tuple(chain))
+        return list(dict.fromkeys(out))
+
+    def _scalar(self, s: Form, q: int) -> tuple[Form, ...]:
+        """A scalar as factors at a place of size q; a contraction is spliced in where q = 1."""
+        sole = s.sole
+        if q == 1 and sole and isinstance(sole[0], Product) and sole[0].chain:
+            return self.placements(sole[0])[0]
+        return (self.forms.diagonal(s, q),)
+
+    def split(self, f: Form, flip: bool) -> tuple[list[Light], list[Group]]:
+        """A form's products: those that are free to read, and stored groups of the others.
+
+        A product of one factor and a constant is free where the constant acts on columns.
+        """
+        found = self._splits.get((f, flip))
+        if found is None:
+            found = self._splits[f, flip] = self._divide(f, flip)
+        return found
+
+    def _divide(self, f: Form, flip: bool) -> tuple[list[Light], list[Group]]:
+        light: list[Light] = []
+        alone, together = [], []
+        for p, t, c in f.products:
+            free = None if f.diagonal > 1 else self._light(p, t != flip)  # s I_q is stored
+            if free is not None:
+                light.append((free[0], free[1], free[2], c))
+            elif p in self.shared or len(f.products) == 1:
+                alone.append((self.forms.of(p), t, c))
+            else:
+                together.append((p, t, c))
+        if len(together) == 1:
+            p, t, c = together[0]
+            alone.append((self.forms.of(p), t, c))
+        elif together:
+            alone.append((self.forms.form(f.rows, f.cols, together), False, ONE))
+        return light, alone
+
+    def _light(self, p: Product, flip: bool) -> tuple[Form, Form | None, bool] | None:
+        """(factor, constant on its right, flipped): p read in an orientation without storing it.
+
+        A constant on the left is free too if it only puts zeros below: blocks start at row 0, and
+        the prompt holds zeros under them.
+        """
+        if p.scalars or len(p.chain) != 2:
+            return None
+        a, b = p.chain
+        if not a.is_constant and b.is_constant:
+            if not flip:
+                return a, b, False
+            return (a, None, True) if _embeds(self.forms.transpose(b)) else None
+        if a.is_constant and not b.is_constant:
+            if flip:
+                return b, self.forms.transpose(a), True
+            return (b, None, False) if _embeds(a) else None
+        return None
+
+
+def _embeds(f: Form) -> bool:
+    """Whether a constant form is [I; 0]: it adds rows of zeros below and nothing else."""
+    if len(f.constants) != 1:
+        return False
+    ((k, c),) = f.constants
+    return isinstance(k, Shift) and c == 1 and k.row == k.col == 0 and k.size == k.cols

@@ -1,0 +1,96 @@
+"""Every pass of a compilation checked: what it was given and what it made, at one random point.
+
+The compiler's representations are evaluated in a finite field, each as it stands, and their answers
+compared. A pass that changes an answer is refused by its name, however the passes after it would
+hide that. This is no certificate, which is about the network alone: it says where to look.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from inweave.compiler.meaning import Answers, Point, meaning
+from inweave.errors import VerificationError
+from inweave.exact.field import Field, random_prime
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.language.program import Traced
+from inweave.proof.cost import program_work
+
+MOST_OPERATIONS = 4_000  # of a program; more are not evaluated a dozen times unasked
+MOST_PRODUCTS = 2_000_000
+
+
+class PassCheck:
+    """A check to hand to the driver; `notes` say of each pass what came of it."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.notes: dict[str, str] = {}
+        self._rng = np.random.default_rng(seed)
+        self._field = Field(random_prime(self._rng))
+        self._point: Point | None = None
+        self._skipped = ""
+        self._last: tuple[Any, Answers] | None = None
+
+    def __call__(self, name: str, before: Any, after: Any) -> None:
+        if isinstance(before, Traced) and (self._last is None or self._last[0] is not before):
+            self._begin(before)
+        if self._point is None:
+            self.notes[name] = f"not checked: {self._skipped}"
+            return
+        assert self._last is not None
+        found = self._evaluated(name, after)
+        _compare(name, self._last[1], found)
+        self._last = (after, found)
+        self.notes[name] = "checked: equal to what it was made from, at a random point"
+
+    def _begin(self, recorded: Traced) -> None:
+        """Draw a point for a program, unless it takes long to evaluate."""
+        self._point = self._last = None
+        operations, products = program_work(recorded)
+        if operations > MOST_OPERATIONS or products > MOST_PRODUCTS:
+            self._skipped = (
+                f"its program takes {operations:,} operations and {products:,} multiplications"
+            )
+            return
+        roots, inputs = {}, {}
+        for spec in recorded.inputs:
+            value = self._field.random((spec.rows, spec.cols), self._rng)
+            if spec.rows == spec.cols == 1:  # a prompt may hold its root
+                roots[spec.name], value = value, value * value
+            inputs[spec.name] = value
+        arithmetic = FieldArithmetic(self._field, int(self._rng.integers(2**31)), opaque=True)
+        self._point = Point(inputs, roots, arithmetic)
+        self._last = (recorded, meaning(recorded, self._point))
+
+    def _evaluated(self, name: str, made: Any) -> Answers:
+        assert self._point is not None
+        try:
+            return meaning(made, self._point)
+        except Exception as error:
+            raise VerificationError(
+                f"the pass {name!r} made something that has no meaning: {error!r}; this is a "
+                "defect of inweave, please report the program"
+            ) from error
+
+
+def _compare(name: str, before: Answers, after: Answers) -> None:
+    if list(before) != list(after):
+        raise VerificationError(
+            f"the pass {name!r} changed the answers from {list(before)} to {list(after)}"
+        )
+    for output, value in before.items():
+        got = after[output]
+        what = f"the output {output!r}" if output else "the answer"
+        if got.shape != value.shape:
+            raise VerificationError(
+                f"the pass {name!r} changed the shape of {what} from {value.shape} to {got.shape}"
+            )
+        same = np.asarray(got == value)
+        if not same.all():
+            row, col = (int(i) for i in np.argwhere(~same)[0])
+            raise VerificationError(
+                f"the pass {name!r} changed the value of {what}, entry ({row}, {col}); this is a "
+                "defect of inweave, please report the program"
+            )
