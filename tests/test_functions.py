@@ -9,8 +9,8 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.language.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
 from inweave.language import functions
+from inweave.language.functions import RELU, _geometric, reciprocal_table, rsqrt_table, tabulate
 
 POINTS = 100_000
 
