@@ -63,10 +63,7 @@ def dense(net: Network, given: dict[str, Any]) -> Any:
     executor = DenseExecutor(net.layout, Floats())
 
     def call() -> Any:
-        H = net.prompt(**given)
-        for i, module in enumerate(net.modules):
-            H = executor.run(module, H, str(i), lambda *_: None)
-        return net.readout(H)
+        return net.readout(executor.run(net.modules, net.prompt(**given)))
 
     return call
 
