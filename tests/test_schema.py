@@ -154,6 +154,14 @@ def test_a_text_that_is_no_good_json_is_refused(text):
         loads(text)
 
 
+def test_data_nested_without_end_is_refused_where_anything_may_stand():
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(Mismatch, match="nested too deeply"):
+        read(Open, {"loss": 1.0, "leaves": [], "more": deep})
+
+
 def test_an_open_record_may_say_more_and_its_numbers_may_be_infinite():
     data = {"loss": "-Infinity", "leaves": [{"name": "NaN"}], "more": ["Infinity", {"x": 1}]}
     found = read(Open, data)

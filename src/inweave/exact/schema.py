@@ -228,7 +228,10 @@ def read(
 
     `array` finds what `write` kept. `limits` look at the fields of a class before it is built.
     """
-    found: T = _Reader(array, limits or {}).read(kind, data)
+    try:
+        found: T = _Reader(array, limits or {}).read(kind, data)
+    except RecursionError:
+        raise Mismatch("the data are nested too deeply") from None
     return found
 
 
@@ -318,7 +321,7 @@ class _Reader:
         if typing.is_typeddict(kind):
             return {**numbers(more), **self._values(kinds, given)}
         for name in more:
-            near = difflib.get_close_matches(name, kinds, n=1)
+            near = difflib.get_close_matches(name[:60], kinds, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(kinds)}"
             raise Mismatch(f"unknown entry {short(name)}; {hint}")
         if any(isinstance(value, (list, dict)) for value in given.values()):
