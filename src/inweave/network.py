@@ -78,7 +78,7 @@ class Network(data.Network):
 
     # -- proof ------------------------------------------------------------------------------------
     def verify(self, trials: int | None = None, seed: int | None = None) -> Certificate:
-        """Prove that this network computes the program it was compiled from; see `inweave.verify`."""
+        """Prove that this network computes its program; see `inweave.verify`."""
         if self.origin is None and self.record is not None:
             raise InputError(
                 "this network was read from a file, which holds the text of its program "

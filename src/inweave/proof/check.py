@@ -63,8 +63,8 @@ def verify(
 
     It is proved by algebra where that is possible; else, and if `trials` are asked for, both are
     evaluated at random points: at least so many, and as many more as it takes to be sure, if that
-    takes no more than about `budget` seconds. `plan` is the network's where there is one already. `reference` compiles
-    the program again, to say where a wrong network parts from a right one.
+    takes no more than about `budget` seconds. `plan` is the network's where there is one already.
+    `reference` compiles the program again, to say where a wrong network parts from a right one.
     """
     compatible(name, traced, network)
     if trials is not None and not is_whole(trials, 1):
