@@ -78,8 +78,8 @@ class Network(data.Network):
         return trace(self, H, Floats.like(H))
 
     # -- proof ------------------------------------------------------------------------------------
-    def verify(self, trials: int = 2, seed: int | None = None) -> Certificate:
-        """Check this network against the program it was compiled from, exactly."""
+    def verify(self, trials: int | None = None, seed: int | None = None) -> Certificate:
+        """Prove that this network computes its program; see `inweave.verify`."""
         if self.origin is None and self.record is not None:
             raise InputError(
                 "this network was read from a file, which holds the text of its program "
@@ -317,15 +317,17 @@ def verify(
     program: Program,
     network: data.Network,
     *,
-    trials: int = 2,
+    trials: int | None = None,
     seed: int | None = None,
     **sizes: Any,
 ) -> Certificate:
     """Check a network against a program; a Certificate, or VerificationError.
 
     Sizes are read off the network's inputs; static arguments of the program, such as a number of
-    steps, are given by name. Trials are added until a wrong network passes with
-    probability less than 1e-12, as long as they fit into about a minute.
+    steps, are given by name. The two are proved equal by algebra where that is possible. Where it
+    is not, or where `trials` or a `seed` are given, they are compared at random points of finite
+    fields; trials are added until a wrong network passes with probability less than 1e-12, as long
+    as they fit into about a minute.
     """
     return _checked(program, network, sizes, trials=trials, seed=seed)
 

@@ -155,7 +155,9 @@ def _print_networks(steps: int, made: dict[str, Network]) -> None:
     for name, net in made.items():
         certificate = net.certificate
         proof = ("-", "-") if certificate is None else (
-            certificate.method, f"{certificate.probability:.0e}")  # fmt: skip
+            certificate.method,
+            "proved" if certificate.is_proof else f"{certificate.probability:.0e}",
+        )  # fmt: skip
         shown.add_row(name, str(net.depth), str(net.heads), f"{net.tokens} x {net.width}", *proof)
     output.console().print(shown)
     output.say(

@@ -26,8 +26,9 @@ def verify(
     target: Target = "elsa",
     optimize: Mode = "faithful",
     trials: Annotated[
-        int, Parameter(help="Random points; each makes a mistake less likely by a factor.")
-    ] = 2,
+        int | None,
+        Parameter(help="Compare at so many random points, instead of a proof by algebra first."),
+    ] = None,
     seed: Annotated[
         int | None, Parameter(help="Of the random points; a new one each time if not given.")
     ] = None,
@@ -47,7 +48,7 @@ def verify(
 
         inweave verify ridge.py:ridge_gd n=40 d=10 steps=100 --trials 5
     """
-    if trials < 1:
+    if trials is not None and trials < 1:
         raise InputError(f"--trials must be at least 1, got {trials}")
     if seed is not None and seed < 0:
         raise InputError(f"--seed must be 0 or more, got {seed}")
@@ -73,7 +74,7 @@ def _check(
     program: str | None,
     target: str,
     optimize: str,
-    trials: int,
+    trials: int | None,
     seed: int | None,
 ) -> Certificate:
     found = find(source)

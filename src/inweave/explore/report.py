@@ -35,5 +35,5 @@ def certificate(shown: Shown) -> dict[str, Any] | None:
     if found is None:
         return None
     data = asdict(found)
-    notes = {name: list(data[name]) for name in ("functions", "conditions")}
+    notes = {name: list(data[name]) for name in ("functions", "conditions", "beyond")}
     return {**data, "degree": degree_text(data["degree"]), **notes}

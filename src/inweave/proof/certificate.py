@@ -13,6 +13,7 @@ from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, writ
 from inweave.model.network import Network
 
 METHODS = {
+    "algebra": "both written out as sums of words, loops by induction",
     "direct": "the whole network on random inputs",
     "induction": "one step of each tied loop on a random state, and all else directly",
 }
@@ -22,25 +23,28 @@ Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
 @dataclass(frozen=True)
 class Certificate:
-    """Equality of a program and a network, checked exactly modulo random primes at random points.
+    """Equality of a program and a network: proved by algebra, or checked at random points.
 
-    If they differed, all checks would still have passed with at most `probability`. It counts the
-    points at which a difference of this `degree` may vanish, and the primes that may divide all of
-    its coefficients, which have at most so many `bits`. `prime` is the least that was drawn.
+    By algebra there is no chance of error, and `beyond` says for which other sizes and numbers of
+    steps it holds. Otherwise both were evaluated modulo random primes, and if they differed, all
+    checks would still have passed with at most `probability`. It counts the points at which a
+    difference of this `degree` may vanish, and the primes that may divide all of its coefficients,
+    which have at most so many `bits`. `prime` is the least that was drawn.
     """
 
     program: str
     network: str  # fingerprint
     method: Method
-    prime: Natural
-    seed: Natural
-    trials: Natural
-    degree: Natural
-    bits: Natural
-    probability: Probability
+    prime: Natural = 0
+    seed: Natural = 0
+    trials: Natural = 0
+    degree: Natural = 0
+    bits: Natural = 0
+    probability: Probability = 0.0
     float_difference: Number | None = None
     functions: tuple[str, ...] = field(default=())
     conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
+    beyond: tuple[str, ...] = field(default=())  # what else it holds for, as it stands
 
     def to_json(self) -> str:
         return dumps(write(Certificate, self))
@@ -49,15 +53,34 @@ class Certificate:
     def from_json(cls, text: str) -> Certificate:
         return read(cls, loads(text))
 
+    @property
+    def is_proof(self) -> bool:
+        """Whether nothing is left to chance."""
+        return self.method == "algebra"
+
+    @property
+    def summary(self) -> str:
+        """What is known, in a line."""
+        if self.is_proof:
+            return ", ".join(["proved (algebra)", *self.conditions, *self.beyond])
+        said = ", ".join([f"verified ({self.method})", *self.conditions])
+        return f"{said}, wrong with probability at most {self.probability:.0e}"
+
     def __str__(self) -> str:
-        drawn = f"{self.trials} trials, seed {self.seed}, primes from {self.prime} on"
-        lines = [
-            f"verified: {self.program} = network {self.network[:12]}",
-            f"  exact, modulo random primes: {METHODS[self.method]}",
-            f"  {drawn}",
-            f"  degree at most {self.degree}, coefficients of at most {self.bits} bits",
-            f"  a wrong network passes with probability at most {self.probability:.1e}",
-        ]
+        if self.is_proof:
+            lines = [
+                f"proved: {self.program} = network {self.network[:12]}",
+                f"  by algebra, with no chance of error: {METHODS[self.method]}",
+                *(f"  {text}" for text in self.beyond),
+            ]
+        else:
+            lines = [
+                f"verified: {self.program} = network {self.network[:12]}",
+                f"  exact, modulo random primes: {METHODS[self.method]}",
+                f"  {self.trials} trials, seed {self.seed}, primes from {self.prime} on",
+                f"  degree at most {self.degree}, coefficients of at most {self.bits} bits",
+                f"  a wrong network passes with probability at most {self.probability:.1e}",
+            ]
         if self.float_difference is not None:
             lines.append(
                 f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"

@@ -21,6 +21,7 @@ from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.network import Network
+from inweave.proof.algebra import NotProved, prove
 from inweave.proof.certificate import Certificate
 from inweave.proof.cost import seconds
 from inweave.proof.degree import degree_text
@@ -32,6 +33,7 @@ from inweave.proof.interface import compatible, conditions
 from inweave.proof.tables import function_notes, own_tables, reciprocals
 from inweave.run.plan import Plan
 
+TRIALS = 2  # at least
 UNLIKELY = 1e-12  # trials are added until a wrong network passes with no more than this
 UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
 MOST_TRIALS = 100
@@ -48,7 +50,7 @@ def verify(
     traced: Traced,
     network: Network,
     *,
-    trials: int = 2,
+    trials: int | None = None,
     seed: int | None = None,
     plan: Plan | None = None,
     budget: float = BUDGET,
@@ -56,17 +58,24 @@ def verify(
 ) -> Certificate:
     """Check a network against a recorded program; a Certificate, or VerificationError.
 
-    There are at least `trials`, and as many more as it takes to be sure, if that takes no more than
-    about `budget` seconds. `plan` is the network's where there is one already. `reference` compiles
-    the program again, to say where a wrong network parts from a right one.
+    It is proved by algebra where that is possible; else, and if `trials` are asked for, both are
+    evaluated at random points: at least so many, and as many more as it takes to be sure, if that
+    takes no more than about `budget` seconds. `plan` is the network's where there is one already.
+    `reference` compiles the program again, to say where a wrong network parts from a right one.
     """
     compatible(name, traced, network)
-    if not is_whole(trials, 1):
+    if trials is not None and not is_whole(trials, 1):
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
     if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
-    trials, seed = int(trials), secrets.randbelow(2**53) if seed is None else int(seed)
     plan = plan or Plan(network)
+    if trials is None and seed is None:
+        try:
+            return _by_algebra(name, traced, network, plan)
+        except NotProved:
+            trials = TRIALS
+    trials = TRIALS if trials is None else int(trials)
+    seed = secrets.randbelow(2**53) if seed is None else int(seed)
     most = max(trials, min(MOST_TRIALS, int(2 * budget / seconds(traced, plan))))
     check = Check(name, traced, network, trials, most, seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
@@ -93,6 +102,25 @@ def verify(
         float_difference=float_difference(traced, plan),
         functions=tuple(notes),
         conditions=tuple(limits),
+    )
+
+
+def _by_algebra(name: str, traced: Traced, network: Network, plan: Plan) -> Certificate:
+    """The certificate of a proof, or NotProved."""
+    found = prove(traced, network)
+    beyond = []
+    if found.every_size and traced.sizes:
+        beyond.append(f"for every {' and '.join(traced.sizes)} with these weights")
+    if found.every_step and any(module.carries for module in network.modules):
+        beyond.append("for any number of steps")
+    return Certificate(
+        program=name,
+        network=network.fingerprint,
+        method="algebra",
+        float_difference=float_difference(traced, plan),
+        functions=tuple(function_notes(traced)),
+        conditions=tuple(conditions(traced, network)),
+        beyond=tuple(beyond),
     )
 
 

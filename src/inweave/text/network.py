@@ -294,9 +294,7 @@ def _summary(
         lines += [f"added to the prompt: {text}" for text in origin.added]
     certificate = about(network, certificate)
     if certificate is not None:
-        said = [f"verified ({certificate.method})", *certificate.conditions]
-        lines.append(f"{', '.join(said)}, wrong with probability at most "
-                     f"{certificate.probability:.0e}")  # fmt: skip
+        lines.append(certificate.summary)
     else:
         lines.append("not verified")
     return lines

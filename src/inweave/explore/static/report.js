@@ -52,16 +52,27 @@ function facts({ report: r, rounded }) {
 /** @param {NetworkData} data @returns {string[]} */
 function proof({ certificate: c }) {
   if (!c) return ["Not verified", "No certificate came with this network."];
-  const how = c.method === "direct" ? "the whole network at random inputs"
-    : "one step of each tied loop at a random state";
   const float = c.float_difference;
-  return [
-    "Verified equal to the program",
-    `Exact, modulo random primes, the least ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
-    `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
+  const rest = [
     ...(typeof float === "number" ? [`Largest relative difference in float64: ${short(float)}.`] : []),
     ...c.conditions,
     ...c.functions,
     `Fingerprint ${String(c.network).slice(0, 16)}…`,
+  ];
+  if (c.method === "algebra") {
+    return [
+      "Proved equal to the program",
+      "By algebra, with no chance of error: both written out as sums of words, loops by induction.",
+      ...c.beyond,
+      ...rest,
+    ];
+  }
+  const how = c.method === "direct" ? "the whole network at random inputs"
+    : "one step of each tied loop at a random state";
+  return [
+    "Verified equal to the program",
+    `Exact, modulo random primes, the least ${c.prime}: ${how}. ${c.trials} trials, seed ${c.seed}.`,
+    `A wrong network would pass with probability at most ${Number(c.probability).toExponential(0)}.`,
+    ...rest,
   ];
 }
