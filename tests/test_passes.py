@@ -218,22 +218,22 @@ def test_equal_products_share_one_head():
     def twice(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"]):
         return {"a": A @ (B @ x), "b": 3 * (A @ (B @ x)), "c": inweave.relu(A @ B @ x)}
 
-    counts = [len(layer.heads) for layer in layers(driver.run(twice.trace(n=3)).allocation.parts)]
-    made = driver.run(twice.trace(n=3)).made["expand"]
-    products = {p for form in made.reachable() for p, _, _ in form.products}
+    done = driver.run(twice.trace(n=3))
+    products = {p for form in done.made["expand"].reachable() for p, _, _ in form.products}
     assert len(products) == 1
-    assert sum(counts) == 1
+    assert sum(len(layer.heads) for layer in layers(done.allocation.parts)) == 1
 
 
-def test_heads_over_the_table_of_cases_are_as_few_as_they_were():
-    heads = {
-        target: sum(
-            inweave.compile(case.program, target=target, verify=False, **case.sizes).heads
-            for case in CASES
-        )
-        for target in TARGETS
-    }
-    print(heads)
+# Heads over the table of cases, as they were when every pass was last looked at: merging and
+# sharing keep them so few, and nothing else in this suite would notice that they do.
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("mode", "most"), [("faithful", 112), ("speed", 117), ("depth", 160)])
+def test_heads_over_the_table_of_cases_stay_as_few_as_they_are(mode, most, target):
+    nets = [
+        inweave.compile(c.program, target=target, optimize=mode, verify=False, **c.sizes)
+        for c in CASES
+    ]
+    assert sum(net.heads for net in nets) <= most
 
 
 # -- long programs ---------------------------------------------------------------------------------
@@ -241,13 +241,13 @@ def test_heads_over_the_table_of_cases_are_as_few_as_they_were():
 def test_long_chains_are_walked_not_recursed(mode):
     @inweave.program
     def nested(x: Vector["n"]):
-        for _ in range(2000):
+        for _ in range(20_000 if mode == "faithful" else 2_000):
             x = inweave.relu(x)
         return x
 
     @inweave.program
     def descent(A: Matrix["n", "n"], x: Vector["n"], b: Vector["n"], s: Scalar):
-        for _ in range(300):
+        for _ in range(500):
             x = s * (A @ x) + b
         return x
 

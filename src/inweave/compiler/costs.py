@@ -306,7 +306,7 @@ class Costs:
         if group.family is not None:
             return Key(group, False, number)
         twin = self.forms.transpose(group)
-        if any(Key(twin, f, number) in self.stored for f in (False, True)):
+        if Key(twin, False, number) in self.stored or Key(twin, True, number) in self.stored:
             return Key(twin, not flip, number)
         return Key(group, flip, number)
 

@@ -49,12 +49,16 @@ class Node:
 
     rows: int
     cols: int
-    loops: Scopes  # that change it: those whose carried values it is made of
 
     @property
     def parts(self) -> Sequence[Node]:
         """What it is made of, not looking into loops."""
         return ()
+
+    @cached_property
+    def loops(self) -> Scopes:
+        """The loops that change it: those whose carried values it is made of."""
+        return frozenset[Scope]().union(*(part.loops for part in self.parts))
 
     @property
     def is_scalar(self) -> bool:
@@ -85,10 +89,6 @@ class Leaf(Node):
     name: str
     rows: int
     cols: int
-
-    @cached_property
-    def loops(self) -> Scopes:
-        return frozenset()
 
     @cached_property
     def family(self) -> Family:
@@ -170,10 +170,6 @@ class DefinedLeaf(Leaf):
         return (self.definition,)
 
     @cached_property
-    def loops(self) -> Scopes:
-        return self.definition.loops
-
-    @cached_property
     def family(self) -> Family:
         return ANY if self.is_scalar else self.symmetry
 
@@ -216,10 +212,6 @@ class Product(Node):
         return (*self.scalars, *self.chain)
 
     @cached_property
-    def loops(self) -> Scopes:
-        return frozenset[Scope]().union(*(f.loops for f in self.parts))
-
-    @cached_property
     def factors(self) -> int:
         return sum(f.factors for f in self.parts)
 
@@ -252,7 +244,6 @@ class Form(Node):
     constants: tuple[tuple[Constant, Fraction], ...]
     diagonal: int
     serial: int  # the order of creation: what a sort may depend on
-    loops: Scopes
 
     @property
     def parts(self) -> Sequence[Value]:
@@ -457,9 +448,8 @@ class Forms:
         key = (rows, cols, frozenset(found), frozenset(added), diagonal)
         form = self._forms.get(key)
         if form is None:
-            loops = frozenset[Scope]().union(*(v.loops for v, _, _ in found))
-            serial = len(self._forms)
-            form = self._forms[key] = Form(rows, cols, found, added, diagonal, serial, loops)
+            form = self._forms[key] = Form(rows, cols, found, added, diagonal, len(self._forms))
+            form.loops  # noqa: B018  (asked from below, so that nobody has to ask deep down)
         return form
 
     def of(self, value: Value) -> Form:

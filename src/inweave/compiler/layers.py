@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
-from inweave.compiler.forms import Form, Leaf, LoopForm
+from inweave.compiler.forms import ANY, Family, Form, Leaf, LoopForm, Scopes
 from inweave.exact.constants import Constant
 from inweave.model.prompt import Fill, Place
 
@@ -44,13 +45,13 @@ class DiagonalLeaf(Leaf):
 
     scalar: Key
 
-    @property
-    def loops(self) -> Any:
+    @cached_property
+    def loops(self) -> Scopes:
         return self.scalar.value.loops
 
-    @property
-    def family(self) -> Any:
-        return "any"
+    @cached_property
+    def family(self) -> Family:
+        return ANY
 
 
 @dataclass(frozen=True, eq=False, repr=False)

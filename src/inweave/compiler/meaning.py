@@ -2,6 +2,7 @@
 
 Each is evaluated as it stands, step by step, knowing nothing of how it was made. So two of them can
 be compared, and a pass that changes an answer is found by its name (see `inweave.proof.passes`).
+What the last of them means, the network, is defined in `inweave.model.dense`.
 """
 
 from __future__ import annotations
@@ -42,9 +43,7 @@ from inweave.compiler.layers import (
 from inweave.exact.arithmetic import Arithmetic, matrix
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
-from inweave.model.dense import forward
 from inweave.model.layout import Layout
-from inweave.model.network import Network
 from inweave.model.prompt import fill_prompt
 
 
@@ -69,13 +68,6 @@ def meaning(made: Any, point: Point) -> Answers:  # noqa: ARG001
 @meaning.register
 def _(made: Traced, point: Point) -> Answers:
     return made.evaluate(point.inputs, point.arithmetic)
-
-
-@meaning.register
-def _(made: Network, point: Point) -> Answers:
-    H = fill_prompt(made.layout, made.fills, point.inputs, point.arithmetic, point.roots)
-    H = forward(made, H, point.arithmetic)
-    return {output.name: output.place.read(made.layout, H) for output in made.outputs}
 
 
 # -- forms ----------------------------------------------------------------------------------------

@@ -40,23 +40,22 @@ def build(origin: Origin) -> Compiled:
     """The network of an origin, which may have been made at other sizes; not verified."""
     if origin.made_at is None:
         return compiled(origin)
-    made = compiled(replace(origin, sizes=origin.made_at, made_at=None))
-    found = same_weights(made, origin.sizes)
+    try:
+        found = _elsewhere(_base(origin), origin.sizes)
+    except InweaveError:
+        found = None
     if found is None:
         raise CompileError(f"{origin.program.name!r} no longer compiles to the same weights")
     return found
 
 
-def same_weights(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
-    """The network at other sizes if its weights are the same, otherwise None; not verified."""
-    try:
-        return _elsewhere(made, sizes)
-    except InweaveError:
-        return None
+def _base(origin: Origin) -> Compiled:
+    """The network of an origin at the sizes that its weights were compiled for."""
+    return compiled(replace(origin, sizes=origin.made_at or origin.sizes, made_at=None))
 
 
 def _elsewhere(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
-    """As `same_weights`, but what the compiler finds wrong with the sizes is said."""
+    """The network at other sizes if its weights are the same, otherwise None; not verified."""
     origin, refusal = made.origin, None
     try:
         found = _compiled(made, sizes)
@@ -98,7 +97,7 @@ def _weights(modules: Sequence[Module]) -> list[Any]:
 # -- stretching -----------------------------------------------------------------------------------
 def stretched(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """The same weights at other sizes, with heights that follow from two sizes near by."""
-    base = _base(made)
+    base = made if made.origin.made_at is None else _base(made.origin)
     wanted = {**made.origin.sizes, **sizes}
     near = {}
     for name in made.origin.program.size_names:
@@ -108,14 +107,6 @@ def stretched(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
                 return None
             near[name] = found
     return _stretched(base, near, wanted)
-
-
-def _base(made: Compiled) -> Compiled:
-    """The network with these weights at the sizes that they were compiled for."""
-    origin = made.origin
-    if origin.made_at is None:
-        return made
-    return compiled(replace(origin, sizes=origin.made_at, made_at=None))
 
 
 def _stretched(
@@ -273,7 +264,7 @@ def is_free(made: Compiled, name: str, fits: Callable[[Compiled], bool]) -> bool
     They are looked at near by, at 1, and where the size is the largest of all: the least and the
     most that it can be beside the others. `fits` says whether the network computes its program.
     """
-    base = _base(made)
+    base = made if made.origin.made_at is None else _base(made.origin)
     near = None if _differ(base.network, made.network) else _sample(base, name)
     if near is None:
         return False

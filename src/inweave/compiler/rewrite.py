@@ -19,6 +19,7 @@ from inweave.compiler.forms import (
     Node,
     Product,
     Scope,
+    Term,
     Written,
     ordered,
 )
@@ -51,8 +52,9 @@ class Rewriter:
     def _sum(self, f: Form) -> Form | None:
         if all(self._known[v] is None for v, _, _ in f.terms):
             return None
+        terms: list[Term] = [*f.leaves, *f.products]
         parts = []
-        for v, t, c in (*f.leaves, *f.products):
+        for v, t, c in terms:
             new = self._known[v] or self.forms.of(v)
             parts.append((c, self.forms.transpose(new) if t else new))
         if f.constants:

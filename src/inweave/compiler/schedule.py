@@ -33,7 +33,7 @@ def schedule(written: Written, options: Options) -> Schedule:
 
     def attempt(choice: tuple[bool, ...]) -> Schedule:
         if choice not in tried:
-            flipped = dict(zip(free, choice, strict=True))
+            flipped: dict[Leaf, bool] = dict(zip(free, choice, strict=True))
             scheduler = Scheduler(needs, readings, options.hoists, flipped, options.narrow)
             tried[choice] = scheduler.run()
         return tried[choice]

@@ -16,7 +16,10 @@ from inweave.errors import VerificationError
 from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.program import Traced
+from inweave.model.network import Network
+from inweave.model.prompt import fill_prompt
 from inweave.proof.cost import program_work
+from inweave.run.plan import Plan
 
 MOST_OPERATIONS = 4_000  # of a program; more are not evaluated a dozen times unasked
 MOST_PRODUCTS = 2_000_000
@@ -67,12 +70,21 @@ class PassCheck:
     def _evaluated(self, name: str, made: Any) -> Answers:
         assert self._point is not None
         try:
-            return meaning(made, self._point)
+            means = answers if isinstance(made, Network) else meaning
+            return means(made, self._point)
         except Exception as error:
             raise VerificationError(
                 f"the pass {name!r} made something that has no meaning: {error!r}; this is a "
                 "defect of inweave, please report the program"
             ) from error
+
+
+def answers(network: Network, point: Point) -> Answers:
+    """The answers of a network."""
+    layout, arithmetic = network.layout, point.arithmetic
+    H = fill_prompt(layout, network.fills, point.inputs, arithmetic, point.roots)
+    H = Plan(network).forward(H, arithmetic)
+    return {output.name: output.place.read(layout, H) for output in network.outputs}
 
 
 def _compare(name: str, before: Answers, after: Answers) -> None:

@@ -6,14 +6,15 @@ allocations, networks); which pass made one is of no concern here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 from typing import Any
 
 from inweave.compiler.driver import PASSES, Compilation
 from inweave.compiler.forms import AppliedLeaf, DefinedLeaf, Written, number
-from inweave.compiler.layers import Allocation, Item, LoopSpec, Part, Read, Schedule
+from inweave.compiler.layers import Allocation, Item, Key, LoopSpec, Part, Schedule
 from inweave.compiler.origin import Origin
+from inweave.language.expressions import shortened
 from inweave.language.program import Traced
 from inweave.model.network import Network
 
@@ -65,48 +66,52 @@ def _(made: Written) -> list[str]:
 
 @words.register
 def _(made: Schedule) -> list[str]:
-    return _parts(made.parts, "   ")
+    return Words(lambda key: shortened(key.label, 60)).parts(made.parts, "   ")
 
 
 @words.register
 def _(made: Allocation) -> list[str]:
     out = []
     for name, slot in made.blocks.items():
-        held = ", then ".join(key.label for key in slot.keys) or "a constant"
+        held = ", then ".join(shortened(key.label, 60) for key in slot.keys) or "a constant"
         out.append(f"   {name} {slot.rows}x{slot.cols}: {held}")
-    return out + _parts(made.parts, "   ")
+    return out + Words(lambda key: made.where[key]).parts(made.parts, "   ")
 
 
-def _parts(parts: Sequence[Part], indent: str) -> list[str]:
-    out = []
-    for i, part in enumerate(parts, 1):
-        if isinstance(part, LoopSpec):
-            out.append(f"{indent}repeat {part.loop.times} times:")
-            out += _parts(part.body, indent + "  ")
-            continue
-        out.append(f"{indent}layer {i}")
-        for head in part.heads:
-            put: dict[str, list[Item]] = {}
-            for dest, item in head.values:
-                put.setdefault(dest.label, []).append(item)
-            front = f"{indent}  ({_read(head.query)}) · ({_read(head.key)})ᵀ"
-            out += [f"{front} · ({_read(tuple(read))}) → {dest}" for dest, read in put.items()]
-        for linear in part.linear:
-            out.append(f"{indent}  {_read(linear.read)} → {linear.dest.label}")
-        for key, function in part.pointwise:
-            out.append(f"{indent}  then {function.name} of {key.label}")
-    return out
+class Words:
+    """Layers of heads in words; `name` says what a stored value is called."""
 
+    def __init__(self, name: Callable[[Key], str]) -> None:
+        self.name = name
 
-def _read(read: Read) -> str:
-    return " + ".join(_item(item) for item in read) or "0"
+    def parts(self, parts: Sequence[Part], indent: str) -> list[str]:
+        out = []
+        for i, part in enumerate(parts, 1):
+            if isinstance(part, LoopSpec):
+                out.append(f"{indent}repeat {part.loop.times} times:")
+                out += self.parts(part.body, indent + "  ")
+                continue
+            out.append(f"{indent}layer {i}")
+            for head in part.heads:
+                put: dict[str, list[Item]] = {}
+                for dest, item in head.values:
+                    put.setdefault(self.name(dest), []).append(item)
+                front = f"{indent}  ({self.read(head.query)}) · ({self.read(head.key)})ᵀ"
+                out += [f"{front} · ({self.read(read)}) → {dest}" for dest, read in put.items()]
+            for linear in part.linear:
+                out.append(f"{indent}  {self.read(linear.read)} → {self.name(linear.dest)}")
+            for key, function in part.pointwise:
+                out.append(f"{indent}  then {function.name} of {self.name(key)}")
+        return out
 
+    def read(self, read: Sequence[Item]) -> str:
+        return " + ".join(self.item(item) for item in read) or "0"
 
-def _item(item: Item) -> str:
-    parts = [] if item.coefficient == 1 else [number(item.coefficient)]
-    if item.key is not None:
-        diagonal = f"·I{item.diagonal}" if item.diagonal > 1 else ""
-        parts.append(item.key.label + diagonal)
-    if item.constant is not None:
-        parts.append(repr(item.constant))
-    return " ".join(parts)
+    def item(self, item: Item) -> str:
+        parts = [] if item.coefficient == 1 else [number(item.coefficient)]
+        if item.key is not None:
+            diagonal = f"·I{item.diagonal}" if item.diagonal > 1 else ""
+            parts.append(self.name(item.key) + diagonal)
+        if item.constant is not None:
+            parts.append(repr(item.constant))
+        return " ".join(parts)
