@@ -101,8 +101,7 @@ class FormValues:
         """Run the loops right inside a scope."""
         for loop in self._inside.get(scope, ()):
             state = [self.of(form) for form in loop.init]
-            outside = [x for x in ordered(loop.step, self._known) if loop.scope not in x.loops]
-            self._fill([x for x in outside if not self._inner(x, loop.scope)])
+            self._fill([x for x in ordered(loop.step, self._known) if loop.scope not in x.loops])
             for _ in range(loop.times):
                 self._forget(loop.scope)
                 self._known |= dict(zip(loop.carried, state, strict=True))
@@ -110,9 +109,6 @@ class FormValues:
                 state = [self.of(form) for form in loop.step]
             self._forget(loop.scope)
             self._ends[loop] = state
-
-    def _inner(self, x: Node, scope: Scope) -> bool:
-        return isinstance(x, ResultLeaf) and x.loop.parent is scope
 
     def _forget(self, scope: Scope) -> None:
         self._known = {x: value for x, value in self._known.items() if scope not in x.loops}
@@ -131,20 +127,20 @@ class FormValues:
             for i, factor in enumerate(x.parts[1:], 1):
                 out = out * known[factor] if i <= len(x.scalars) else out @ known[factor]
             return out
+        if isinstance(x, AppliedLeaf):
+            return self.arithmetic.pointwise(x.function, known[x.definition])
         if isinstance(x, DefinedLeaf):
-            value = known[x.definition]
-            applied = isinstance(x, AppliedLeaf)
-            return self.arithmetic.pointwise(x.function, value) if applied else value  # type: ignore[attr-defined]
+            return known[x.definition]
         if isinstance(x, ResultLeaf):
             return self._ends[x.loop][x.index]
-        if isinstance(x, GivenLeaf):
-            return given(x, self.point)
-        assert isinstance(x, InputLeaf)
-        return self.point.inputs[x.name]
+        assert isinstance(x, (InputLeaf, GivenLeaf))
+        return given(x, self.point)
 
 
-def given(leaf: GivenLeaf, point: Point) -> Array:
-    """What stands in a block of the user's layout; of s I_q, the s."""
+def given(leaf: InputLeaf | GivenLeaf, point: Point) -> Array:
+    """An input, or what stands in a block of the user's layout; of s I_q, the s."""
+    if isinstance(leaf, InputLeaf):
+        return point.inputs[leaf.name]
     layout = Layout.of({leaf.block.name: (leaf.block.rows, leaf.block.cols)}, leaf.block.rows)
     block = fill_prompt(layout, [leaf.fill], point.inputs, point.arithmetic, point.roots)
     row, col = leaf.fill.place.row, leaf.fill.place.col
@@ -174,16 +170,14 @@ class Stored:
 
     def start(self) -> dict[Any, Array]:
         assert isinstance(self.made, Schedule)
+        found = {
+            key: given(key.value, self.point)
+            for key in self.made.leaves
+            if isinstance(key.value, (InputLeaf, GivenLeaf))
+        }
         values = FormValues(self.point)
-        state = {}
-        for key in self.made.leaves:
-            if isinstance(key.value, (InputLeaf, GivenLeaf)):
-                found = values._one(key.value)
-                state[key] = found.mT if key.flipped else found
-        for key, form in self.made.starts:
-            found = values.of(form)
-            state[key] = found.mT if key.flipped else found
-        return state
+        found |= {key: values.of(form) for key, form in self.made.starts}
+        return {key: value.mT if key.flipped else value for key, value in found.items()}
 
     def where(self, key: Key) -> Any:
         return key
