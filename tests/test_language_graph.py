@@ -147,6 +147,64 @@ def test_a_step_with_a_memory_does_not():
         assert lift(next(count) * x) is not lift(next(count) * x)
 
 
+def test_recording_a_step_again_leaves_nothing_behind():
+    def product(A: Matrix["n", "n"], x: Vector["n"], loop):
+        kept = []
+
+        def inner(v):
+            kept[:] = kept or [A.T @ A]  # made the first time, found there later
+            return kept[0] @ v
+
+        return loop(lambda w: loop(inner, w, 2) - x, x, 3)
+
+    def written_out(step, start, times):
+        for _ in range(times):
+            start = step(start)
+        return start
+
+    @inweave.program
+    def own(A: Matrix["n", "n"], x: Vector["n"]):
+        return product(A, x, inweave.iterate)
+
+    @inweave.program
+    def python(A: Matrix["n", "n"], x: Vector["n"]):
+        return product(A, x, written_out)
+
+    traced = own.trace(n=2)
+    assert [x.text() for x in traced.operations] == ["A", "x", "A.T", "A.T @ A", "w[3]"]
+    loop = traced.outputs[""].loop
+    assert [x.text() for x in loop.given] == ["x"]
+    assert not loop.step[0].terms[0][1].loop.given
+    inputs = {"A": np.array([[0.5, 1.0], [-1.0, 0.25]]), "x": np.ones(2)}
+    assert np.allclose(own(**inputs), python(**inputs))
+
+
+def test_a_step_is_called_a_few_times_and_not_exponentially_often_in_nested_loops():
+    calls = []
+
+    def nested(x, depth):
+        if depth == 0:
+            calls.append(x)
+            return 0.5 * x
+        return inweave.iterate(lambda w: nested(w, depth - 1), x, 2)
+
+    @inweave.program
+    def program(x: Vector["n"]):
+        return nested(x, 6)
+
+    assert np.array_equal(inweave.compile(program, n=2)(x=np.ones(2)), np.full(2, 0.5**64))
+    calls.clear()
+    program.trace(n=2)
+    assert len(calls) == 7
+
+
+def test_loops_outside_of_a_program_may_be_nested_too():
+    def step(w):
+        return inweave.iterate(lambda v: v + w, w, 2)
+
+    assert isinstance(lift(inweave.iterate(step, np.ones(2), 3)), ex.LoopResult)
+
+
 def test_inputs_and_carried_values_belong_to_one_recording_and_one_loop():
     def program(x: Vector["n"]):
         kept = []

@@ -349,6 +349,70 @@ def test_a_carried_value_kept_after_its_loop_is_refused(times):
     assert "use what iterate returns" in message
 
 
+def counted():
+    calls = [0]
+
+    def step(A, b, w):
+        calls[0] += 1
+        return w - (0.5 / calls[0]) * (A @ w - b)
+
+    return step
+
+
+def drawn():
+    rng = np.random.default_rng(0)
+    return lambda A, b, w: A @ w - b + rng.standard_normal(2)
+
+
+def used_up():
+    rates = iter([0.5])
+    return lambda A, b, w: w - next(rates) * (A @ w - b)
+
+
+def grown():
+    seen = []
+    return lambda A, b, w: seen.append(b) or w + sum(seen[1:], A @ w)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (counted, "computes "),
+        (drawn, "computes "),
+        (used_up, "raises StopIteration"),
+        (grown, "computes w + A @ w + b where w + A @ w stood"),
+    ],
+)
+def test_a_step_with_a_memory_is_refused(make, said, nested):
+    step = make()
+
+    def program(A: Matrix["n", "n"], b: Vector["n"]):
+        if nested:
+            return inweave.iterate(lambda w: inweave.iterate(lambda w: step(A, b, w), w, 2), b, 3)
+        return inweave.iterate(lambda w: step(A, b, w), inweave.zeros(2), 3)
+
+    message = refused(program, n=2)
+    assert f"the step of iterate {said}" in message
+    assert "when it is called again" in message
+    assert "iterate(step, (w, counter), steps)" in message
+    assert "lambda w: step(A, b, w)" in message  # the user's own line
+
+
+def test_what_is_advised_for_a_counter_works():
+    @inweave.program
+    def program(A: Matrix["n", "n"], b: Vector["n"]):
+        def step(w, t):
+            return w - 0.5 * t * (A @ w - b), 0.5 * t
+
+        return inweave.iterate(step, (inweave.zeros(2), inweave.constant(1.0)), 3)[0]
+
+    w, t, A, b = np.zeros(2), 1.0, np.array([[1.0, 0.5], [0.0, 2.0]]), np.array([1.0, -1.0])
+    for _ in range(3):
+        w, t = w - 0.5 * t * (A @ w - b), 0.5 * t
+    assert np.allclose(inweave.compile(program, n=2)(A=A, b=b), w)
+
+
 def test_a_value_carried_by_an_inner_loop_is_refused_in_the_outer_one():
     def program(x: Vector["n"]):
         def outer(w):

@@ -269,7 +269,8 @@ class Loop(Node):
     """`times` applications of a step to the carried values.
 
     `body` is what changes with them, parts first, `outer` what the body and the step's results read
-    of what does not, and `given` that part of it which the step did not make itself (`made`).
+    of what does not, and `given` that part of it which the step did not make itself (`made`). A
+    loop that is recorded again is the first one, also if its step kept what it made then.
     """
 
     carried: tuple[Carried, ...]
@@ -296,8 +297,9 @@ class Loop(Node):
         read = (*step, *(part for x in body for part in x.parts))
         outer = tuple(dict.fromkeys(x for x in read if x not in moving))
         given = tuple(x for x in outer if x not in made)
-        fields = {"carried": carried, "init": init, "step": step, "times": times, "given": given}
-        return super().__new__(cls, tuple(fields.values()), **fields, body=body, outer=outer)
+        fields = {"carried": carried, "init": init, "step": step, "times": times}
+        found = {"body": body, "outer": outer, "given": given}
+        return super().__new__(cls, tuple(fields.values()), **fields, **found)
 
 
 class LoopResult(Expr):
@@ -330,13 +332,15 @@ class Recording:
     """One call of a program's function: what it made, in order, and the loop that it stands in.
 
     `path` counts, outermost first, the loops that came before at every level. So a step that is
-    recorded again has the same inner loops. `made` is weak: most sums on the way to a long one die.
+    recorded `again`, only to be compared, has the same inner loops. `made` is weak: most sums on
+    the way to a long one die.
     """
 
     def __init__(self) -> None:
         self.token = object()
         self.made: list[ref[Expr]] = []
         self.path: tuple[int, ...] = (0,)
+        self.again = False
 
     def __enter__(self) -> Self:
         self._before = _recording.set(self)
@@ -346,13 +350,17 @@ class Recording:
         _recording.reset(self._before)
 
     @contextmanager
-    def step(self, path: tuple[int, ...]) -> Iterator[None]:
-        """Record the step of the loop at `path`."""
-        self.path = (*path, 0)
+    def step(self, path: tuple[int, ...], again: bool = False) -> Iterator[None]:
+        """Record the step of the loop at `path`; what is made `again` is not noted."""
+        outside, made = _recording.set(self), len(self.made)
+        self.path, before, self.again = (*path, 0), self.again, self.again or again
         try:
             yield
         finally:
-            self.path = (*path[:-1], path[-1] + 1)
+            self.path, self.again = (*path[:-1], path[-1] + 1), before
+            _recording.reset(outside)
+            if again:
+                del self.made[made:]
 
     def operations(self, needed: Sequence[Expr]) -> tuple[Expr, ...]:
         """What is needed, in the order of the program, as often as it was written there."""

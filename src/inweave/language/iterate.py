@@ -1,4 +1,9 @@
-"""Loops: a step is recorded once, and the network repeats one tied module."""
+"""Loops: one step is recorded, and the network repeats one tied module.
+
+A step that Python would run differently each time (it counts its calls, draws random numbers) has
+no one recording: frozen at its first call it would be another algorithm, proved equal to itself. So
+the step is recorded a second time. Expressions are interned: what it gives must be the same object.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +11,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from inweave.errors import InputError, ShapeError
+from inweave.errors import InputError, InweaveError, ShapeError
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import Carried, Expr, Loop, LoopResult, current
 from inweave.language.refusals import refuse, user_line
@@ -16,7 +21,8 @@ from inweave.language.values import Value, lift
 def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     """Apply a step `times` times. Several carried values: pass and return tuples.
 
-    The step is traced once; the network repeats one tied module.
+    The network repeats one tied module, so the step must be the same each time: what changes from
+    step to step is carried. (It is called twice while the program is recorded, to see that it is.)
 
     >>> import inweave
     >>> from inweave import Scalar
@@ -39,13 +45,16 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
         raise refuse("iterate needs at least one carried value", InputError)
     names, where, recording = _parameter_names(step, len(start)), user_line(), current()
     carried = tuple(Carried(n, x, where, recording) for n, x in zip(names, start, strict=True))
-    before = len(recording.made)
-    with recording.step(recording.path):
+    path, before = recording.path, len(recording.made)
+    with recording.step(path):
         stepped = _stepped(step, carried)
+    made = {one() for one in recording.made[before:]}
+    if not recording.again:  # then the step around this one is compared, and so is this one
+        with recording.step(path, again=True):
+            _check_memory(step, carried, stepped)
     if times == 0:
         results = start
     else:
-        made = {one() for one in recording.made[before:]}
         loop = Loop(carried, start, stepped, int(times), made)
         results = tuple(LoopResult(loop, i) for i in range(len(start)))
     values = tuple(map(Value, results))
@@ -68,6 +77,41 @@ def _stepped(step: Callable[..., Any], carried: tuple[Carried, ...]) -> tuple[Ex
                 ShapeError,
             )
     return after
+
+
+def _check_memory(
+    step: Callable[..., Any], carried: tuple[Carried, ...], stepped: tuple[Expr, ...]
+) -> None:
+    """Refuse a step that is another one when it is recorded again."""
+    try:
+        again = _stepped(step, carried)
+    except Exception as error:
+        raise _has_memory(f"raises {type(error).__name__}: {error}") from error
+    for first, second in zip(stepped, again, strict=True):
+        if first is not second:
+            a, b = (x.text() for x in _parted(first, second))
+            raise _has_memory(
+                "computes " + (f"{b} where {a} stood" if a != b else "something else")
+            )
+
+
+def _has_memory(what: str) -> InweaveError:
+    return refuse(
+        f"the step of iterate {what} when it is called again: it reads something that changes "
+        "between calls (a counter, an iterator, random numbers), but a loop repeats one step. "
+        "Carry what changes as a value of the loop, iterate(step, (w, counter), steps), and make "
+        "constants before it"
+    )
+
+
+def _parted(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Where two expressions first differ."""
+    while type(a) is type(b) and len(a.parts) == len(b.parts):
+        differing = [(x, y) for x, y in zip(a.parts, b.parts, strict=True) if x is not y]
+        if not differing:
+            break
+        a, b = differing[0]
+    return a, b
 
 
 def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
