@@ -58,13 +58,14 @@ NASTY: list[Any] = [
 def encode(network: Network) -> bytes:
     """The bytes of a network's file."""
     record = network.record if network.origin is None else Record.of(network.origin)
-    return network_file.encode(network, record, network.certificate)
+    certificate = network.certificate or (network.claim and network.claim.certificate)
+    return network_file.encode(network, record, certificate)
 
 
 def decode(data: bytes) -> Network:
     """The network that a file's bytes hold."""
-    network, record, certificate = network_file.decode(data)
-    return replace(as_public(network), record=record, certificate=certificate)
+    network, record, claim = network_file.decode(data)
+    return replace(as_public(network), record=record, claim=claim)
 
 
 def every_kind() -> Network:

@@ -100,10 +100,11 @@ def test_equal_networks_have_equal_fingerprints_and_files():
     assert encode(same[0]) == encode(same[1])
 
 
-def test_record_and_certificate_come_along(ridge, tmp_path):
+def test_record_and_claim_come_along(ridge, tmp_path):
     ridge.save(tmp_path / "ridge.inweave")
     back = inweave.load(tmp_path / "ridge.inweave")
-    assert back.certificate == ridge.certificate
+    assert back.certificate is None
+    assert back.claim.certificate == ridge.certificate
     assert back.record.program == "ridge_gd"
     assert "def ridge_gd(" in back.record.source
     assert back.record.sizes == RIDGE.sizes
@@ -144,6 +145,58 @@ def test_other_tools_can_read_the_arrays(tmp_path):
         assert json.loads(file.metadata()[KEY])["version"] == VERSION
 
 
+# -- what a file says was proved --------------------------------------------------------------------
+def forged(network: Network) -> bytes:
+    """The file of a network with one coefficient changed from -1 to -2, all hashes made anew."""
+
+    def change(description):
+        body = description["network"]["modules"][0]["body"]
+        pieces = [
+            piece
+            for layer in body
+            for head in layer["heads"]
+            for projection in head.values()
+            for piece in projection["pieces"]
+            if piece["coefficient"] == "-1"
+        ]
+        pieces[0]["coefficient"] = "-2"
+
+    return changed(network, change)
+
+
+def test_a_forged_certificate_is_called_a_claim_at_every_door(ridge, tmp_path, capsys):
+    from inweave.cli import main
+    from inweave.explore.payload import payload
+
+    path = tmp_path / "forged.inweave"
+    path.write_bytes(forged(ridge))
+    back, inputs = load(path), RIDGE.inputs()
+    assert not np.allclose(back(**inputs), ridge(**inputs))
+    assert back.certificate is None
+    assert "recorded in the file, not checked here" in str(back)
+    page = payload({"net": back.shown()}, inputs)["networks"][0]
+    assert page["certificate"] is None
+    assert page["claim"]["status"] == "recorded in the file, not checked here"
+    assert main(["verify", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verified"] is False
+    assert main(["show", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verified"] is False
+    assert shown["certificate"] is None
+    assert shown["claim"]["status"] == "recorded in the file, not checked here"
+    assert main(["show", str(path)]) == 0
+    assert "recorded in the file, not checked here" in capsys.readouterr().out
+
+
+def test_what_a_file_claims_is_kept_and_does_not_become_a_certificate(ridge, tmp_path):
+    back = decode(encode(ridge))
+    back.save(tmp_path / "again.inweave")
+    again = load(tmp_path / "again.inweave")
+    assert again.certificate is None
+    assert again.claim == back.claim
+    assert replace(back, modules=()).claim is None
+
+
 # -- writing ---------------------------------------------------------------------------------------
 def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
     path = tmp_path / "net.inweave"
@@ -162,7 +215,7 @@ def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
 def test_a_certificate_of_another_network_is_not_saved(ridge, tmp_path):
     other = replace(files_fuzz.every_kind(), certificate=ridge.certificate)
     other.save(tmp_path / "net.inweave")
-    assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert inweave.load(tmp_path / "net.inweave").claim is None
 
 
 # -- refusals --------------------------------------------------------------------------------------

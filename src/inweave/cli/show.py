@@ -36,10 +36,10 @@ def show(
 
 
 def tell(network: Network) -> None:
-    """A network and, if it has one, its certificate."""
+    """A network and, if it has one, its certificate, or the file's claim of one."""
     output.say(network)
-    if network.certificate is not None:
-        output.say(f"\n{network.certificate}")
+    if network.proved is not None:
+        output.say(f"\n{network.proved}")
 
 
 def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) -> Network:
@@ -54,4 +54,4 @@ def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) 
 
 def report(network: Network) -> dict[str, Any]:
     """What a program would want to know of a network."""
-    return facts(network, network.certificate, network.known_degree())
+    return facts(network, network.proved, network.known_degree())

@@ -32,7 +32,7 @@ from inweave.files.atomic import write
 from inweave.model.layout import Layout
 from inweave.model.network import Network
 from inweave.model.prompt import Input
-from inweave.proof.certificate import Certificate, about
+from inweave.proof.certificate import Certificate, Claim, about
 
 VERSION = 1
 KEY = "inweave"
@@ -98,7 +98,7 @@ def save(
     write(path, data)
 
 
-Read = tuple[Network, Record | None, Certificate | None]
+Read = tuple[Network, Record | None, Claim | None]
 
 
 def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Read:
@@ -166,7 +166,7 @@ def decode(data: bytes) -> Read:
         raise FileFormatError("the network does not have the fingerprint that the file states")
     if certificate is not None and about(found.network, certificate) is None:
         raise FileFormatError("the certificate is about another network")
-    return found.network, found.record, certificate
+    return found.network, found.record, None if certificate is None else Claim(certificate)
 
 
 def _described(data: bytes) -> dict[str, Any]:

@@ -1,13 +1,16 @@
 """What verification leaves behind: how equality was established, and how sure that is.
 
 A certificate belongs to one network, by its fingerprint. Whoever shows, saves or hands on a
-certificate beside a network goes through `about`: a changed network has none.
+certificate beside a network goes through `about`: a changed network has none. A file can say
+anything, so what is read from one is not a certificate but a `Claim` of it, and is called one
+wherever it is shown, until `verify` has checked it here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from textwrap import indent
+from typing import Annotated, Any, TypeVar
 
 from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
 from inweave.model.network import Network
@@ -17,6 +20,7 @@ METHODS = {
     "direct": "the whole network on random inputs",
     "induction": "one step of each tied loop on a random state, and all else directly",
 }
+UNCHECKED = "recorded in the file, not checked here"
 Method = Annotated[str, Must(" or ".join(METHODS), METHODS.__contains__)]
 Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
@@ -89,8 +93,41 @@ class Certificate:
         return "\n".join(lines)
 
 
-def about(network: Network, certificate: Certificate | None) -> Certificate | None:
-    """The certificate if it is about exactly this network, otherwise None."""
-    if certificate is None or certificate.network != network.fingerprint:
+@dataclass(frozen=True)
+class Claim:
+    """What a file says was proved, which anyone could have written there."""
+
+    certificate: Certificate
+
+    @property
+    def network(self) -> str:
+        return self.certificate.network
+
+    @property
+    def summary(self) -> str:
+        """What is claimed, in a line."""
+        return f"{UNCHECKED}: {self.certificate.summary}"
+
+    def __str__(self) -> str:
+        return f"{UNCHECKED}:\n{indent(str(self.certificate), '  ')}"
+
+
+Known = TypeVar("Known", Certificate, Claim, Certificate | Claim)
+
+
+def about(network: Network, known: Known | None) -> Known | None:
+    """The certificate or claim if it is about exactly this network, otherwise None."""
+    if known is None or known.network != network.fingerprint:
         return None
-    return certificate
+    return known
+
+
+def as_data(network: Network, known: Certificate | Claim | None) -> dict[str, Any]:
+    """What is known of a network for other programs: `verified` is true only of what was checked."""
+    known = about(network, known)
+    is_claim = isinstance(known, Claim)
+    return {
+        "verified": isinstance(known, Certificate),
+        "certificate": None if known is None or is_claim else vars(known),
+        "claim": {"status": UNCHECKED, **vars(known.certificate)} if is_claim else None,
+    }
