@@ -87,19 +87,36 @@ class Network(data.Network):
     # -- proof ------------------------------------------------------------------------------------
     def verify(self, trials: int | None = None, seed: int | None = None) -> Certificate:
         """Prove that this network computes its program; see `inweave.verify`."""
-        if self.origin is None and self.record is not None:
-            raise InputError(
-                "this network was read from a file, which holds the text of its program "
-                f"{self.record.program!r} but runs nothing; use inweave.verify(program, network), "
-                "with the program's static arguments by name"
-            )
-        if self.origin is None:
-            raise InputError(
-                "this network was not compiled from a program; use inweave.verify(program, network)"
-            )
-        found = verify(self.origin.program, self, trials=trials, seed=seed)
+        if self.origin is not None:
+            found = verify(self.origin.program, self, trials=trials, seed=seed)
+        else:
+            found = self._check_stored(trials=trials, seed=seed)
         object.__setattr__(self, "certificate", found)  # what is known of it, not what it is
         return found
+
+    def _check_stored(self, **options: Any) -> Certificate:
+        """Check the network against the program that its file holds."""
+        from inweave.files.network_file import LARGEST_PROMPT
+        from inweave.language.expressions import every
+        from inweave.proof.check import verify as check
+
+        stored = self.stored_program
+        if stored is None or self.record is None:
+            raise InputError(
+                "this network comes without a program; to check it against one of yours, use "
+                "inweave.verify(program, network), with the program's static arguments by name"
+            )
+        for x in every(stored.outputs.values()):
+            if x.rows * x.cols > LARGEST_PROMPT:
+                raise VerificationError(f"the file's program computes {x!r}, too much to check")
+        name = f"{self.record.program} (as the file holds it)"
+        return check(name, stored, self, plan=self.plan, **options)
+
+    @property
+    def stored_program(self) -> Traced | None:
+        """The program of the file that this network was read from, if it holds one."""
+        graph = None if self.record is None else self.record.graph
+        return None if graph is None else graph.traced
 
     def _traced(self) -> Traced | None:
         """The program that this network was compiled from, recorded at its sizes."""

@@ -36,8 +36,9 @@ def verify(
 ) -> int:
     """Check a network against its program, exactly, at random points of a finite field.
 
-    A certificate that a .inweave file holds is a claim, and counts for nothing here: name the
-    program to check the network against. Exit code 0 only if it was proved now, 1 if not.
+    A .inweave file holds its program as data, which `inweave show` prints: the network is checked
+    against that, or against a program of your own. The certificate in a file is a claim, and counts
+    for nothing here. Exit code 0 only if the two were found equal now, 1 if not.
 
     For example:
 
@@ -94,6 +95,8 @@ def _check(
         return found.verify(trials=trials, seed=seed)
     if given:
         raise InputError("sizes go with --program FILE.py:NAME; the file alone needs none")
+    if found.stored_program is not None:
+        return found.verify(trials=trials, seed=seed)
     recorded = "" if found.claim is None else f"; its certificate is {UNCHECKED}"
     raise VerificationError(
         f"{source} holds no program to check its network against{recorded}: "

@@ -15,7 +15,7 @@ from inweave.proof.certificate import Certificate, Claim
 
 @dataclass(frozen=True)
 class Shown:
-    """A network with its origin, what is proved or claimed of it, and its degree and whether that is exact."""
+    """A network, its origin, what is proved or claimed of it, its degree and if that is exact."""
 
     network: Network
     origin: Origin | None = None

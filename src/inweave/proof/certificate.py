@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from textwrap import indent
 from typing import Annotated, Any, TypeVar
 
-from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
+from inweave.exact.schema import Line, Must, Natural, Number, dumps, loads, read, write
 from inweave.model.network import Network
 
 METHODS = {
@@ -36,8 +36,8 @@ class Certificate:
     which have at most so many `bits`. `prime` is the least that was drawn.
     """
 
-    program: str
-    network: str  # fingerprint
+    program: Line
+    network: Line  # fingerprint
     method: Method
     prime: Natural = 0
     seed: Natural = 0
@@ -46,9 +46,9 @@ class Certificate:
     bits: Natural = 0
     probability: Probability = 0.0
     float_difference: Number | None = None
-    functions: tuple[str, ...] = field(default=())
-    conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
-    beyond: tuple[str, ...] = field(default=())  # what else it holds for, as it stands
+    functions: tuple[Line, ...] = field(default=())
+    conditions: tuple[Line, ...] = field(default=())  # on the inputs, where it holds not for all
+    beyond: tuple[Line, ...] = field(default=())  # what else it holds for, as it stands
 
     def to_json(self) -> str:
         return dumps(write(Certificate, self))
@@ -123,7 +123,7 @@ def about(network: Network, known: Known | None) -> Known | None:
 
 
 def as_data(network: Network, known: Certificate | Claim | None) -> dict[str, Any]:
-    """What is known of a network for other programs: `verified` is true only of what was checked."""
+    """What is known of a network, for other programs; `verified` only if it was checked."""
     known = about(network, known)
     is_claim = isinstance(known, Claim)
     return {
