@@ -1,7 +1,8 @@
 """Random damage to `.inweave` files: `python -m tests.files_fuzz --count 10000`.
 
 Three kinds: bytes (changed, removed, repeated, cut off), JSON fields changed without touching the
-checksum, and JSON fields changed by someone who then computes checksum and fingerprint again. The
+checksum, and JSON fields changed by someone who then computes checksum and fingerprint again; half
+of the fields are of the program that a file holds. The
 first two must be refused or leave the network as it was; the third may also describe another
 network, which then must be exactly the one described. Anything but FileFormatError is a failure,
 and so is allocating much more than the file holds.
@@ -36,12 +37,14 @@ from inweave import (
     Place,
     PointwiseLayer,
     Projection,
+    gallery,
 )
 from inweave.exact.constants import Dense, Ones, identity
 from inweave.files import network_file
 from inweave.files.network_file import KEY, Record
 from inweave.model.relunet import Function, ReluNet
 from inweave.network import as_public
+from inweave.text.program import spelled
 from tests.cases import CASES
 
 MEMORY = 16 * 2**20  # for files of a few kilobytes
@@ -58,13 +61,14 @@ NASTY: list[Any] = [
 def encode(network: Network) -> bytes:
     """The bytes of a network's file."""
     record = network.record if network.origin is None else Record.of(network.origin)
-    return network_file.encode(network, record, network.certificate)
+    certificate = network.certificate or (network.claim and network.claim.certificate)
+    return network_file.encode(network, record, certificate)
 
 
 def decode(data: bytes) -> Network:
     """The network that a file's bytes hold."""
-    network, record, certificate = network_file.decode(data)
-    return replace(as_public(network), record=record, certificate=certificate)
+    network, record, claim = network_file.decode(data)
+    return replace(as_public(network), record=record, claim=claim)
 
 
 def every_kind() -> Network:
@@ -108,6 +112,7 @@ def samples() -> list[bytes]:
     """Files of every kind of network, small enough to be fuzzed quickly."""
     chosen = [c for c in CASES if c.name in ("ridge_gd", "constant_factors", "nested")]
     networks = [inweave.compile(c.program, **c.sizes) for c in chosen]
+    networks.append(gallery.get("lasso_ista").compile(n=4, d=2, steps=3))
     return [encode(network) for network in (*networks, every_kind())]
 
 
@@ -198,8 +203,9 @@ def corrupted(data: bytes, rng: random.Random) -> tuple[bytes, str]:
         damaged_field(header, rng)
         return pack(header, rest), kind
     description = json.loads(header["__metadata__"][KEY])
+    graph = (description["record"] or {}).get("graph")
     for _ in range(rng.choice([1, 1, 2])):
-        damaged_field(description, rng)
+        damaged_field(graph if graph and rng.random() < 0.5 else description, rng)
     if kind == "sealed":
         description = sealed(description)
     header["__metadata__"][KEY] = json.dumps(description)
@@ -221,6 +227,10 @@ def check(original: bytes, data: bytes, kind: str) -> bool:
     described = json.loads(header["__metadata__"][KEY])["network"]
     assert canonical(network.describe()) == canonical(described), "loaded is not what is described"
     assert decode(encode(replace(network))) == network
+    program = network.stored_program
+    if program is not None:
+        spelled(program)
+        assert encode(network) == encode(decode(encode(network)))
     return True
 
 

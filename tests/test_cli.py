@@ -175,7 +175,7 @@ def test_debug_shows_the_traceback(inweave: Any) -> None:
 def test_a_network_can_be_compiled_shown_and_verified(inweave: Any, tmp_path: Path) -> None:
     made = inweave("compile", "programs.py:ridge", *SIZES, "--target", "lsa", "-o", "net.inweave")
     assert made.code == 0
-    assert "verified" in made.out
+    assert "proved" in made.out
     assert {p.name for p in tmp_path.iterdir() if "net" in p.name} == {"net.inweave"}
     shown = inweave("show", "net.inweave")
     assert shown.code == 0

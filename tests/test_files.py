@@ -16,11 +16,16 @@ import pytest
 from hypothesis import given, settings
 
 import inweave
-from inweave import FileFormatError, InputError, Network, load
-from inweave.exact.constants import Dense
+from inweave import FileFormatError, InputError, Network, gallery, load
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import Dense, fractions
+from inweave.exact.field import Field
+from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.schema import content
 from inweave.files.network_file import KEY, VERSION
 from inweave.model.relunet import Function, ReluNet
+from inweave.proof.field_check import Point
+from inweave.text.program import spelled
 from tests import files_fuzz
 from tests.cases import CASES
 from tests.files_fuzz import decode, encode
@@ -100,19 +105,20 @@ def test_equal_networks_have_equal_fingerprints_and_files():
     assert encode(same[0]) == encode(same[1])
 
 
-def test_record_and_certificate_come_along(ridge, tmp_path):
+def test_record_and_claim_come_along(ridge, tmp_path):
     ridge.save(tmp_path / "ridge.inweave")
     back = inweave.load(tmp_path / "ridge.inweave")
-    assert back.certificate == ridge.certificate
+    assert back.certificate is None
+    assert back.claim.certificate == ridge.certificate
     assert back.record.program == "ridge_gd"
     assert "def ridge_gd(" in back.record.source
     assert back.record.sizes == RIDGE.sizes
     assert encode(back) == encode(ridge)
 
 
-def test_a_loaded_network_says_how_to_verify_it(ridge):
-    back = decode(encode(ridge))
-    with pytest.raises(InputError, match=r"'ridge_gd'.*inweave\.verify\(program, network\)"):
+def test_a_network_without_a_program_says_how_to_verify_it(ridge):
+    back = replace(decode(encode(ridge)), record=None)
+    with pytest.raises(InputError, match=r"without a program.*inweave\.verify\(program, network\)"):
         back.verify()
     certificate = inweave.verify(RIDGE.program, back, steps=RIDGE.sizes["steps"])
     assert certificate.network == ridge.fingerprint
@@ -144,6 +150,221 @@ def test_other_tools_can_read_the_arrays(tmp_path):
         assert json.loads(file.metadata()[KEY])["version"] == VERSION
 
 
+# -- what a file says was proved -------------------------------------------------------------------
+def forged(network: Network) -> bytes:
+    """The file of a network with one coefficient changed from -1 to -2, all hashes made anew."""
+
+    def change(description):
+        body = description["network"]["modules"][0]["body"]
+        pieces = [
+            piece
+            for layer in body
+            for head in layer["heads"]
+            for projection in head.values()
+            for piece in projection["pieces"]
+            if piece["coefficient"] == "-1"
+        ]
+        pieces[0]["coefficient"] = "-2"
+
+    return changed(network, change)
+
+
+def test_a_forged_certificate_is_called_a_claim_at_every_door(ridge, tmp_path, capsys):
+    from inweave.cli import main
+    from inweave.explore.payload import payload
+
+    path = tmp_path / "forged.inweave"
+    path.write_bytes(forged(ridge))
+    back, inputs = load(path), RIDGE.inputs()
+    assert not np.allclose(back(**inputs), ridge(**inputs))
+    assert back.certificate is None
+    assert "recorded in the file, not checked here" in str(back)
+    page = payload({"net": back.shown()}, inputs)["networks"][0]
+    assert page["certificate"] is None
+    assert page["claim"]["status"] == "recorded in the file, not checked here"
+    assert main(["verify", str(path), "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["verified"] is False
+    assert main(["show", str(path), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["verified"] is False
+    assert shown["certificate"] is None
+    assert shown["claim"]["status"] == "recorded in the file, not checked here"
+    assert main(["show", str(path)]) == 0
+    assert "recorded in the file, not checked here" in capsys.readouterr().out
+
+
+def test_what_a_file_claims_is_kept_and_does_not_become_a_certificate(ridge, tmp_path):
+    back = decode(encode(ridge))
+    back.save(tmp_path / "again.inweave")
+    again = load(tmp_path / "again.inweave")
+    assert again.certificate is None
+    assert again.claim == back.claim
+    assert replace(back, modules=()).claim is None
+
+
+# -- the program in the file -----------------------------------------------------------------------
+ENTRIES = ("gauss_jordan", "lasso_ista", "logistic_gd", "chebyshev", "recursive_least_squares")
+
+
+def same_program(network: Network, inputs) -> None:
+    """The program that a file holds is the one that was compiled, and the network's."""
+    back, traced = decode(encode(network)), network.origin.traced
+    stored = back.stored_program
+    assert (stored.inputs, stored.kinds, stored.sizes) == (
+        traced.inputs,
+        traced.kinds,
+        traced.sizes,
+    )
+    assert list(stored.outputs) == list(traced.outputs)
+    exactly = {
+        spec.name: fractions(np.asarray(inputs[spec.name]).reshape(spec.rows, spec.cols))
+        for spec in traced.inputs
+    }
+    expected, found = (one.evaluate(exactly, Rationals()) for one in (traced, stored))
+    for name, value in expected.items():
+        assert (value == found[name]).all()
+    assert back.verify().network == network.fingerprint
+    assert back.certificate is not None
+    assert encode(decode(encode(network))) == encode(network)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_the_program_of_every_case_comes_back_and_proves_its_network(case):
+    network = inweave.compile(case.program, verify=False, **case.sizes)
+    inputs = {name: np.round(4 * x) / 4 for name, x in case.inputs().items()}
+    same_program(network, inputs)
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_programs_of_the_gallery_come_back_and_prove_their_networks(name):
+    network = gallery.get(name).compile(verify=False)
+    back = decode(encode(network))
+    point = Point(FieldArithmetic(Field(2**31 - 1), 7), np.random.default_rng(0))
+    inputs = {spec.name: point.variable((spec.rows, spec.cols)) for spec in network.inputs}
+    expected, found = (
+        one.evaluate(inputs, point.arithmetic)
+        for one in (network.origin.traced, back.stored_program)
+    )
+    assert all(point.differ(value, found[key]) is None for key, value in expected.items())
+    assert back.verify().network == network.fingerprint
+
+
+def test_a_forged_network_fails_against_the_program_in_its_file(ridge):
+    back = decode(forged(ridge))
+    with pytest.raises(inweave.VerificationError, match="as the file holds it"):
+        back.verify()
+    assert back.certificate is None
+
+
+def test_a_forged_program_is_shown_as_it_is_and_is_not_that_of_the_user(ridge):
+    """Who changes the network and the program alike proves another program, and it is shown."""
+
+    def other(description):
+        graph = description["record"]["graph"]
+        end = next(o for o in graph["operations"] if "times" in o)
+        end["times"] = description["network"]["modules"][0]["repeat"] = 9
+
+    back = decode(changed(ridge, other))
+    assert "as the file holds it" in str(back.verify())
+    assert "repeat 9 times:" in spelled(back.stored_program)
+    with pytest.raises(inweave.VerificationError):
+        inweave.verify(RIDGE.program, back, steps=RIDGE.sizes["steps"])
+
+
+def test_errors_of_functions_are_not_proved_by_a_file():
+    network = gallery.get("gauss_jordan").compile(verify=False)
+    assert "as stated in the file" in decode(encode(network)).verify().functions[0]
+
+
+def test_the_stored_program_is_spelled_whole_and_exactly():
+    @inweave.program
+    def odd(x: inweave.Vector["n"], s: inweave.Scalar):
+        a, b = inweave.iterate(lambda a, b: (b, a - 0.1 * b), (x, inweave.zeros(2)), 4)
+        return {"one": inweave.relu(a), "two": s * b + Fraction(1, 3) * a}
+
+    lines = spelled(decode(encode(inweave.compile(odd, n=2))).stored_program).splitlines()
+    assert lines == [
+        "  x: vector 2",
+        "  s: scalar",
+        "  a, b = x, zeros(2x1)",
+        "  repeat 4 times:",
+        "    a, b = b, a - 0.1 * b",
+        "  return one: relu(a)",
+        "  return two: (s * b) + 1/3 * a",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda g: g["operations"].append({"left": 0, "right": 99}), "reads value 99"),
+        (lambda g: g["operations"].append({"left": 0, "right": 0}), "multiplies 5 x 3 by 5 x 3"),
+        (lambda g: g["operations"].append({"scalar": 0, "matrix": 0}), "scales by 5 x 3"),
+        (lambda g: g["operations"].append({"terms": [], "units": [False, False]}), "adds nothing"),
+        (
+            lambda g: g["operations"].append(
+                {"terms": [["1", 0], ["1", 1]], "units": [False, False]}
+            ),
+            "adds 5 x 1 to 5 x 3",
+        ),
+        (lambda g: g["operations"].append({"function": 0, "argument": 0}), "there are 0"),
+        (lambda g: g["operations"].append({"names": ["z"], "start": [0]}), "does not end"),
+        (lambda g: g["operations"].append({"step": [0], "times": 1}), "did not begin"),
+        (
+            lambda g: g["operations"].extend([{"names": ["z"], "start": [0]}] * 101),
+            "nested deeper than 100",
+        ),
+        (
+            lambda g: g["operations"].extend(
+                [{"names": ["z"], "start": [0]}, {"step": [1], "times": 1}]
+            ),
+            "changes the shapes",
+        ),
+        (lambda g: g["operations"].append({"names": ["z z"], "start": [0]}), "a name as Python"),
+        (lambda g: g["answers"].clear(), "no answer"),
+        (lambda g: g["answers"][0].update(value=10**6), "reads value"),
+        (
+            lambda g: g["answers"].append({"name": "z", "value": 0, "kind": "scalar"}),
+            "called a scalar",
+        ),
+        (lambda g: g["sizes"].append(["m", 77]), "no input has the size m = 77"),
+        (lambda g: g["inputs"].append(g["inputs"][0]), "two inputs"),
+        (lambda g: g["operations"].append({"code": "print(1)"}), "lacks|unknown"),
+    ],
+)
+def test_a_damaged_program_is_refused_by_name(ridge, change, said):
+    data = changed(ridge, lambda d: change(d["record"]["graph"]))
+    with pytest.raises(FileFormatError, match=rf"record\.graph.*({said})"):
+        decode(data)
+
+
+def test_a_short_program_cannot_ask_for_much(ridge):
+    """Numbers that double in length, and loops that carry and read everything around them."""
+
+    def long_numbers(graph):
+        first = {"constant": {"rows": 1, "cols": 1}, "units": [True, True]}
+        at, big = len(graph["inputs"]), "0x1/0x3" + "0" * 2000
+        sums = [
+            {"terms": [[big, at + i], [big, at + i]], "units": [True, True]} for i in range(500)
+        ]
+        graph["operations"] = [first, *sums, *graph["operations"]]
+
+    def wide_loops(graph):
+        names = [f"a{i}" for i in range(4000)]
+        start = [0] * len(names)
+        graph["operations"] = [{"names": names, "start": start}, {"step": start, "times": 1}]
+
+    for change, said in ((long_numbers, "more than .* bits"), (wide_loops, "too large")):
+        data = changed(ridge, lambda d, change=change: change(d["record"]["graph"]))
+        tracemalloc.start()
+        try:
+            with pytest.raises(FileFormatError, match=said):
+                decode(data)
+            assert tracemalloc.get_traced_memory()[1] < 32 * len(data) + files_fuzz.MEMORY
+        finally:
+            tracemalloc.stop()
+
+
 # -- writing ---------------------------------------------------------------------------------------
 def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
     path = tmp_path / "net.inweave"
@@ -162,7 +383,7 @@ def test_a_failed_save_leaves_the_old_file(ridge, tmp_path, monkeypatch):
 def test_a_certificate_of_another_network_is_not_saved(ridge, tmp_path):
     other = replace(files_fuzz.every_kind(), certificate=ridge.certificate)
     other.save(tmp_path / "net.inweave")
-    assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert inweave.load(tmp_path / "net.inweave").claim is None
 
 
 # -- refusals --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Program, Traced
 from inweave.model import network as data
-from inweave.proof.certificate import Certificate, about
+from inweave.proof.certificate import Certificate, Claim, about
 
 if TYPE_CHECKING:
     from inweave.explore.shown import Shown
@@ -43,10 +43,17 @@ class Network(data.Network):
     origin: Origin | None = field(default=None)
     certificate: Certificate | None = field(default=None)
     record: Record | None = field(default=None)
+    claim: Claim | None = field(default=None)  # of the file that it was read from
 
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "certificate", about(self, self.certificate))
+        object.__setattr__(self, "claim", about(self, self.claim))
+
+    @property
+    def proved(self) -> Certificate | Claim | None:
+        """What is to be shown: the certificate or, where nothing was checked, the file's claim."""
+        return self.certificate or self.claim
 
     # -- running ----------------------------------------------------------------------------------
     @cached_property
@@ -80,19 +87,36 @@ class Network(data.Network):
     # -- proof ------------------------------------------------------------------------------------
     def verify(self, trials: int | None = None, seed: int | None = None) -> Certificate:
         """Prove that this network computes its program; see `inweave.verify`."""
-        if self.origin is None and self.record is not None:
-            raise InputError(
-                "this network was read from a file, which holds the text of its program "
-                f"{self.record.program!r} but runs nothing; use inweave.verify(program, network), "
-                "with the program's static arguments by name"
-            )
-        if self.origin is None:
-            raise InputError(
-                "this network was not compiled from a program; use inweave.verify(program, network)"
-            )
-        found = verify(self.origin.program, self, trials=trials, seed=seed)
+        if self.origin is not None:
+            found = verify(self.origin.program, self, trials=trials, seed=seed)
+        else:
+            found = self._check_stored(trials=trials, seed=seed)
         object.__setattr__(self, "certificate", found)  # what is known of it, not what it is
         return found
+
+    def _check_stored(self, **options: Any) -> Certificate:
+        """Check the network against the program that its file holds."""
+        from inweave.files.network_file import LARGEST_PROMPT
+        from inweave.language.expressions import every
+        from inweave.proof.check import verify as check
+
+        stored = self.stored_program
+        if stored is None or self.record is None:
+            raise InputError(
+                "this network comes without a program; to check it against one of yours, use "
+                "inweave.verify(program, network), with the program's static arguments by name"
+            )
+        for x in every(stored.outputs.values()):
+            if x.rows * x.cols > LARGEST_PROMPT:
+                raise VerificationError(f"the file's program computes {x!r}, too much to check")
+        name = f"{self.record.program} (as the file holds it)"
+        return check(name, stored, self, plan=self.plan, **options)
+
+    @property
+    def stored_program(self) -> Traced | None:
+        """The program of the file that this network was read from, if it holds one."""
+        graph = None if self.record is None else self.record.graph
+        return None if graph is None else graph.traced
 
     def _traced(self) -> Traced | None:
         """The program that this network was compiled from, recorded at its sizes."""
@@ -173,7 +197,7 @@ class Network(data.Network):
         from inweave.files.network_file import Record, save
 
         record = self.record if self.origin is None else Record.of(self.origin)
-        save(path, self, record, self.certificate)
+        save(path, self, record, self.certificate or (self.claim and self.claim.certificate))
 
     def explore(
         self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any
@@ -190,7 +214,7 @@ class Network(data.Network):
         """What the explorer shows of this network."""
         from inweave.explore.shown import Shown
 
-        return Shown(self, self.origin, self.certificate, self.known_degree())
+        return Shown(self, self.origin, self.proved, self.known_degree())
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""
@@ -213,7 +237,7 @@ class Network(data.Network):
     def __str__(self) -> str:
         from inweave.text.network import describe
 
-        return describe(self, self.origin, self.certificate, self.known_degree(), self.free_sizes())
+        return describe(self, self.origin, self.proved, self.known_degree(), self.free_sizes())
 
     __repr__ = data.Network.__repr__
 
@@ -388,13 +412,13 @@ def checked_passes() -> Iterator[dict[str, str]]:
 def load(path: str | os.PathLike[str], *, limit: int | None = None) -> Network:
     """The network of a `.inweave` file; a file of more than `limit` bytes is refused unread.
 
-    Its certificate comes along. The program does not: `network.record` holds its text.
+    What the file says was proved is a claim, `network.claim`: `network.verify()` checks it.
     """
     from inweave.files.network_file import LARGEST_FILE
     from inweave.files.network_file import load as read
 
-    found, record, certificate = read(path, limit=LARGEST_FILE if limit is None else limit)
-    return replace(as_public(found), record=record, certificate=certificate)
+    found, record, claim = read(path, limit=LARGEST_FILE if limit is None else limit)
+    return replace(as_public(found), record=record, claim=claim)
 
 
 def as_public(network: data.Network) -> Network:

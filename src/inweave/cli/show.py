@@ -10,6 +10,7 @@ from inweave.cli.sources import compiled, find, settings
 from inweave.errors import InputError
 from inweave.network import Network
 from inweave.text.network import facts
+from inweave.text.program import spelled
 
 
 def show(
@@ -21,6 +22,8 @@ def show(
     json: Json = False,
 ) -> None:
     """Print a network: its prompt, its layers as matrix products, and its certificate.
+
+    Of a .inweave file, the program that it holds, too: what `inweave verify` checks it against.
 
     For example:
 
@@ -36,10 +39,14 @@ def show(
 
 
 def tell(network: Network) -> None:
-    """A network and, if it has one, its certificate."""
+    """A network and, if it has one, its certificate, or the file's claim of one."""
     output.say(network)
-    if network.certificate is not None:
-        output.say(f"\n{network.certificate}")
+    if network.proved is not None:
+        output.say(f"\n{network.proved}")
+    if network.stored_program is not None:
+        output.say(f"\nthe program that the file holds:\n{spelled(network.stored_program)}")
+    elif network.origin is None:
+        output.say("\nthe file holds no program")
 
 
 def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) -> Network:
@@ -54,4 +61,6 @@ def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) 
 
 def report(network: Network) -> dict[str, Any]:
     """What a program would want to know of a network."""
-    return facts(network, network.certificate, network.known_degree())
+    stored = network.stored_program
+    said = {} if stored is None else {"program": spelled(stored).splitlines()}
+    return facts(network, network.proved, network.known_degree()) | said

@@ -12,7 +12,7 @@ from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import find, find_program, settings, users_code
 from inweave.errors import FileFormatError, InputError, VerificationError
 from inweave.network import Network
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import UNCHECKED, Certificate
 
 
 def verify(
@@ -36,9 +36,9 @@ def verify(
 ) -> int:
     """Check a network against its program, exactly, at random points of a finite field.
 
-    A .inweave file holds its certificate and its program's text, which is never run. Alone, the
-    file is checked to be the network that its certificate is about; to repeat the proof, name the
-    program. Exit code 1 if the check fails.
+    A .inweave file holds its program as data, which `inweave show` prints: the network is checked
+    against that, or against a program of your own. The certificate in a file is a claim, and counts
+    for nothing here. Exit code 0 only if the two were found equal now, 1 if not.
 
     For example:
 
@@ -95,10 +95,10 @@ def _check(
         return found.verify(trials=trials, seed=seed)
     if given:
         raise InputError("sizes go with --program FILE.py:NAME; the file alone needs none")
-    if found.certificate is None:
-        raise VerificationError(f"{source} carries no certificate; check it with --program")
-    output.note(
-        "the file's own certificate, which is about exactly this network; "
-        "to repeat the proof, add --program FILE.py:NAME"
+    if found.stored_program is not None:
+        return found.verify(trials=trials, seed=seed)
+    recorded = "" if found.claim is None else f"; its certificate is {UNCHECKED}"
+    raise VerificationError(
+        f"{source} holds no program to check its network against{recorded}: "
+        "add --program FILE.py:NAME"
     )
-    return found.certificate

@@ -16,7 +16,7 @@ from inweave.exact.constants import Ones, Shift
 from inweave.explore.curves import curves
 from inweave.explore.record import Recording
 from inweave.explore.references import Answer
-from inweave.explore.report import certificate, report
+from inweave.explore.report import proof, report
 from inweave.explore.shown import Shown
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
@@ -75,7 +75,7 @@ class Packer:
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
             "report": report(self.shown),
-            "certificate": certificate(self.shown),
+            **proof(self.shown),
         }  # fmt: skip
 
     def part(self, part: Part) -> dict[str, Any]:

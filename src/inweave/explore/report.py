@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from inweave.explore.shown import Shown
-from inweave.proof.certificate import about
+from inweave.proof.certificate import as_data
 from inweave.proof.degree import degree_text
 from inweave.text.network import facts
 
@@ -30,10 +29,14 @@ def report(shown: Shown) -> dict[str, Any]:
     }
 
 
-def certificate(shown: Shown) -> dict[str, Any] | None:
-    found = about(shown.network, shown.certificate)
-    if found is None:
+def proof(shown: Shown) -> dict[str, Any]:
+    """The certificate, or what a file claims to be one."""
+    said = as_data(shown.network, shown.proved)
+    return {name: _written(said[name]) for name in ("certificate", "claim")}
+
+
+def _written(data: dict[str, Any] | None) -> dict[str, Any] | None:
+    if data is None:
         return None
-    data = asdict(found)
     notes = {name: list(data[name]) for name in ("functions", "conditions", "beyond")}
     return {**data, "degree": degree_text(data["degree"]), **notes}

@@ -10,16 +10,16 @@ from typing import Any, Protocol
 from inweave.compiler.origin import Origin
 from inweave.errors import InputError
 from inweave.model.network import Network
-from inweave.proof.certificate import Certificate
+from inweave.proof.certificate import Certificate, Claim
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A network with its origin, its certificate, and its degree and whether that is exact."""
+    """A network, its origin, what is proved or claimed of it, its degree and if that is exact."""
 
     network: Network
     origin: Origin | None = None
-    certificate: Certificate | None = None
+    proved: Certificate | Claim | None = None
     degree: tuple[int, bool] | None = None
 
 

@@ -1,15 +1,16 @@
 """`.inweave` files: a network as data that any machine can read and none has to trust.
 
 A file is one safetensors file. Its metadata holds a single JSON text: the format's version, the
-network with its fingerprint, where it came from (text to read, never to run), its certificate, and
-a checksum of all that, each record as `inweave.exact.schema` writes it. The arrays stand under the
+network with its fingerprint, where it came from (the program's text, to be read and never run, and
+the program itself as `inweave.language.recorded` writes it down), its certificate, and a checksum
+of all that, each record as `inweave.exact.schema` writes it. The arrays stand under the
 hashes of their contents: float64 as they are, exact rationals as text. So nothing in a file is ever
 executed, equal networks make equal files, and a damaged one cannot be mistaken for a good one.
 
 `load` trusts nothing. The schema looks at every field before anything is built, what is allocated
 is bounded by the size of the file itself, `LIMITS` bounds what the network would allocate when it
-runs, and the fingerprint is computed again from the finished network. A certificate is a record of
-a check that was made; `inweave.verify(program, network)` makes it again.
+runs, and the fingerprint is computed again from the finished network. A certificate is a claim that
+a check was made; `verify` makes it again, from the network and the program that the file holds.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ import numpy as np
 
 from inweave.compiler.origin import Origin
 from inweave.errors import FileFormatError, InputError
-from inweave.exact.schema import Coefficient, Count, Mismatch, Must, content, dumps, loads
+from inweave.exact.schema import Coefficient, Count, Line, Mismatch, Must, content, dumps, loads
 from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
 from inweave.files.atomic import write
+from inweave.language.recorded import Recorded
 from inweave.model.layout import Layout
 from inweave.model.network import Network
 from inweave.model.prompt import Input
-from inweave.proof.certificate import Certificate, about
+from inweave.proof.certificate import Certificate, Claim, about
 
 VERSION = 1
 KEY = "inweave"
@@ -45,14 +47,15 @@ MOST = {"inputs": 1000, "outputs": 1000, "fills": 100_000}
 
 @dataclass(frozen=True)
 class Record:
-    """What a file says about the program of its network, for people to read."""
+    """What a file says about the program of its network; `graph` is the program itself."""
 
-    program: str
+    program: Line
     source: str
     sizes: dict[str, bool | int | float | str | None]
     target: str
     optimize: str
     tokens: int | str | None = None
+    graph: Recorded | None = None
 
     @classmethod
     def of(cls, origin: Origin) -> Record:
@@ -60,7 +63,13 @@ class Record:
         sizes = {name: _plain(value) for name, value in origin.sizes.items()}
         program = origin.program
         return cls(
-            program.name, program.source, sizes, origin.target, origin.optimize, origin.tokens
+            program.name,
+            program.source,
+            sizes,
+            origin.target,
+            origin.optimize,
+            origin.tokens,
+            Recorded.of(origin.traced),
         )
 
 
@@ -98,7 +107,7 @@ def save(
     write(path, data)
 
 
-Read = tuple[Network, Record | None, Certificate | None]
+Read = tuple[Network, Record | None, Claim | None]
 
 
 def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Read:
@@ -166,7 +175,7 @@ def decode(data: bytes) -> Read:
         raise FileFormatError("the network does not have the fingerprint that the file states")
     if certificate is not None and about(found.network, certificate) is None:
         raise FileFormatError("the certificate is about another network")
-    return found.network, found.record, certificate
+    return found.network, found.record, None if certificate is None else Claim(certificate)
 
 
 def _described(data: bytes) -> dict[str, Any]:

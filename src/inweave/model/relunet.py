@@ -123,15 +123,11 @@ class Function:
         kind = "relative" if self.relative else "absolute"
         head = f"{self.name} on [{self.domain[0]:g}, {self.domain[1]:g}]: {self.net.units} units"
         if self.steps:
-            plural = "s" if self.steps > 1 else ""
-            return (
-                f"{head} and {self.steps} Newton step{plural}, "
-                f"{kind} error at most {rounded_up(self.reached)}"
-            )
+            head += f" and {self.steps} Newton step{'s' if self.steps > 1 else ''}"
+        error = rounded_up(self.reached if self.steps else self.error)
         if self.evidence == "proved":
-            return f"{head}, {kind} error at most {rounded_up(self.error)}"
-        known = self.evidence or "as stated for the net"
-        return f"{head}, {kind} error {rounded_up(self.error)}, {known}"
+            return f"{head}, {kind} error at most {error}"
+        return f"{head}, {kind} error {error}, {self.evidence or 'as stated for the net'}"
 
     @cached_property
     def digest(self) -> str:

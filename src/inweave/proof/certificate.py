@@ -1,15 +1,18 @@
 """What verification leaves behind: how equality was established, and how sure that is.
 
 A certificate belongs to one network, by its fingerprint. Whoever shows, saves or hands on a
-certificate beside a network goes through `about`: a changed network has none.
+certificate beside a network goes through `about`: a changed network has none. A file can say
+anything, so what is read from one is not a certificate but a `Claim` of it, and is called one
+wherever it is shown, until `verify` has checked it here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from textwrap import indent
+from typing import Annotated, Any, TypeVar
 
-from inweave.exact.schema import Must, Natural, Number, dumps, loads, read, write
+from inweave.exact.schema import Line, Must, Natural, Number, dumps, loads, read, write
 from inweave.model.network import Network
 
 METHODS = {
@@ -17,6 +20,7 @@ METHODS = {
     "direct": "the whole network on random inputs",
     "induction": "one step of each tied loop on a random state, and all else directly",
 }
+UNCHECKED = "recorded in the file, not checked here"
 Method = Annotated[str, Must(" or ".join(METHODS), METHODS.__contains__)]
 Probability = Annotated[float, Must("a probability", lambda p: 0 <= p <= 1)]
 
@@ -32,8 +36,8 @@ class Certificate:
     which have at most so many `bits`. `prime` is the least that was drawn.
     """
 
-    program: str
-    network: str  # fingerprint
+    program: Line
+    network: Line  # fingerprint
     method: Method
     prime: Natural = 0
     seed: Natural = 0
@@ -42,9 +46,9 @@ class Certificate:
     bits: Natural = 0
     probability: Probability = 0.0
     float_difference: Number | None = None
-    functions: tuple[str, ...] = field(default=())
-    conditions: tuple[str, ...] = field(default=())  # on the inputs, where it holds not for all
-    beyond: tuple[str, ...] = field(default=())  # what else it holds for, as it stands
+    functions: tuple[Line, ...] = field(default=())
+    conditions: tuple[Line, ...] = field(default=())  # on the inputs, where it holds not for all
+    beyond: tuple[Line, ...] = field(default=())  # what else it holds for, as it stands
 
     def to_json(self) -> str:
         return dumps(write(Certificate, self))
@@ -89,8 +93,41 @@ class Certificate:
         return "\n".join(lines)
 
 
-def about(network: Network, certificate: Certificate | None) -> Certificate | None:
-    """The certificate if it is about exactly this network, otherwise None."""
-    if certificate is None or certificate.network != network.fingerprint:
+@dataclass(frozen=True)
+class Claim:
+    """What a file says was proved, which anyone could have written there."""
+
+    certificate: Certificate
+
+    @property
+    def network(self) -> str:
+        return self.certificate.network
+
+    @property
+    def summary(self) -> str:
+        """What is claimed, in a line."""
+        return f"{UNCHECKED}: {self.certificate.summary}"
+
+    def __str__(self) -> str:
+        return f"{UNCHECKED}:\n{indent(str(self.certificate), '  ')}"
+
+
+Known = TypeVar("Known", Certificate, Claim, Certificate | Claim)
+
+
+def about(network: Network, known: Known | None) -> Known | None:
+    """The certificate or claim if it is about exactly this network, otherwise None."""
+    if known is None or known.network != network.fingerprint:
         return None
-    return certificate
+    return known
+
+
+def as_data(network: Network, known: Certificate | Claim | None) -> dict[str, Any]:
+    """What is known of a network, for other programs; `verified` only if it was checked."""
+    known = about(network, known)
+    is_claim = isinstance(known, Claim)
+    return {
+        "verified": isinstance(known, Certificate),
+        "certificate": None if known is None or is_claim else vars(known),
+        "claim": {"status": UNCHECKED, **vars(known.certificate)} if is_claim else None,
+    }

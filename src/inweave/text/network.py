@@ -19,7 +19,7 @@ from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
-from inweave.proof.certificate import Certificate, about
+from inweave.proof.certificate import Certificate, Claim, about, as_data
 from inweave.proof.degree import degree_text, lower_bound
 
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
@@ -184,7 +184,7 @@ def _join(parts: list[str]) -> str:
 
 def facts(
     network: Network,
-    certificate: Certificate | None = None,
+    proved: Certificate | Claim | None = None,
     degree: tuple[int, bool] | None = None,
 ) -> dict[str, Any]:
     """What is known of a network, as data for other programs.
@@ -205,7 +205,7 @@ def facts(
         "fingerprint": network.fingerprint,
         "degree": known if known is None or known < 2**63 else degree_text(known),
         "depth_lower_bound": None if known is None else lower_bound(known),
-        "certificate": None if certificate is None else vars(certificate),
+        **as_data(network, proved),
     }
 
 
@@ -226,7 +226,7 @@ def _layer_lines(words: Words, layer: Layer) -> list[str]:
 def describe(
     network: Network,
     origin: Origin | None = None,
-    certificate: Certificate | None = None,
+    proved: Certificate | Claim | None = None,
     degree: tuple[int, bool] | None = None,
     free: Sequence[str] = (),
 ) -> str:
@@ -235,7 +235,7 @@ def describe(
     `degree` says whether it is exact; `free` are the sizes that the weights do not depend on.
     """
     words = Words(network)
-    lines = [*_summary(network, origin, certificate, degree, free), ""]
+    lines = [*_summary(network, origin, proved, degree, free), ""]
     count = [0]
 
     def show(parts: tuple[Part, ...], indent: str) -> None:
@@ -262,7 +262,7 @@ def describe(
 def _summary(
     network: Network,
     origin: Origin | None,
-    certificate: Certificate | None,
+    proved: Certificate | Claim | None,
     degree: tuple[int, bool] | None,
     free: Sequence[str],
 ) -> list[str]:
@@ -292,9 +292,6 @@ def _summary(
         if said:
             lines.append("weights " + "; ".join(said))
         lines += [f"added to the prompt: {text}" for text in origin.added]
-    certificate = about(network, certificate)
-    if certificate is not None:
-        lines.append(certificate.summary)
-    else:
-        lines.append("not verified")
+    proved = about(network, proved)
+    lines.append("not verified" if proved is None else proved.summary)
     return lines

@@ -50,8 +50,15 @@ function facts({ report: r, rounded }) {
 }
 
 /** @param {NetworkData} data @returns {string[]} */
-function proof({ certificate: c }) {
-  if (!c) return ["Not verified", "No certificate came with this network."];
+function proof({ certificate, claim }) {
+  if (certificate) return said(certificate);
+  if (!claim) return ["Not verified", "No certificate came with this network."];
+  const [first, ...rest] = said(claim);
+  return [`Not verified: ${claim.status}`, `The file says: ${first}.`, ...rest];
+}
+
+/** @param {Record<string, any>} c @returns {string[]} */
+function said(c) {
   const float = c.float_difference;
   const rest = [
     ...(typeof float === "number" ? [`Largest relative difference in float64: ${short(float)}.`] : []),

@@ -19,7 +19,8 @@ type Output = { name: string; kind: string; place: Place; reference: Packed | nu
 type NetworkData = { name: string; layout: { tokens: number; width: number; blocks: Block[] };
   modules: ModuleData[]; layers: Layer[]; arrays: Packed[]; rounded: boolean; first: Packed; changes: Packed;
   values: Packed; positions: number; outputs: Output[]; reference: string | null;
-  report: Record<string, any>; certificate: Record<string, any> | null };
+  report: Record<string, any>; certificate: Record<string, any> | null;
+  claim: Record<string, any> | null };
 type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[] };
 type Model = { get(name: string): any; set(name: string, value: any): void;
   on(event: string, action: () => void): void; save_changes(): void };
