@@ -95,7 +95,7 @@ def test_a_changed_network_has_no_certificate_anywhere(tmp_path):
         changed.explore(tmp_path / "page.html")
         assert '"certificate":null' in (tmp_path / "page.html").read_text(encoding="utf-8")
         changed.save(tmp_path / "net.inweave")
-        assert inweave.load(tmp_path / "net.inweave").certificate is None
+        assert inweave.load(tmp_path / "net.inweave").claim is None
     assert replace(net, record=None).certificate == net.certificate
 
 
@@ -105,7 +105,7 @@ def test_whoever_is_handed_a_certificate_of_another_network_shows_none(tmp_path)
     stale = replace(net, modules=())
     assert "not verified" in describe(stale, net.origin, net.certificate)
     save(tmp_path / "net.inweave", stale, None, net.certificate)
-    assert inweave.load(tmp_path / "net.inweave").certificate is None
+    assert inweave.load(tmp_path / "net.inweave").claim is None
 
 
 @pytest.mark.parametrize("factor", [2**31, Fraction(1, 2**31), 2**62])

@@ -197,7 +197,8 @@ class Network(data.Network):
         from inweave.files.network_file import Record, save
 
         record = self.record if self.origin is None else Record.of(self.origin)
-        save(path, self, record, self.certificate or (self.claim and self.claim.certificate))
+        proved = self.proved
+        save(path, self, record, proved.certificate if isinstance(proved, Claim) else proved)
 
     def explore(
         self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any

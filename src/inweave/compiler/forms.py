@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, TypeVar
@@ -310,7 +311,10 @@ class Form(Node):
 def number(c: Fraction) -> str:
     """A coefficient for people: exact when short, otherwise to six digits."""
     text = rational_text(c)
-    return text if len(text) <= 7 else f"{float(c):.6g}"
+    try:
+        return text if len(text) <= 7 else f"{float(c):.6g}"
+    except OverflowError:  # refused where it would be used, by name
+        return f"{Decimal(c.numerator) / Decimal(c.denominator):.6g}"
 
 
 def join(families: Sequence[Family], own: Family, strict: bool = False) -> Family:

@@ -42,7 +42,7 @@ class Proof:
 
     every_step: bool  # every loop was proved by induction
     every_size: bool  # nothing depended on how large a size is
-    words: int  # products of words that it took
+    letters: int  # that were written
 
 
 def prove(traced: Traced, network: Network) -> Proof:
@@ -72,7 +72,7 @@ class Prover:
         for output in self.network.outputs:
             expected = known[self.traced.outputs[output.name]]
             self.same(self.read(state, output.place), expected, f"output {output.name!r}")
-        return Proof(self.by_induction, self._is_generic(), self.alphabet.products)
+        return Proof(self.by_induction, self._is_generic(), self.alphabet.written_letters)
 
     def same(self, got: Words, expected: Words, what: str) -> None:
         if got.shape != expected.shape or not (got - expected).is_zero():

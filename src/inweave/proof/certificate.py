@@ -112,7 +112,7 @@ class Claim:
         return f"{UNCHECKED}:\n{indent(str(self.certificate), '  ')}"
 
 
-Known = TypeVar("Known", Certificate, Claim, Certificate | Claim)
+Known = TypeVar("Known", bound=Certificate | Claim)
 
 
 def about(network: Network, known: Known | None) -> Known | None:
@@ -125,9 +125,8 @@ def about(network: Network, known: Known | None) -> Known | None:
 def as_data(network: Network, known: Certificate | Claim | None) -> dict[str, Any]:
     """What is known of a network, for other programs; `verified` only if it was checked."""
     known = about(network, known)
-    is_claim = isinstance(known, Claim)
-    return {
-        "verified": isinstance(known, Certificate),
-        "certificate": None if known is None or is_claim else vars(known),
-        "claim": {"status": UNCHECKED, **vars(known.certificate)} if is_claim else None,
-    }
+    certificate = vars(known) if isinstance(known, Certificate) else None
+    claim = None
+    if isinstance(known, Claim):
+        claim = {"status": UNCHECKED, **vars(known.certificate)}
+    return {"verified": certificate is not None, "certificate": certificate, "claim": claim}

@@ -39,7 +39,7 @@ Chain = tuple[Letter, ...]
 Word = tuple[tuple[Chain, ...], Chain]  # scalars in order, then what is left of the matrices
 
 MOST_WORDS = 2_000  # of one sum
-MOST_PRODUCTS = 30_000  # of words, in one proof
+MOST_LETTERS = 400_000  # written in one proof: a fraction of a second
 MOST_ENTRIES = 20_000  # of the constants that are written out to compare them
 ONE = Fraction(1)
 
@@ -70,7 +70,7 @@ class Alphabet:
         self._numbers: dict[Symbol | Constant, int] = {}
         self._parts: dict[Constant, Chain] = {}
         self._written: dict[Chain, tuple[Fraction, Word] | None] = {}
-        self.products = 0
+        self.written_letters = 0
         self.generic = True  # nothing so far depended on how large a size is
 
     def symbol(self, key: Hashable, rows: int, cols: int, symmetric: bool = False) -> Words:
@@ -113,6 +113,7 @@ class Alphabet:
         if written is None:
             return
         factor, (own, rest) = written
+        self.counted(len(scalars) + len(own))
         word = (tuple(sorted((*scalars, *own))) if own else scalars, rest)
         total = terms.get(word, 0) + c * factor
         if total:
@@ -125,6 +126,7 @@ class Alphabet:
     # -- one way to write a product ---------------------------------------------------------------
     def written(self, chain: Chain) -> tuple[Fraction, Word] | None:
         """A chain as a coefficient times a word in its one form; None if it is zero."""
+        self.counted(1 + len(chain))
         if chain not in self._written:
             self._written[chain] = self._write(chain)
         return self._written[chain]
@@ -190,9 +192,9 @@ class Alphabet:
         rows, cols = self.letters[letter[0]].shape
         return (cols, rows) if letter[1] else (rows, cols)
 
-    def counted(self, products: int) -> None:
-        self.products += products
-        if self.products > MOST_PRODUCTS:
+    def counted(self, letters: int) -> None:
+        self.written_letters += letters
+        if self.written_letters > MOST_LETTERS:
             raise TooManyWords
 
 
@@ -256,6 +258,7 @@ class Words:
 
     def plus(self, other: Words, c: Fraction) -> Words:
         assert self.shape == other.shape, (self.shape, other.shape)
+        self.alphabet.counted(len(self.terms) + len(other.terms))
         terms = dict(self.terms)
         for word, d in other.terms.items():
             total = terms.get(word, 0) + c * d
@@ -273,7 +276,6 @@ class Words:
 
     def __matmul__(self, other: Words) -> Words:
         assert self.cols == other.rows, (self.shape, other.shape)
-        self.alphabet.counted(len(self.terms) * len(other.terms))
         terms: dict[Word, Fraction] = {}
         for (scalars, chain), c in self.terms.items():
             for (more, rest), d in other.terms.items():
@@ -284,7 +286,6 @@ class Words:
     def scaled(self, scalar: Words) -> Words:
         """A 1 x 1 value times this one."""
         assert scalar.shape == (1, 1)
-        self.alphabet.counted(len(self.terms) * len(scalar.terms))
         terms: dict[Word, Fraction] = {}
         for (scalars, chain), c in self.terms.items():
             for (more, rest), d in scalar.terms.items():
