@@ -21,8 +21,8 @@ from inweave.model.prompt import fill_prompt
 from inweave.proof.cost import program_work
 from inweave.run.plan import Plan
 
-MOST_OPERATIONS = 4_000  # of a program; more are not evaluated a dozen times unasked
-MOST_PRODUCTS = 2_000_000
+MOST_OPERATIONS = 1_000  # of a program; more are not evaluated a dozen times unasked
+MOST_PRODUCTS = 100_000
 
 
 class PassCheck:
