@@ -28,7 +28,7 @@ from inweave.model.dense import forward
 from inweave.model.layers import Head
 from inweave.model.modules import Module
 from inweave.model.projection import Piece
-from inweave.model.prompt import Fill, Input, Output, Place, fill_prompt, lower
+from inweave.model.prompt import Fill, Input, Output, Place, fill_prompt, of_kind
 from inweave.model.relunet import Function, ReluNet
 from inweave.network import Network
 from tests.cases import CASES
@@ -218,7 +218,7 @@ class Judge:
         if network.is_polynomial:
             for inputs, expected in zip(self.inputs, self.expected, strict=True):
                 wanted = network.origin.traced.evaluate(inputs, self.arithmetic)
-                assert all((lower(x, kind) == lower(wanted[name], kind)).all()
+                assert all((of_kind(x, kind) == of_kind(wanted[name], kind)).all()
                            for name, (x, kind) in expected.items())  # fmt: skip
 
     def _answers(self, network: Network, inputs: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -14,7 +14,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
-from inweave.proof.check import trace_for
+from inweave.proof.interface import trace_for
 from tests import mutate
 from tests.cases import CASES
 

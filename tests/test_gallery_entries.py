@@ -15,6 +15,7 @@ import pytest
 
 import inweave
 from inweave import gallery
+from inweave.compiler.driver import checked_by
 from inweave.gallery.papers import PAPERS
 from tests import gallery_references
 
@@ -124,7 +125,8 @@ def test_every_entry_compiles_in_a_second():
         best = float("inf")
         for _ in range(2):
             start = time.process_time()
-            entry.compile(verify=False)
+            with checked_by(None):  # as a user compiles, without the suite's checks of every pass
+                entry.compile(verify=False)
             best = min(best, time.process_time() - start)
         if best > 1.0:
             slow[entry.name] = best

@@ -59,8 +59,8 @@ _check: ContextVar[Check | None] = ContextVar("check", default=None)
 
 
 @contextmanager
-def checked_by(check: Check) -> Iterator[None]:
-    """Have every pass checked by a function: the rooms that can do so lie further down."""
+def checked_by(check: Check | None) -> Iterator[None]:
+    """Have every pass checked by a function, or by none; rooms further down have such functions."""
     token = _check.set(check)
     try:
         yield

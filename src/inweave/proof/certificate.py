@@ -16,7 +16,7 @@ from inweave.exact.schema import Line, Must, Natural, Number, dumps, loads, read
 from inweave.model.network import Network
 
 METHODS = {
-    "algebra": "both written out as sums of words, loops by induction",
+    "algebra": "sums of words, loops by induction",
     "direct": "the whole network on random inputs",
     "induction": "one step of each tied loop on a random state, and all else directly",
 }
