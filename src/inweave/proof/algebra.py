@@ -46,7 +46,10 @@ class Proof:
 
 
 def prove(traced: Traced, network: Network) -> Proof:
-    """Prove that a network computes a recorded program, or raise NotProved."""
+    """Prove that a network computes a recorded program, or raise NotProved.
+
+    Their inputs and answers have the same names, kinds and shapes (`interface.compatible`).
+    """
     try:
         return Prover(traced, network).proof()
     except TooManyWords:
