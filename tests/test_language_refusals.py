@@ -563,3 +563,29 @@ def test_the_reserved_names_are_those_of_the_functions_that_take_inputs_and_size
         )
         == OF_SIZES
     )
+
+
+def test_a_step_may_make_its_function_itself():
+    @inweave.program
+    def squares(x: Vector["n"]):
+        square = lambda t: t**2  # noqa: E731
+        step = lambda v: inweave.pointwise(lambda t: square(t), (-1, 1), 1e-2)(v)  # noqa: E731
+        return inweave.iterate(step, x, 3)
+
+    assert inweave.compile(squares, n=2).certificate.is_proof
+
+
+def test_a_step_whose_function_closes_over_what_changes_is_refused():
+    power = [1]
+
+    @inweave.program
+    def powers(x: Vector["n"]):
+        def step(v):
+            power[0] += 1
+            exponent = power[0]
+            return inweave.pointwise(lambda t: t**exponent, (0.1, 1), 1e-2)(v)
+
+        return inweave.iterate(step, x, 3)
+
+    with pytest.raises(ProgramError, match="called again"):
+        inweave.compile(powers, n=2)

@@ -20,6 +20,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -214,10 +215,26 @@ class ThroughNumpy:
         return xp.reshape(xp.asarray(values.tolist(), dtype=x.dtype), x.shape)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ThroughNumpy) and self.function is other.function
+        return isinstance(other, ThroughNumpy) and _alike(self.function, other.function)
 
     def __hash__(self) -> int:  # a function may be an object without one
-        return id(self.function)
+        return hash(getattr(self.function, "__code__", id(self.function)))
+
+
+def _alike(f: Any, g: Any) -> bool:
+    """Whether two are one function: a lambda in a step is made anew whenever the step is called."""
+    if f is g or not (isinstance(f, FunctionType) and isinstance(g, FunctionType)):
+        return f is g
+    if f.__code__ != g.__code__ or f.__globals__ is not g.__globals__:
+        return False
+    ours, theirs = _bound(f), _bound(g)
+    return len(ours) == len(theirs) and all(a is b for a, b in zip(ours, theirs, strict=True))
+
+
+def _bound(f: FunctionType) -> list[Any]:
+    """What a function brings along besides its code: what it closes over, and its defaults."""
+    cells = [cell.cell_contents for cell in f.__closure__ or ()]
+    return [*cells, *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
 
 
 def _reciprocal(_: Any, x: Array) -> Array:
