@@ -228,8 +228,6 @@ class Product(Node):
         words = [f"({part!r})" if part.is_sum else repr(part) for part in self.parts]
         return shortened(" ".join(words), TEXT)
 
-    __repr__ = Node.__repr__
-
 
 Value = Leaf | Product
 Term = tuple[Value, bool, Fraction]  # a value, whether it is transposed, its coefficient

@@ -60,8 +60,8 @@ def substituted(roots: Iterable[Expr], became: Mapping[Expr, Expr]) -> list[Expr
                 loops[x.loop] = inside(x.loop)
             return x if loops[x.loop] is x.loop else ex.LoopResult(loops[x.loop], x.index)
         what, parts = opened(x, sums)
-        if any(part not in known for part in parts):
-            what, parts = tuple(c for c, _ in x.terms), x.parts  # type: ignore[attr-defined]
+        if isinstance(x, ex.Sum) and any(part not in known for part in parts):
+            what, parts = tuple(c for c, _ in x.terms), x.parts
         new = [known[part] for part in parts]
         return x if new == list(parts) else again(x, what, new)
 
