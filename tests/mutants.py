@@ -108,10 +108,10 @@ MUTANTS = [
     ),
     Mutant(
         "compiler/emit.py",
-        "return Piece(matrix, at, item.coefficient * c, self.allocation.where[item.key])",
-        "return Piece(matrix, at, item.coefficient, self.allocation.where[item.key])",
+        "return Piece(item.constant, at, item.coefficient)",
+        "return Piece(item.constant, at)",
         "tests/test_compiler.py tests/test_passes.py",
-        "a coefficient of a product of constants is lost",
+        "the coefficient of a constant is lost",
     ),
     Mutant(
         "compiler/resize.py",
@@ -187,8 +187,8 @@ MUTANTS = [
     ),
     Mutant(
         "proof/certificate.py",
-        "    if certificate is None or certificate.network != network.fingerprint:\n",
-        "    if certificate is None:\n",
+        "    if known is None or known.network != network.fingerprint:\n",
+        "    if known is None:\n",
         "tests/test_verify.py tests/test_files.py tests/test_explore.py",
         "a certificate is shown of another network",
     ),

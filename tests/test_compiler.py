@@ -274,3 +274,13 @@ def test_a_long_python_loop_compiles():
 
     net = inweave.compile(unrolled, n=2, steps=40)
     assert net.certificate is not None
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_a_loop_that_begins_symmetric_and_does_not_stay_so_is_not_taken_for_symmetric(mode):
+    @inweave.program
+    def turned(X: Matrix["n", "d"], B: Matrix["d", "d"], v: Vector["d"]):
+        P = inweave.iterate(lambda P: inweave.hold(P @ B) @ P, X.T @ X, 2)
+        return P.T @ v
+
+    assert inweave.compile(turned, optimize=mode, n=3, d=2).certificate is not None

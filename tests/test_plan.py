@@ -37,6 +37,7 @@ from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
 from inweave.run.code import Line, Repeat
+from inweave.run.graph import Graph
 from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
@@ -562,3 +563,11 @@ def test_exact_coefficients_stay_exact():
     )
     one = Rationals().array(np.ones((1, 1)))
     assert net.plan.answers({"A": one}, Rationals())[""][0, 0] == Fraction(9, 21)
+
+
+def test_coefficients_of_coefficients_multiply():
+    graph = Graph()
+    x = graph.source("x", 2, 2, "x")
+    twice = graph.scale(Fraction(2), graph.scale(Fraction(3), x))
+    assert twice.data == 6
+    assert twice.args == (x,)
