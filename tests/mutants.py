@@ -216,10 +216,10 @@ MUTANTS = [
     # -- files and text
     Mutant(
         "files/network_file.py",
-        "        if content(array) != name:\n",
-        "        if False:\n",
+        "    arrays.refuse_unused()\n",
+        "",
         "tests/test_files.py",
-        "a damaged array is loaded",
+        "an array that belongs to nothing is loaded",
     ),
     Mutant(
         "files/network_file.py",
@@ -232,7 +232,7 @@ MUTANTS = [
         "exact/schema.py",
         'raise Mismatch("a name stands twice in one JSON object")',
         "pass",
-        "tests/test_files.py tests/test_lab_refusals.py",
+        "tests/test_schema.py",
         "a name that stands twice in a file is taken once",
     ),
     Mutant(
@@ -246,7 +246,7 @@ MUTANTS = [
         "files/atomic.py",
         "        draft.unlink(missing_ok=True)",
         "        pass",
-        "tests/test_files.py",
+        "tests/test_files.py tests/test_cli.py",
         "a failed write leaves its draft",
     ),
     Mutant(

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inweave.errors import InputError
+from inweave.errors import FileFormatError, InputError
 from inweave.exact.schema import (
     Coefficient,
     Mismatch,
@@ -201,3 +201,8 @@ def test_coefficients_stay_within_floating_point():
     assert read(Scaled, {"by": "1/" + "9" * 400}).by > 0
     with pytest.raises(Mismatch, match="by: expected a fraction p/q that float64 can hold"):
         read(Scaled, {"by": "1" + "0" * 309})
+
+
+def test_a_name_that_stands_twice_is_refused():
+    with pytest.raises(FileFormatError, match="twice"):
+        loads('{"a": 1, "a": 2}')
