@@ -522,3 +522,14 @@ def test_500_corruptions_are_refused_or_harmless():
     assert found["refused"] + found["loaded"] == 500
     assert found["refused"] > 400
     assert found["memory"] < files_fuzz.MEMORY
+
+
+def test_an_array_that_belongs_to_nothing_is_refused():
+    from safetensors.numpy import load as tensors
+    from safetensors.numpy import save as serialize
+
+    data = encode(files_fuzz.every_kind())
+    header, _ = files_fuzz.unpack(data)
+    arrays = tensors(data) | {"0" * 64: np.zeros(2)}
+    with pytest.raises(FileFormatError, match="belongs to no part"):
+        decode(serialize(arrays, {KEY: header["__metadata__"][KEY]}))
