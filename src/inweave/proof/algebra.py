@@ -38,7 +38,7 @@ class NotProved(Exception):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved: for all inputs; for any number of steps; for which sizes."""
+    """What was proved: for all inputs; however often loops repeat; for which sizes."""
 
     every_step: bool  # every loop was proved by induction
     every_size: bool  # nothing depended on how large a size is

@@ -110,9 +110,11 @@ def _by_algebra(name: str, traced: Traced, network: Network, plan: Plan) -> Cert
     found = prove(traced, network)
     beyond = []
     if found.every_size and traced.sizes:
-        beyond.append(f"for every {' and '.join(traced.sizes)} with these weights")
+        # A program may hold a number that follows a size, such as 1/n: it is another one there.
+        sizes = " and ".join(traced.sizes)
+        beyond.append(f"for all {sizes} that leave program and weights as they are")
     if found.every_step and any(module.carries for module in network.modules):
-        beyond.append("for any number of steps")
+        beyond.append("however often its loops repeat")
     return Certificate(
         program=name,
         network=network.fingerprint,
