@@ -395,7 +395,7 @@ def test_a_step_with_a_memory_is_refused(make, said, nested):
     message = refused(program, n=2)
     assert f"the step of iterate {said}" in message
     assert "when it is called again" in message
-    assert "iterate(step, (w, counter), steps)" in message
+    assert "inweave.scan(step, w, [0.5, 0.25, 0.125])" in message
     assert "lambda w: step(A, b, w)" in message  # the user's own line
 
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from inweave.language.iterate import iterate
     from inweave.language.matrices import block, constant, eye, hstack, ones, vstack, zeros
     from inweave.language.program import Matrix, Program, Scalar, Vector, program
+    from inweave.language.scan import scan
     from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
     from inweave.model.layout import Block, Layout
     from inweave.model.modules import Module
@@ -53,6 +54,7 @@ _WHERE = {
     "exact.constants": "Constant",
     "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
     "language.iterate": "iterate",
+    "language.scan": "scan",
     "language.matrices": "block constant eye hstack ones vstack zeros",
     "language.program": "Matrix Program Scalar Vector program",
     "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
@@ -123,6 +125,7 @@ __all__ = [
     "reciprocal",
     "relu",
     "rsqrt",
+    "scan",
     "sigmoid",
     "soft_threshold",
     "verify",

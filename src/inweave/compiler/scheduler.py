@@ -36,6 +36,7 @@ from inweave.compiler.layers import (
     Part,
     Read,
     Schedule,
+    layers,
 )
 from inweave.compiler.readings import Readings
 from inweave.errors import CompileError
@@ -85,8 +86,9 @@ class Scheduler(Costs):
         }
         self._drain()
         parts = tuple(self._parts(self.root))
+        cost = self._cost(_tallest_constant(parts))
         return Schedule(
-            parts, outputs, tuple(self.starts), dict(self.leaves), dict(self.flipped), self._cost()
+            parts, outputs, tuple(self.starts), dict(self.leaves), dict(self.flipped), cost
         )
 
     def _region(self, region: Region) -> None:
@@ -368,7 +370,7 @@ class Scheduler(Costs):
                         out.append(LoopSpec(inner.loop, tuple(self._parts(inner)), keys))
         return out
 
-    def _cost(self) -> tuple[int, int, float]:
+    def _cost(self, tallest: int) -> tuple[int, int, float]:
         """(depth, area of the prompt, flops): what the search over orientations minimises."""
 
         def depth(region: Region) -> int:
@@ -378,8 +380,16 @@ class Scheduler(Costs):
 
         sizes = [key.shape for key in self.stored]
         sizes += [(q, q) if key.value.is_scalar else key.shape for key, q in self.leaves.items()]
-        tokens = 1 if self.narrow else max((rows for rows, _ in sizes), default=1)
+        tokens = 1 if self.narrow else max([tallest, *(rows for rows, _ in sizes)])
         return depth(self.root), tokens * sum(cols for _, cols in sizes), self.flops
+
+
+def _tallest_constant(parts: Sequence[Part]) -> int:
+    """Rows of the tallest constant that a head adds to what it reads: so many tokens it takes."""
+    items = (item for layer in layers(parts) for head in layer.heads for item in head.items)
+    return max(
+        (item.constant.rows for item in items if item.key is None and item.constant), default=1
+    )
 
 
 def _eye(size: int) -> Read:

@@ -7,9 +7,11 @@ from typing import Any
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, matrix
-from inweave.exact.constants import Array
+from inweave.exact.constants import Array, Shift
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, Loop
+
+LARGE = 1 << 16  # entries of a constant that is written out only where it must be
 
 Known = dict[Expr | Loop, Any]  # the value of an expression, or all those that a loop ends with
 
@@ -23,34 +25,67 @@ def evaluate(
         x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr) and x.name in inputs
     }
     fill(order, known, arithmetic)
-    return [known[x] for x in roots]
+    return [value(x, known, arithmetic) for x in roots]
 
 
 def fill(order: Sequence[Expr], known: Known, arithmetic: Arithmetic) -> None:
     """Compute every expression of an ordered list into `known`."""
     for x in order:
-        if x in known:
+        if x in known or _waits(x):
             continue
         if isinstance(x, ex.LoopResult):
             if x.loop not in known:
-                start = [known[y] for y in x.loop.init]
+                start = [value(y, known, arithmetic) for y in x.loop.init]
                 known[x.loop] = run(x.loop, start, known, arithmetic, x.loop.times)
             known[x] = known[x.loop][x.index]
+        elif isinstance(x, ex.Product) and (moved := _moved(x, known, arithmetic)) is not None:
+            known[x] = moved
         else:
-            known[x] = operation(x, [known[part] for part in x.parts], arithmetic)
+            parts = [value(part, known, arithmetic) for part in x.parts]
+            known[x] = operation(x, parts, arithmetic)
+
+
+def value(x: Expr, known: Known, arithmetic: Arithmetic) -> Array:
+    """A value that is known, or a constant that waited."""
+    return operation(x, (), arithmetic) if x not in known and _waits(x) else known[x]
+
+
+def _waits(x: Expr) -> bool:
+    """Whether a constant is only written out where it must be: most that are large only move."""
+    return isinstance(x, ex.ConstantExpr) and x.rows * x.cols > LARGE
+
+
+def _moved(x: ex.Product, known: Known, arithmetic: Arithmetic) -> Array | None:
+    """A product with a piece of an identity: rows or columns of the other factor, moved."""
+    for constant, other, axis in ((x.a, x.b, -2), (x.b, x.a, -1)):
+        if isinstance(constant, ex.ConstantExpr) and isinstance(constant.constant, Shift):
+            values = value(other, known, arithmetic)
+            if axis == -2:
+                return moved(constant.constant, values, arithmetic)
+            return moved(constant.constant.T, values.mT, arithmetic).mT
+    return None
 
 
 def run(
     loop: Loop, start: Sequence[Array], known: Known, arithmetic: Arithmetic, times: int
 ) -> list[Array]:
     """The carried values after `times` steps; `known` holds what stands outside the loop."""
-    outside: Known = {x: known[x] for x in loop.outer}
+    outside: Known = {x: known[x] for x in loop.outer if not _waits(x)}
     state = list(start)
     for _ in range(times):
         inside = outside | dict(zip(loop.carried, state, strict=True))
         fill(loop.body, inside, arithmetic)
-        state = [inside[x] for x in loop.step]
+        state = [value(x, inside, arithmetic) for x in loop.step]
     return state
+
+
+def moved(piece: Shift, x: Array, arithmetic: Arithmetic) -> Array:
+    """`piece @ x` without multiplying: rows of x between zeros."""
+    rows = x[..., piece.col : piece.col + piece.size, :]
+    above, below = piece.row, piece.rows - piece.row - piece.size
+    zeros = [arithmetic.zeros((n, x.shape[-1])) for n in (above, below)]
+    parts = [zeros[0], rows, zeros[1]]
+    return arithmetic.concat([part for part in parts if part.shape[-2]], -2)
 
 
 def operation(x: Expr, values: Sequence[Array], arithmetic: Arithmetic) -> Array:

@@ -142,9 +142,16 @@ class Carried(Symbol):
     path: tuple[int, ...]
 
     def __new__(
-        cls, name: str, like: Expr, where: str = "", recording: Recording | None = None
+        cls,
+        name: str,
+        like: Expr,
+        where: str = "",
+        recording: Recording | None = None,
+        path: tuple[int, ...] | None = None,
     ) -> Self:
-        token, path = (object(), ()) if recording is None else (recording.token, recording.path)
+        token = object() if recording is None else recording.token
+        if path is None:
+            path = () if recording is None else recording.path
         key, fields = (name, token, path), {"name": name, "where": where, "path": path}
         return super().__new__(cls, (), like.shape, like.units, *key, **fields)
 
@@ -376,6 +383,11 @@ _recording: ContextVar[Recording | None] = ContextVar("recording", default=None)
 def current() -> Recording:
     """The recording that runs; outside a program, one that nobody holds."""
     return _recording.get() or Recording()
+
+
+def is_recording() -> bool:
+    """Whether a program is being recorded."""
+    return _recording.get() is not None
 
 
 # -- walking --------------------------------------------------------------------------------------

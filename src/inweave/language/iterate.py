@@ -8,7 +8,8 @@ the step is recorded a second time. Expressions are interned: what it gives must
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from inweave.errors import InputError, InweaveError, ShapeError
@@ -43,64 +44,99 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     start = tuple(lift(x) for x in (init if several else (init,)))
     if not start:
         raise refuse("iterate needs at least one carried value", InputError)
-    names, where, recording = _parameter_names(step, len(start)), user_line(), current()
-    carried = tuple(Carried(n, x, where, recording) for n, x in zip(names, start, strict=True))
-    path, before = recording.path, len(recording.made)
-    with recording.step(path):
-        stepped = _stepped(step, carried)
-    made = {one() for one in recording.made[before:]}
-    if not recording.again:  # then the step around this one is compared, and so is this one
-        with recording.step(path, again=True):
-            _check_memory(step, carried, stepped)
-    if times == 0:
-        results = start
-    else:
-        loop = Loop(carried, start, stepped, int(times), made)
-        results = tuple(LoopResult(loop, i) for i in range(len(start)))
+    many = f"carries {len(start)} value{'s' if len(start) > 1 else ''} and calls it with as many"
+    names = parameters(step, len(start), "iterate", many)
+    recorded = Recorded("iterate", partial(_stepped, step), names, start)
+    results = start if times == 0 else recorded.results(int(times))
     values = tuple(map(Value, results))
     return values if several else values[0]
 
 
+Step = Callable[[tuple[Carried, ...]], tuple[Expr, ...]]
+
+
+class Recorded:
+    """A step on symbols for what it carries, recorded twice to see that it is one step.
+
+    `what` is the user's word for the loop. A step may give more values than it carries: those that
+    `carry` takes up.
+    """
+
+    def __init__(self, what: str, step: Step, names: Sequence[str], start: Sequence[Expr]) -> None:
+        self._where, self._recording = user_line(), current()
+        self._path, before = self._recording.path, len(self._recording.made)
+        self.carried: tuple[Carried, ...] = ()
+        self.start: tuple[Expr, ...] = ()
+        self.carry(names, start)
+        with self._recording.step(self._path):
+            self.stepped = step(self.carried)
+        self._made = {one() for one in self._recording.made[before:]}
+        if not self._recording.again:  # else the step around this one is compared, and so is this
+            with self._recording.step(self._path, again=True):
+                _check_memory(what, step, self.carried, self.stepped)
+
+    def carry(self, names: Sequence[str], start: Sequence[Expr]) -> tuple[Carried, ...]:
+        """Symbols for values that the loop carries too."""
+        pairs = zip(names, start, strict=True)
+        new = tuple(Carried(n, x, self._where, self._recording, self._path) for n, x in pairs)
+        self.carried, self.start = (*self.carried, *new), (*self.start, *start)
+        return new
+
+    def results(self, times: int) -> tuple[LoopResult, ...]:
+        """What is carried after so many steps."""
+        loop = Loop(self.carried, self.start, self.stepped, times, self._made)
+        return tuple(LoopResult(loop, i) for i in range(len(self.carried)))
+
+
 def _stepped(step: Callable[..., Any], carried: tuple[Carried, ...]) -> tuple[Expr, ...]:
-    """What a step makes of what it carries: as many values, of the same shapes."""
+    """What a step makes of what it carries."""
     result = step(*map(Value, carried))
     if result is None:
         raise refuse("the step of iterate returns nothing")
-    after = tuple(lift(x) for x in (result if isinstance(result, (tuple, list)) else (result,)))
+    return of_same_shapes(
+        "iterate", carried, result if isinstance(result, (tuple, list)) else (result,)
+    )
+
+
+def of_same_shapes(what: str, carried: Sequence[Expr], after: Sequence[Any]) -> tuple[Expr, ...]:
+    """What a step carries on: as many values as before, of the same shapes."""
     if len(after) != len(carried):
-        raise refuse(f"the step of iterate returns {len(after)} values, it carries {len(carried)}")
-    for symbol, x in zip(carried, after, strict=True):
-        if symbol.shape != x.shape:
+        raise refuse(f"the step of {what} returns {len(after)} values, it carries {len(carried)}")
+    lifted = tuple(map(lift, after))
+    for before, x in zip(carried, lifted, strict=True):
+        if before.shape != x.shape:
             raise refuse(
-                f"the step of iterate changes the shape of {symbol.name}: "
-                f"{symbol.rows} x {symbol.cols} before, {x!r} after",
+                f"the step of {what} changes the shape of {before.text()}: "
+                f"{before.rows} x {before.cols} before, {x!r} after",
                 ShapeError,
             )
-    return after
+    return lifted
 
 
 def _check_memory(
-    step: Callable[..., Any], carried: tuple[Carried, ...], stepped: tuple[Expr, ...]
+    what: str, step: Step, carried: tuple[Carried, ...], stepped: tuple[Expr, ...]
 ) -> None:
     """Refuse a step that is another one when it is recorded again."""
     try:
-        again = _stepped(step, carried)
+        again = step(carried)
     except Exception as error:
-        raise _has_memory(f"raises {type(error).__name__}: {error}") from error
+        raise _has_memory(what, f"raises {type(error).__name__}: {error}") from error
+    if len(again) != len(stepped):
+        raise _has_memory(what, f"returns {len(again)} values where it returned {len(stepped)}")
     for first, second in zip(stepped, again, strict=True):
         if first is not second:
             a, b = (x.text() for x in _parted(first, second))
             raise _has_memory(
-                "computes " + (f"{b} where {a} stood" if a != b else "something else")
+                what, "computes " + (f"{b} where {a} stood" if a != b else "something else")
             )
 
 
-def _has_memory(what: str) -> InweaveError:
+def _has_memory(what: str, does: str) -> InweaveError:
     return refuse(
-        f"the step of iterate {what} when it is called again: it reads something that changes "
+        f"the step of {what} {does} when it is called again: it reads something that changes "
         "between calls (a counter, an iterator, random numbers), but a loop repeats one step. "
-        "Carry what changes as a value of the loop, iterate(step, (w, counter), steps), and make "
-        "constants before it"
+        "What is known of every step beforehand (a schedule, a counter) is a constant to scan "
+        "over, inweave.scan(step, w, [0.5, 0.25, 0.125]); what is computed on the way is carried"
     )
 
 
@@ -114,10 +150,10 @@ def _parted(a: Expr, b: Expr) -> tuple[Expr, Expr]:
     return a, b
 
 
-def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
-    """What a step calls the values it carries; refuses a step that does not take so many."""
+def parameters(step: Callable[..., Any], count: int, what: str, called: str) -> list[str]:
+    """The names of a step's arguments; refuses a step that cannot be called as it will be."""
     if not callable(step):
-        raise refuse(f"the step of iterate must be a function, got {step!r}")
+        raise refuse(f"the step of {what} must be a function, got {step!r}")
     try:
         signature = inspect.signature(step)
     except (TypeError, ValueError):
@@ -127,8 +163,5 @@ def _parameter_names(step: Callable[..., Any], count: int) -> list[str]:
         try:
             signature.bind(*range(count))
         except TypeError:
-            raise refuse(
-                f"the step of iterate takes {signature}, but iterate carries {count} "
-                f"value{'s' if count > 1 else ''} and calls it with as many",
-            ) from None
+            raise refuse(f"the step of {what} takes {signature}, but {what} {called}") from None
     return names if len(names) == count else [f"state{i}" for i in range(count)]

@@ -53,6 +53,12 @@ class Top:
     def is_zero(self) -> bool:
         return self.degree < 0
 
+    def __getitem__(self, index: Any) -> Top:
+        part = self.part[index]
+        if self.degree == 0 and not part.values.any():  # of a constant, the top is all there is
+            return Top(-1, part)
+        return Top(-1, part) if self.is_zero else Top(self.degree, part)._nonzero()
+
     def __add__(self, other: Top) -> Top:
         if self.is_zero or (other.degree > self.degree and not other.is_zero):
             return other
@@ -98,7 +104,9 @@ class Leading(Arithmetic):
         return Top(0 if part.values.any() else -1, part)
 
     def concat(self, arrays: Sequence[Top], axis: int) -> Top:
-        raise Cancelled
+        top = max(x.degree for x in arrays)
+        parts = [x.part if x.degree == top else self.field.zeros(x.shape) for x in arrays]
+        return Top(top, self.field.concat(parts, axis))
 
     def pointwise(self, function: Any, x: Top) -> Top:
         raise Cancelled

@@ -15,15 +15,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import zeros
-from inweave.run.graph import ONE, LoopBody, Node, flops
+from inweave.exact.constants import identity, zeros
+from inweave.run.graph import ONE, LoopBody, Node, flops, placed
 
 
 class Line(NamedTuple):
     """`slots[out] = op(slots[a], slots[b])`, a rows x cols value.
 
     The operations: `matmul`, `mul`, `add`, `sub`; `getitem` by an index; `flip` (transpose);
-    `one`, `more` and `concat` (collect arrays, then join them along an axis); `pointwise`.
+    `one`, `more` and `concat` (collect arrays, then join them along an axis); `pointwise`; `pick`
+    (the row whose number stands in the other slot).
     """
 
     op: str
@@ -32,6 +33,22 @@ class Line(NamedTuple):
     out: int
     rows: int
     cols: int
+
+
+class Counter(NamedTuple):
+    """A slot that holds the number of the row that a loop has come to."""
+
+    slot: int
+    backward: bool
+
+
+class Stack(NamedTuple):
+    """Rows that the steps of a loop leave in a slot: afterwards, `out` holds them all."""
+
+    slot: int
+    out: int
+    flip: bool  # what is left are rows, what they make is transposed
+    backward: bool
 
 
 @dataclass(frozen=True)
@@ -44,6 +61,12 @@ class Repeat:
     inits: tuple[int, ...]
     nexts: tuple[int, ...]
     flops: int  # of one step
+    counters: tuple[Counter, ...] = ()
+    stacks: tuple[Stack, ...] = ()
+
+    def row(self, over: Counter | Stack, step: Any) -> Any:
+        """Which row a step comes to."""
+        return self.times - 1 - step if over.backward else step
 
     @cached_property
     def last(self) -> dict[int, int]:
@@ -106,6 +129,31 @@ def needs(node: Node, live: set[Node]) -> list[Node]:
     return [n for n in dict.fromkeys(found) if n not in inside]
 
 
+def stacked(body: LoopBody, live: set[Node]) -> dict[int, tuple[Node, bool]]:
+    """Carried values that only collect a row of every step: the `place` of each, and if transposed.
+
+    Nothing else may read what is collected, which begins as zeros and is complete at the end.
+    """
+    readers: dict[Node, int] = {}
+    for node in body.nodes:
+        if node in live:
+            for arg in node.args:
+                readers[arg] = readers.get(arg, 0) + 1
+    for node in body.nexts:
+        readers[node] = readers.get(node, 0) + 1
+    found = {}
+    for i, (phi, init, after) in enumerate(zip(body.phis, body.inits, body.nexts, strict=True)):
+        if phi not in live or after.op != "sum" or len(after.args) != 2 or phi not in after.args:
+            continue
+        part = placed(after.args[1 - after.args.index(phi)])
+        if part is None or after.data[2] != ((1, 0, 0), (1, 0, 0)) or part[0].rows != body.repeat:
+            continue
+        alone = all(readers[node] == 1 for node in (phi, after, *after.args, part[0]))
+        if alone and init.op == "const" and init.data == zeros(*init.shape):
+            found[i] = part
+    return found
+
+
 def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
     """The code that computes the outputs."""
     return _Encoder(live_nodes(outputs)).run(nodes, outputs)
@@ -141,6 +189,16 @@ class _Cell(NamedTuple):
 class _Encoder:
     def __init__(self, live: set[Node]) -> None:
         self.live = live
+        self._stacks = {
+            node.data: found
+            for node in live
+            if node.op == "loop" and (found := stacked(node.data, live))
+        }
+        for body, found in self._stacks.items():
+            for i in found:
+                self.live -= {body.phis[i], body.nexts[i], *body.nexts[i].args}
+        self._stacked = {place for found in self._stacks.values() for place, _ in found.values()}
+        self.live |= self._stacked
         self.out = Code()
         self.slot: dict[Node, int] = {}
         self._free: list[int] = []
@@ -202,7 +260,15 @@ class _Encoder:
             self._view(node, lines)
         elif node.op == "sum":
             self._sum(node, lines)
-        elif node.op != "phi":
+        elif node.op == "unit":
+            self.slot[node] = self._unit(lines, node.rows, self.slot[node.args[0]])
+        elif node.op == "place":
+            if node not in self._stacked:
+                unit = self._unit(lines, node.rows, self.slot[node.args[1]])
+                row = self.slot[node.args[0]]
+                self.slot[node] = self._line(lines, "mul", unit, row, node.rows, node.cols)
+                self._free.append(unit)
+        elif node.op not in ("phi", "at"):
             a = self.slot[node.args[0]]
             if node.op == "scale":
                 op, b = "mul", self._fixed("number", node.data)
@@ -219,6 +285,11 @@ class _Encoder:
         out = self._new()
         lines.append(Line(op, a, b, out, rows, cols))
         return out
+
+    def _unit(self, lines: Lines, rows: int, at: int) -> int:
+        row = self._line(lines, "pick", self._fixed("const", identity(rows)), at, 1, rows)
+        self._free.append(row)
+        return self._line(lines, "flip", row, row, rows, 1)
 
     def _slice(self, lines: Lines, a: int, top: int, left: int, rows: int, cols: int) -> int:
         index = self._fixed("index", (top, top + rows, left, left + cols))
@@ -241,10 +312,19 @@ class _Encoder:
         carried = [i for i, phi in enumerate(body.phis) if phi in self.live]
         for i in carried:
             self.slot[body.phis[i]] = self._new()
+        stacks = self._stacks.get(body, {})
+        for i in stacks:
+            self.slot[body.phis[i]] = self._fresh()
+        counters = [node for node in body.nodes if node.op == "at" and node in self.live]
+        for node in counters:
+            self.slot[node] = self._fresh()
         phis, nexts = [body.phis[i] for i in carried], [body.nexts[i] for i in carried]
-        lines, work = self._scope(body.nodes, {*phis, *nexts})
-        inside = {node for node in body.nodes if node.op not in ("const", "phi")}
-        self._free += [self.slot[node] for node in dict.fromkeys(nexts) if node in inside]
+        places = [place for place, _ in stacks.values()]
+        rows = [place.args[0] for place in places]
+        lines, work = self._scope(body.nodes, {*phis, *nexts, *places, *rows, *counters})
+        inside = {node for node in body.nodes if node.op not in ("const", "phi", "at")}
+        kept = dict.fromkeys((*nexts, *rows))
+        self._free += [self.slot[node] for node in kept if node in inside]
         return Repeat(
             body.repeat,
             lines,
@@ -252,6 +332,13 @@ class _Encoder:
             tuple(self.slot[body.inits[i]] for i in carried),
             tuple(self.slot[node] for node in nexts),
             work,
+            tuple(Counter(self.slot[node], node.data[1]) for node in counters),
+            tuple(
+                Stack(
+                    self.slot[place.args[0]], self.slot[body.phis[i]], flip, place.args[1].data[1]
+                )
+                for i, (place, flip) in stacks.items()
+            ),
         )
 
     # -- sums -------------------------------------------------------------------------------------
@@ -365,3 +452,5 @@ def batch_axes(lines: Lines, leads: dict[int, Lead]) -> None:
             after = [broadcast(lead, leads.get(slot, ())) for lead, slot in pairs]
             settled = before == after
             leads.update(zip(line.phis, after, strict=True))
+        for stack in line.stacks:
+            leads[stack.out] = leads.get(stack.slot, ())

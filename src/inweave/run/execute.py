@@ -2,7 +2,7 @@
 
 A line's function is looked up once per library, so that running it is one call of the library's own
 operator. Loops are the one thing libraries differ in: numpy steps through preallocated arrays
-(`numpy`), jax stages a `fori_loop`, everything else repeats the body.
+(`numpy`), jax stages a `scan`, everything else repeats the body.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ class Bound:
             for slot, (kind, content) in code.fixed.items():
                 self.slots[slot] = _fixed(kind, content, arithmetic)
         functions = operations(arithmetic)
-        self._batched = self._plain = _steps(code.lines, functions, _repeated)
+        self._batched = self._plain = _steps(code.lines, functions, partial(_repeated, arithmetic))
         self._run = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul}
-            self._plain = _steps(code.lines, single, partial(_in_numpy, False))
-            self._batched = _steps(code.lines, several, partial(_in_numpy, True))
+            self._plain = _steps(code.lines, single, partial(_in_numpy, arithmetic, False))
+            self._batched = _steps(code.lines, several, partial(_in_numpy, arithmetic, True))
         elif self.library == "jax":
             from inweave.run import jax
 
+            functions["pick"] = jax.pick
             self._batched = self._plain = _steps(code.lines, functions, jax.loop)
             self._run = jax.staged(self._straight)
 
@@ -67,7 +68,8 @@ class Bound:
         slots = self.slots.copy()
         for name, slot in self.code.sources.items():
             slots[slot] = sources[name]
-        for step in _steps(self.code.lines, operations(self.arithmetic), partial(_counted, steps)):
+        counted = partial(_counted, self.arithmetic, steps)
+        for step in _steps(self.code.lines, operations(self.arithmetic), counted):
             step(slots)
 
 
@@ -106,34 +108,42 @@ def _stretch(lines: list[tuple[Any, int, int, int]]) -> Step:
     return step
 
 
-def _repeated(loop: Repeat, body: list[Step]) -> Step:
+def _repeated(arithmetic: Arithmetic, loop: Repeat, body: list[Step]) -> Step:
     def step(slots: list[Any]) -> None:
         values = [slots[i] for i in loop.inits]
-        for _ in range(loop.times):
+        left: list[list[Any]] = [[] for _ in loop.stacks]
+        for i in range(loop.times):
+            for counter in loop.counters:
+                slots[counter.slot] = loop.row(counter, i)
             for phi, value in zip(loop.phis, values, strict=True):
                 slots[phi] = value
             for part in body:
                 part(slots)
             values = [slots[i] for i in loop.nexts]
+            for stack, rows in zip(loop.stacks, left, strict=True):
+                rows.append(slots[stack.slot])
         for phi, value in zip(loop.phis, values, strict=True):
             slots[phi] = value
+        for stack, rows in zip(loop.stacks, left, strict=True):
+            matrix = arithmetic.concat(rows[::-1] if stack.backward else rows, -2)
+            slots[stack.out] = matrix.mT if stack.flip else matrix
 
     return step
 
 
-def _in_numpy(batched: bool, loop: Repeat, body: list[Step]) -> Step:
+def _in_numpy(arithmetic: Arithmetic, batched: bool, loop: Repeat, body: list[Step]) -> Step:
     if numpy.can_run(loop):
         return lambda slots: numpy.run(loop, slots, batched)
-    return _repeated(loop, body)
+    return _repeated(arithmetic, loop, body)
 
 
-def _counted(steps: list[int], loop: Repeat, body: list[Step]) -> Step:
+def _counted(arithmetic: Arithmetic, steps: list[int], loop: Repeat, body: list[Step]) -> Step:
     """A loop whose current step is the last of `steps`."""
 
     def tick(_: list[Any]) -> None:
         steps[-1] += 1
 
-    repeated = _repeated(loop, [tick, *body])
+    repeated = _repeated(arithmetic, loop, [tick, *body])
 
     def step(slots: list[Any]) -> None:
         steps.append(-1)
@@ -157,6 +167,7 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
         "more": lambda held, x: (*held, x),
         "concat": arithmetic.concat,
         "pointwise": lambda x, function: function(x),
+        "pick": lambda x, row: x[..., row : row + 1, :],
     }
 
 

@@ -11,13 +11,13 @@ something two ways and keep the cheaper one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from inweave.exact.constants import Constant, Ones, Shift, zeros
+from inweave.exact.constants import Constant, Ones, Shift, identity, zeros
 
 ONE = Fraction(1)
 Part = tuple[int, "Node", int, int]
@@ -30,8 +30,10 @@ class Node:
 
     The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (a
     1 x 1 node times a matrix, or a column times a row), `scale` (by a number), `sum` (of placed
-    nodes), `pointwise` (a layer) and `apply` (a function) entry by entry, and for loops `phi` (a
-    carried value), `loop`, and `result` (its last one).
+    nodes), `pointwise` (a layer) and `apply` (a function) entry by entry; for loops `phi` (a
+    carried value), `loop`, and `result` (its last one); and for loops over rows `at` (which row it
+    is in this step), `unit` (the column with a one there), `pick` (that row of a matrix) and
+    `place` (a row there, zeros elsewhere).
     """
 
     op: str
@@ -59,12 +61,22 @@ class Node:
         return self.rows * self.cols
 
     @property
+    def shape(self) -> tuple[int, int]:
+        return self.rows, self.cols
+
+    @property
     def is_scalar(self) -> bool:
         return self.rows == self.cols == 1
 
     def __repr__(self) -> str:
         name = self.label or f"{self.op}{self.order}"
         return f"<{name} {self.rows}x{self.cols}>"
+
+
+def placed(node: Node) -> tuple[Node, bool] | None:
+    """Of a row in its place or the transpose of that: the `place` node, and whether transposed."""
+    base = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
+    return (base, base is not node) if base.op == "place" else None
 
 
 @dataclass(eq=False)
@@ -139,6 +151,12 @@ class Graph:
         body.phis = (*body.phis, node)
         return node
 
+    def unit(self, rows: int, backward: bool) -> Node:
+        """The unit vector that the innermost open loop moves on by a row in every step."""
+        body, level = self.scopes[-1], len(self.scopes) - 1
+        at = self.make("at", (), (body, backward), 1, 1, level)
+        return self.make("unit", (at,), rows, rows, 1)
+
     def abandon(self, mark: int) -> None:
         """Forget the innermost open loop and everything made since the mark."""
         self.rollback(mark)
@@ -189,6 +207,9 @@ class Graph:
 
     def matmul(self, a: Node, b: Node) -> Node:
         """`a @ b`; a column times a row is the same as their broadcast product."""
+        selected = self._selected(a, b)
+        if selected is not None:
+            return selected
         if _wants_flip(a, b):
             return self.flip(self.matmul(self.flip(b), self.flip(a)))
         op = "mul" if a.cols == 1 else "matmul"
@@ -196,10 +217,54 @@ class Graph:
         node.symmetric = self.flip(a) is b
         return node
 
+    def _selected(self, a: Node, b: Node) -> Node | None:
+        """`a @ b` if one of them is a unit vector e, or e times a row: only one row takes part."""
+        left = self._from_left(a, b)
+        if left is not None:
+            return left
+        turned = self._from_left(self.flip(b), self.flip(a))
+        return None if turned is None else self.flip(turned)
+
+    def _from_left(self, x: Node, y: Node) -> Node | None:
+        upright = self.flip(x) if x.flipped else x
+        if upright.op == "unit":
+            return self.place(y, upright) if x is upright else self.pick(y, upright.args[0])
+        if upright.op == "place":
+            row, at = upright.args
+            if x is upright:
+                return self.place(self.matmul(row, y), upright)
+            return self.matmul(self.flip(row), self.pick(y, at))
+        return None
+
+    def pick(self, x: Node, at: Node) -> Node:
+        """The row of a matrix where a loop is."""
+        if x.op == "unit" and x.args[0] is at:
+            return self.const(identity(1))
+        if x.op == "place" and x.args[1] is at:
+            return x.args[0]
+        return self.make("pick", (x, at), None, 1, x.cols)
+
+    def place(self, row: Node, like: Node) -> Node:
+        """A row in a matrix that is zero elsewhere, as high as a unit vector or other such one."""
+        return self.make("place", (row, like.args[-1]), None, like.rows, row.cols)
+
+    def _inside_place(self, x: Node, scaled: Callable[[Node], Node]) -> Node | None:
+        """A multiple of a row in its place: the multiple is in its place."""
+        if x.op == "unit":
+            return self.place(scaled(self.const(identity(1))), x)
+        if x.op == "place":
+            return self.place(scaled(x.args[0]), x)
+        return None
+
     def mul(self, scalar: Node, x: Node) -> Node:
         """A 1 x 1 node times a matrix."""
         if x.flipped:
             return self.flip(self.mul(scalar, self.flip(x)))
+        if x.op == "const" and x.is_scalar and x.data.is_identity():
+            return scalar
+        placed = self._inside_place(x, lambda part: self.mul(scalar, part))
+        if placed is not None:
+            return placed
         better = self._inside(x, lambda part: self.mul(scalar, part), scalar.level)
         if better is not None:
             return better
@@ -214,6 +279,9 @@ class Graph:
             return self.scale(number * x.data, x.args[0])
         if x.flipped:
             return self.flip(self.scale(number, self.flip(x)))
+        placed = self._inside_place(x, lambda part: self.scale(number, part))
+        if placed is not None:
+            return placed
         better = self._inside(x, lambda part: self.scale(number, part), 0)
         if better is not None:
             return better
@@ -324,7 +392,9 @@ def cost(node: Node) -> float:
         a, b = node.args
         multiply = node.rows * a.cols * node.cols * MULTIPLY if node.op == "matmul" else 0.0
         return CALL + ENTRY * (a.size + b.size + node.size) + multiply
-    if node.op in ("scale", "sum", "pointwise", "apply"):
+    if node.op == "pick":
+        return CALL + ENTRY * node.size
+    if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)
         return CALL * max(1, len(node.args) - 1) + ENTRY * (read + node.size)
     return 0.0

@@ -1,8 +1,8 @@
 """Loops in jax: staged once, never unrolled. And domains: NaN where one was left.
 
 The code of a plan is traced by `jax.jit`, so it can be differentiated, vectorised and compiled,
-alone or inside the caller's own transformations. A repeated module becomes one `lax.fori_loop` with
-a fixed number of steps, which jax can also differentiate backwards.
+alone or inside the caller's own transformations. A repeated module becomes one `lax.scan`, which
+jax can also differentiate backwards.
 
 Compiled code cannot raise, so a function that meets a value outside its domain gives NaN, which
 every answer that depends on it becomes too, for the problems of a batch that are concerned. Called
@@ -46,15 +46,18 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
     import jax.numpy as jnp
 
     def step(slots: list[Any]) -> None:
-        def once(_: Any, carried: Sequence[Any]) -> list[Any]:
+        def once(carried: Sequence[Any], i: Any) -> tuple[list[Any], list[Any]]:
             inside = slots.copy()
+            for counter in loop.counters:
+                inside[counter.slot] = loop.row(counter, i)
             for phi, value in zip(loop.phis, carried, strict=True):
                 inside[phi] = value
             for part in body:
                 part(inside)
             shapes = [value.shape for value in carried]
             nexts = [inside[slot] for slot in loop.nexts]
-            return [jnp.broadcast_to(x, s) for x, s in zip(nexts, shapes, strict=True)]
+            after = [jnp.broadcast_to(x, s) for x, s in zip(nexts, shapes, strict=True)]
+            return after, [inside[stack.slot] for stack in loop.stacks]
 
         leads = {
             slot: tuple(value.shape[:-2])
@@ -67,8 +70,18 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
             jnp.broadcast_to(x, (*leads[phi], *x.shape[-2:]))
             for phi, x in zip(loop.phis, inits, strict=True)
         ]
-        carried = jax.lax.fori_loop(0, loop.times, once, carried)
+        carried, left = jax.lax.scan(once, carried, jnp.arange(loop.times))
         for phi, value in zip(loop.phis, carried, strict=True):
             slots[phi] = value
+        for stack, rows in zip(loop.stacks, left, strict=True):
+            matrix = jnp.moveaxis((rows[::-1] if stack.backward else rows)[..., 0, :], 0, -2)
+            slots[stack.out] = matrix.mT if stack.flip else matrix
 
     return step
+
+
+def pick(x: Any, row: Any) -> Any:
+    """One row of a matrix, whose number is not known while jax traces."""
+    import jax
+
+    return jax.lax.dynamic_slice_in_dim(x, row, 1, axis=-2)

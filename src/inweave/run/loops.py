@@ -4,7 +4,9 @@ The body is followed with every span assumed unchanged by it. Spans that turn ou
 carried values, in the narrowest frame that holds them before and after, until the assumption agrees
 with what happens. So scratch that is zero before and after a step is not carried, and constants
 stay constants inside loops. A value that the network stores twice, perhaps once transposed, is
-carried once: values that begin alike are assumed to stay alike, and parted where they do not.
+carried once: values that begin alike are assumed to stay alike, and parted where they do not. And a
+unit vector that every step moves on by a row is not carried at all: it says which row it is now, so
+that what is multiplied by it is read, and written, one row at a time.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from inweave.run.terms import (
     on_diagonal,
     same_diagonal,
     standing,
+    transposed,
 )
 
 
@@ -46,6 +49,45 @@ class Frame(NamedTuple):
         return place._replace(core=self.box.rows) if self.diagonal else place
 
 
+class Selector(NamedTuple):
+    """A span that holds a unit vector, first or last, which goes through all rows of a loop."""
+
+    row: int
+    col: int
+    rows: int
+    backward: bool
+    flip: bool  # the unit vector is a row
+
+    def matrix(self, graph: Graph) -> Matrix:
+        """What the span holds in any one step."""
+        return self._standing(graph, graph.unit(self.rows, self.backward), 0)
+
+    def moved(self, graph: Graph) -> Matrix:
+        """What it must hold after that step."""
+        unit, down = graph.unit(self.rows, self.backward), int(self.backward)
+        return self._standing(graph, graph.view(unit, down, 0, self.rows - 1, 1), 1 - down)
+
+    def _standing(self, graph: Graph, node: Node, down: int) -> Matrix:
+        term = standing(graph, node, down, 0)
+        (term,) = transposed(graph, (term,)) if self.flip else (term,)
+        return (term.moved(self.row, self.col),)
+
+
+def _selector(before: Matrix, after: Matrix, repeat: int) -> Selector | None:
+    """The selector that a span seems to be, from what it holds before and after the first step."""
+    if len(before) != 1 or before[0].core != 1 or before[0].scalars or before[0].coefficient != 1:
+        return None
+    term = before[0]
+    for backward in (False, True):
+        step = -1 if backward else 1
+        back = (repeat - 1) if backward else 0
+        if after == (term.moved(step, 0),) and term.row >= back:
+            return Selector(term.row - back, term.col, repeat, backward, flip=False)
+        if after == (term.moved(0, step),) and term.col >= back:
+            return Selector(term.row, term.col - back, repeat, backward, flip=True)
+    return None
+
+
 def follow_loop(
     graph: Graph,
     repeat: int,
@@ -55,20 +97,35 @@ def follow_loop(
 ) -> State:
     """The state after a body that is repeated; `name` labels what a span carries."""
     frames: dict[int, Frame] = {}
+    selectors: dict[int, Selector] | None = None  # not looked for yet
     twins = _Twins(graph)
     while True:
         mark = graph.mark()
         graph.open(repeat)
         inside, phis = list(state), dict[int, Node]()
+        for i, selector in (selectors or {}).items():
+            inside[i] = selector.matrix(graph)
         for i, frame in frames.items():
             if twins.of(i) == (i, False):
                 phis[i] = name(i, graph.phi(*frame.shape))
             inside[i] = (frame.term(graph, twins.value(i, phis)),)
         end = body(tuple(inside))
+        if selectors is None:
+            pairs = enumerate(zip(state, end, strict=True))
+            found = {i: _selector(before, after, repeat) for i, (before, after) in pairs}
+            selectors = {i: selector for i, selector in found.items() if selector is not None}
+            if selectors:
+                graph.abandon(mark)
+                continue
+        if any(end[i] != selector.moved(graph) for i, selector in selectors.items()):
+            selectors = {}
+            graph.abandon(mark)
+            continue
         wider = {
             i: frame
             for i in range(len(state))
-            if end[i] != inside[i]
+            if i not in selectors
+            and end[i] != inside[i]
             and (frame := _wide_enough(frames.get(i), (*state[i], *end[i]))) != frames.get(i)
         }
         inits = {i: frame.node(graph, state[i]) for i, frame in (frames | wider).items()}
@@ -80,12 +137,14 @@ def follow_loop(
             if twins.settled(inits, nexts):
                 break
         graph.abandon(mark)
-    if not frames:
+    if not (frames or selectors):
         graph.abandon(mark)
         return state
     results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
     last = {i: name(i, node) for i, node in zip(phis, results, strict=True)}
     after = list(state)
+    for i in selectors:
+        after[i] = ()  # moved on from the last row, a unit vector is zero
     for i, frame in frames.items():
         after[i] = (frame.term(graph, twins.value(i, last)),)
     return tuple(after)

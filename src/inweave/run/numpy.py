@@ -7,24 +7,22 @@ live in two arrays each; even steps read the first and write the second, odd ste
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.constants import Array
-from inweave.run.code import Lead, Line, Repeat, batch_axes, broadcast
+from inweave.run.code import Lead, Line, Repeat, Stack, batch_axes, broadcast
 
 Call = Callable[[], Any]
 FEWEST = 4  # repetitions below which preparing the calls does not pay
 
 
 def can_run(loop: Repeat) -> bool:
-    """Whether a loop is long enough and made only of lines that can write into an array."""
-    return loop.times >= FEWEST and all(
-        isinstance(line, Line) and line.op != "pointwise" for line in loop.body
-    )
+    """Whether a loop is long enough and has no other one inside."""
+    return loop.times >= FEWEST and all(isinstance(line, Line) for line in loop.body)
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -52,8 +50,9 @@ def run(loop: Repeat, slots: list[Any], batched: bool) -> None:
         front.append(array)
     back = [np.empty_like(array) for array in front]
     arrays: dict[int, Array] = {}
-    forth = _calls(loop, slots, front, back, arrays)
-    home = _calls(loop, slots, back, front, arrays)
+    stacks: dict[Stack, Array] = {}
+    forth = _calls(loop, slots, front, back, arrays, stacks, leads, 0)
+    home = _calls(loop, slots, back, front, arrays, stacks, leads, 1)
     pairs, odd = divmod(loop.times, 2)
     both = forth + home
     for _ in range(pairs):
@@ -64,6 +63,8 @@ def run(loop: Repeat, slots: list[Any], batched: bool) -> None:
             call()
     for phi, array in zip(loop.phis, back if odd else front, strict=True):
         slots[phi] = array
+    for stack, array in stacks.items():
+        slots[stack.out] = array.mT if stack.flip else array
 
 
 def _calls(
@@ -72,14 +73,20 @@ def _calls(
     read: Sequence[Array],
     write: Sequence[Array],
     arrays: dict[int, Array],
+    stacks: dict[Stack, Array],
+    leads: dict[int, Lead],
+    first: int,
 ) -> list[Call]:
-    """One step that reads the carried values from one set of arrays and writes the other.
+    """Every second step, from the `first` on, each reading one set of arrays and writing the other.
 
-    `arrays` are those for the values in between, by line; both directions use the same ones.
+    `arrays` are those for the values in between, by line, and `stacks` what steps leave; both
+    directions use the same ones.
     """
     values = slots.copy()
     for phi, array in zip(loop.phis, read, strict=True):
         values[phi] = array
+    for counter in loop.counters:
+        values[counter.slot] = [loop.row(counter, i) for i in range(first, loop.times, 2)]
     targets: dict[int, Array] = {}
     for slot, array in zip(loop.nexts, write, strict=True):
         targets.setdefault(loop.last[slot], array)
@@ -109,7 +116,31 @@ def _calls(
     for slot, array in zip(loop.nexts, write, strict=True):
         if values[slot] is not array:
             calls.append(partial(np.copyto, array, values[slot]))
+    for stack in loop.stacks:
+        row = values[stack.slot]
+        if stack not in stacks:
+            shape = (*leads.get(stack.out, ()), loop.times, row.shape[-1])
+            stacks[stack] = np.empty(shape, row.dtype)
+        places = [loop.row(stack, i) for i in range(first, loop.times, 2)]
+        calls.append(_each(_rows(stacks[stack], places), row))
     return calls
+
+
+def _rows(x: Array, rows: Sequence[int]) -> Iterator[Array]:
+    return iter([x[..., i : i + 1, :] for i in rows])
+
+
+def _each(into: Iterator[Array], row: Array) -> Call:
+    return lambda: np.copyto(next(into), row)
+
+
+def _picked_into(x: Array, rows: Sequence[int], out: Array) -> Call:
+    picked = _rows(x, rows)
+    return lambda: np.copyto(out, next(picked))
+
+
+def _applied_into(x: Array, function: Callable[[Array], Array], out: Array) -> Call:
+    return lambda: np.copyto(out, function(x))
 
 
 def _product_into(a: Array, b: Array, out: Array) -> Call:
@@ -146,5 +177,7 @@ INTO: dict[str, Callable[[Any, Any, Array], Call]] = {
     "add": partial(partial, np.add),
     "sub": partial(partial, np.subtract),
     "concat": partial(partial, np.concatenate),
+    "pick": _picked_into,
+    "pointwise": _applied_into,
 }
 """The call that computes a line into an array."""

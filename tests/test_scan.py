@@ -1,0 +1,183 @@
+"""scan: a loop over rows is one tied module, and every executor reads one row at a time."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.exact.arithmetic import Rationals
+from inweave.model import dense
+from inweave.model.prompt import fill_prompt
+from inweave.run.code import Repeat
+
+MODES = [
+    {"target": target, "optimize": mode or "faithful"}
+    for target, mode in itertools.product(("elsa", "lsa"), ("", "speed", "depth"))
+]
+
+
+@inweave.program
+def delta_rule(K: Matrix["n", "d"], V: Matrix["n", "p"], Q: Matrix["n", "d"], beta: Vector["n"]):
+    def step(S, k, v, q, b):
+        S = S + b * ((v - S @ k) @ k.T)
+        return S, S @ q
+
+    return inweave.scan(step, inweave.zeros(V.shape[1], K.shape[1]), K, V, Q, beta)[1]
+
+
+def by_hand(K, V, Q, beta):
+    S, out = np.zeros((V.shape[1], K.shape[1]), dtype=K.dtype), []
+    for k, v, q, b in zip(K, V, Q, beta, strict=True):
+        S = S + b * np.outer(v - S @ k, k)
+        out.append(S @ q)
+    return np.array(out)
+
+
+@inweave.program
+def backwards(x: Vector["n"], s: Scalar):
+    """Horner's rule from the last coefficient, and every value on the way."""
+    last, on_the_way = inweave.scan(lambda r, c: (s * r + c, r), 0.0, x, reverse=True)
+    return {"last": last, "way": on_the_way}
+
+
+@inweave.program
+def schedule(A: Matrix["d", "d"], w: Vector["d"]):
+    """What changes from step to step is known beforehand."""
+    return inweave.scan(lambda w, eta: (w - eta * (A @ w), None), w, [0.5, 0.25, 0.125])[0]
+
+
+@inweave.program
+def nested(X: Matrix["n", "d"], Z: Matrix["m", "d"]):
+    """A scan, with an iterate and another scan in its step."""
+
+    def step(carried, x):
+        total, count = carried
+        t, _ = inweave.scan(lambda t, z: (t + (x.T @ z) * z, None), inweave.zeros(X.shape[1]), Z)
+        t = inweave.iterate(lambda t: t - 0.5 * x, t, 3)
+        return (total + t, count + 1), (x.T @ t, 2 * t)
+
+    (total, count), (values, rows) = inweave.scan(step, (inweave.zeros(X.shape[1]), 0.0), X)
+    return {"total": total, "count": count, "values": values, "rows": rows}
+
+
+def nested_by_hand(X, Z):
+    total, values, rows = 0, [], []
+    for x in X:
+        t = Z.T @ (Z @ x) - 1.5 * x
+        total, values, rows = total + t, [*values, x @ t], [*rows, 2 * t]
+    return {"total": total, "count": len(X), "values": np.array(values), "rows": np.array(rows)}
+
+
+def random(rng, *shape):
+    return rng.normal(size=shape) / 2
+
+
+@given(n=st.integers(1, 7), d=st.integers(1, 4), p=st.integers(1, 4), mode=st.sampled_from(MODES))
+def test_the_delta_rule_is_its_loop_at_every_size(n, d, p, mode):
+    rng = np.random.default_rng(n + 10 * d + 100 * p)
+    K, V, Q, beta = random(rng, n, d), random(rng, n, p), random(rng, n, d), random(rng, n)
+    expected = by_hand(K, V, Q, beta)
+    np.testing.assert_allclose(delta_rule(K=K, V=V, Q=Q, beta=beta), expected, atol=1e-12)
+    net = inweave.compile(delta_rule, n=n, d=d, p=p, **mode)
+    np.testing.assert_allclose(net(K=K, V=V, Q=Q, beta=beta), expected, atol=1e-12)
+
+
+def test_network_and_program_are_the_loop_in_exact_numbers():
+    rng = np.random.default_rng(0)
+    net = inweave.compile(delta_rule, n=3, d=2, p=2)
+    whole = {s.name: rng.integers(-3, 4, (s.rows, s.cols)) for s in net.inputs}
+    exact = {name: np.vectorize(Fraction, otypes=[object])(x) for name, x in whole.items()}
+    K, V, Q, beta = (exact[name] for name in ("K", "V", "Q", "beta"))
+    expected = by_hand(K, V, Q, beta[:, 0])
+    assert (net.origin.traced.evaluate(exact, Rationals())[""] == expected).all()
+    assert (net.plan.answers(exact, Rationals())[""] == expected).all()
+    H = fill_prompt(net.layout, net.fills, exact, Rationals())
+    rows, cols = net.outputs[0].place.source(net.layout)
+    answer = dense.forward(net, H, Rationals())[rows, cols]
+    assert ((answer.T if net.outputs[0].place.transpose else answer) == expected).all()
+
+
+@pytest.mark.parametrize("mode", MODES, ids=str)
+def test_reverse_schedules_and_nesting(mode):
+    rng = np.random.default_rng(1)
+    x, s = random(rng, 6), 0.5
+    net = inweave.compile(backwards, n=6, **mode)
+    found = net(x=x, s=s)
+    np.testing.assert_allclose(found["last"], np.polynomial.polynomial.polyval(s, x))
+    way = [np.polynomial.polynomial.polyval(s, [*x[i + 1 :], 0]) for i in range(6)]
+    np.testing.assert_allclose(found["way"], way)
+    A, w = random(rng, 3, 3), random(rng, 3)
+    step = [np.eye(3) - eta * A for eta in (0.5, 0.25, 0.125)]
+    net = inweave.compile(schedule, d=3, **mode)
+    np.testing.assert_allclose(net(A=A, w=w), step[2] @ step[1] @ step[0] @ w)
+    X, Z = random(rng, 4, 2), random(rng, 3, 2)
+    net, expected = inweave.compile(nested, n=4, m=3, d=2, **mode), nested_by_hand(X, Z)
+    for found in (nested(X=X, Z=Z), net(X=X, Z=Z)):
+        for name, value in expected.items():
+            np.testing.assert_allclose(found[name], value, atol=1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
+def test_every_library_runs_it_for_batches(library, dtype):
+    xp = pytest.importorskip("jax.numpy" if library == "jax" else library)
+    rng = np.random.default_rng(2)
+    given = [random(rng, 5, 9, 3), random(rng, 9, 2), random(rng, 5, 9, 3), random(rng, 5, 9)]
+    names = ("K", "V", "Q", "beta")
+    expected = np.stack([by_hand(given[0][i], given[1], given[2][i], given[3][i])
+                         for i in range(5)])  # fmt: skip
+    net = inweave.compile(delta_rule, n=9, d=3, p=2)
+    arrays = [xp.asarray(x.astype(dtype)) for x in given]
+    if library == "jax" and dtype == "float64" and arrays[0].dtype != "float64":
+        pytest.skip("jax without 64 bits")
+    found = np.asarray(net(**dict(zip(names, arrays, strict=True))))
+    assert str(found.dtype) == dtype
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-6 if dtype == "float32" else 1e-12)
+
+
+def test_a_plan_reads_rows_and_multiplies_by_no_selector():
+    net = inweave.compile(delta_rule, n=50, d=3, p=2)
+    (loop,) = [line for line in net.plan.from_inputs.code.lines if isinstance(line, Repeat)]
+    assert loop.counters
+    assert len(loop.stacks) == 1
+    tall = [line for line in loop.body if 50 in (line.rows, line.cols)]
+    assert not tall
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("inweave.scan(lambda w, x: w + x, w, X)", "expected a pair"),
+        ("inweave.scan(lambda w: (w, None), w, X)", "calls it with what is carried and a row"),
+        ("inweave.scan(lambda w, x: (w, None), w)", "takes (w, x)"),
+        ("inweave.scan(lambda w: (w, None), w)", "use\\s+inweave.iterate|to repeat a step"),
+        ("inweave.scan(lambda w, x, y: (w, None), w, X, w)", "have 4, 3 rows"),
+        ("inweave.scan(lambda w, x: (x @ x.T, None), w, X)", "changes the shape of w"),
+        ("inweave.scan(lambda w, x: (w, x @ x.T), w, X)", "values are stacked as rows"),
+        ("inweave.scan(lambda w, x: (None, x), w, X)", "carries nothing on"),
+        ("inweave.scan(3, w, X)", "must be a function"),
+        ("inweave.scan(lambda w, x: (w if rows.append(1) else w * len(rows), None), w, X)",
+         "when it is called again"),
+    ],
+)  # fmt: skip
+def test_what_is_no_scan_is_refused(call, said):
+    rows = []
+    namespace = {"inweave": inweave, "Matrix": Matrix, "Vector": Vector, "rows": rows}
+    exec(f"def f(X: Matrix[4, 3], w: Vector[3]):\n    return {call}[0]", namespace)
+    with pytest.raises(inweave.InweaveError, match=said.replace("(", r"\(").replace(")", r"\)")):
+        inweave.compile(inweave.program(namespace["f"]))
+
+
+def test_outside_of_a_program_it_computes():
+    X = np.arange(6.0).reshape(3, 2)
+    last, rows = inweave.scan(lambda s, x: (s + x, s @ x), np.zeros(2), X)
+    np.testing.assert_array_equal(last, X.sum(0))
+    np.testing.assert_array_equal(rows, [0, 3, 28])
+    assert inweave.scan(lambda s, x: (s + x, None), 0.0, [1.0, 2.0]) == (3.0, None)
