@@ -791,17 +791,3 @@ def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():
 
     with pytest.raises(inweave.VerificationError, match=r'optimize="faithful".*inweave\.iterate'):
         inweave.compile(beside, optimize="depth", steps=3)
-
-
-def test_a_proof_claims_no_sizes_at_which_the_program_holds_other_numbers():
-    """1/n is a number of the program, so that at another n it is another program."""
-
-    @inweave.program
-    def mean(X: Matrix["n", "d"]):
-        return X.T @ X / X.shape[0]
-
-    at, elsewhere = (inweave.compile(mean, n=n, d=3) for n in (7, 9))
-    assert at.certificate.beyond == ("for all n and d that leave program and weights as they are",)
-    assert at.modules != elsewhere.modules
-    with pytest.raises(inweave.CompileError, match="depend on the size"):
-        at.resize(n=9)

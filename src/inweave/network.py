@@ -174,8 +174,12 @@ class Network(data.Network):
         return tuple(name for name in names if is_free(compiled, name, _fits))
 
     def resize(self, **sizes: int) -> Network:
-        """The same weights at another size that they do not depend on."""
+        """The same weights at another size that they do not depend on.
+
+        It is verified anew, unless what was proved of this network holds for that size too.
+        """
         from inweave.compiler.resize import refused, resize
+        from inweave.proof.sizes import carried_over
 
         if self.origin is None and self.record is not None:
             raise InputError(
@@ -186,6 +190,11 @@ class Network(data.Network):
         if self.origin is None:
             raise InputError("only compiled networks can be resized")
         other = _public(resize(Compiled(self, self.origin), sizes))
+        assert other.origin is not None
+        here, there = (self.origin.traced, self), (other.origin.traced, other)
+        known = carried_over(self.certificate, here, there)
+        if known is not None:
+            return replace(other, certificate=known)
         try:
             return _certified(other)
         except VerificationError as error:
@@ -361,16 +370,22 @@ def _checked(
     program: Program, network: data.Network, sizes: Mapping[str, Any], **options: Any
 ) -> Certificate:
     from inweave.proof.check import verify as check
-    from inweave.proof.interface import trace_for
+    from inweave.proof.interface import sizes_for
 
     origin = network.origin if isinstance(network, Network) else None
     if origin is not None and origin.program is program and not sizes:
-        traced = origin.traced
+        known = origin.sizes
     else:
-        traced = trace_for(program, network, sizes)
+        known = sizes_for(program, network, sizes)
+
+    def record(others: Mapping[str, int]) -> Traced:
+        return program.trace(**{**known, **others})
+
     reference = None if origin is None else lambda: build(origin).network
     plan = network.plan if isinstance(network, Network) else None
-    return check(program.name, traced, network, plan=plan, reference=reference, **options)
+    return check(
+        program.name, record({}), network, plan=plan, reference=reference, record=record, **options
+    )
 
 
 def explain(

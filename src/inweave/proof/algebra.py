@@ -13,6 +13,7 @@ finite field stands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -41,7 +42,7 @@ class Proof:
     """What was proved: for all inputs; however often loops repeat; for which sizes."""
 
     every_step: bool  # every loop was proved by induction
-    every_size: bool  # nothing depended on how large a size is
+    sizes: tuple[str, ...]  # of which nothing depended on how large they are
     letters: int  # that were written
 
 
@@ -75,22 +76,23 @@ class Prover:
         for output in self.network.outputs:
             expected = known[self.traced.outputs[output.name]]
             self.same(self.read(state, output.place), expected, f"output {output.name!r}")
-        return Proof(self.by_induction, self._is_generic(), self.alphabet.written_letters)
+        return Proof(self.by_induction, self._generic_sizes(), self.alphabet.written_letters)
 
     def same(self, got: Words, expected: Words, what: str) -> None:
         if got.shape != expected.shape or not (got - expected).is_zero():
             raise NotProved(f"{what} is written differently")
 
-    def _is_generic(self) -> bool:
-        """Whether equal numbers of rows or columns can only mean the same size.
+    def _generic_sizes(self) -> tuple[str, ...]:
+        """The sizes that could be others: an equal number of rows or columns means the same size.
 
-        So it is if all of them are one or a size of an input, and no two sizes are alike.
+        So it is if all blocks are as high and wide as sizes or one, and no other size is alike.
         """
-        named: dict[str, int] = self.traced.sizes
-        if 1 in named.values() or len(set(named.values())) < len(named):
-            return False
+        named = self.traced.sizes
         seen = {size for block in self.layout for size in (block.rows, block.cols)}
-        return self.alphabet.generic and seen <= {1, *named.values()}
+        if not (self.alphabet.generic and seen <= {1, *named.values()}):
+            return ()
+        counted = Counter(named.values())
+        return tuple(name for name, size in named.items() if size != 1 and counted[size] == 1)
 
     # -- the prompt -------------------------------------------------------------------------------
     def given(self, name: str, rows: int, cols: int) -> Words:
@@ -227,6 +229,7 @@ class Prover:
     def _columns(self, x: Words, start: int, stop: int) -> Words:
         if (start, stop) == (0, x.cols):
             return x
+        self.alphabet.generic = False  # which columns meet depends on how wide they are
         return x @ self.alphabet.constant(select(x.cols, start, stop))
 
     def applied(self, digest: str, x: Words) -> Words:

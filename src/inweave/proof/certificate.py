@@ -49,6 +49,7 @@ class Certificate:
     functions: tuple[Line, ...] = field(default=())
     conditions: tuple[Line, ...] = field(default=())  # on the inputs, where it holds not for all
     beyond: tuple[Line, ...] = field(default=())  # what else it holds for, as it stands
+    free: tuple[Line, ...] = field(default=())  # the sizes that the proof does not depend on
 
     def to_json(self) -> str:
         return dumps(write(Certificate, self))

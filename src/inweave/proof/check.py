@@ -30,6 +30,7 @@ from inweave.proof.field_check import Comparison, Mismatch, Point
 from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
 from inweave.proof.interface import compatible, conditions
+from inweave.proof.sizes import Recorder, said_of_sizes, unchanged_by
 from inweave.proof.tables import function_notes, own_tables, reciprocals
 from inweave.run.plan import Plan
 
@@ -55,13 +56,15 @@ def verify(
     plan: Plan | None = None,
     budget: float = BUDGET,
     reference: Callable[[], Network] | None = None,
+    record: Recorder | None = None,
 ) -> Certificate:
     """Check a network against a recorded program; a Certificate, or VerificationError.
 
     It is proved by algebra where that is possible; else, and if `trials` are asked for, both are
     evaluated at random points: at least so many, and as many more as it takes to be sure, if that
     takes no more than about `budget` seconds. `plan` is the network's where there is one already.
-    `reference` compiles the program again, to say where a wrong network parts from a right one.
+    `reference` compiles the program again, to say where a wrong network parts from a right one;
+    `record` records it at other sizes, to see whether a proof holds for them.
     """
     compatible(name, traced, network)
     if trials is not None and not is_whole(trials, 1):
@@ -71,7 +74,7 @@ def verify(
     plan = plan or Plan(network)
     if trials is None and seed is None:
         try:
-            return _by_algebra(name, traced, network, plan)
+            return _by_algebra(name, traced, network, plan, record)
         except NotProved:
             trials = TRIALS
     trials = TRIALS if trials is None else int(trials)
@@ -105,14 +108,13 @@ def verify(
     )
 
 
-def _by_algebra(name: str, traced: Traced, network: Network, plan: Plan) -> Certificate:
+def _by_algebra(
+    name: str, traced: Traced, network: Network, plan: Plan, record: Recorder | None
+) -> Certificate:
     """The certificate of a proof, or NotProved."""
     found = prove(traced, network)
-    beyond = []
-    if found.every_size and traced.sizes:
-        # A program may hold a number that follows a size, such as 1/n: it is another one there.
-        sizes = " and ".join(traced.sizes)
-        beyond.append(f"for all {sizes} that leave program and weights as they are")
+    free = unchanged_by(traced, found.sizes, record)
+    beyond = said_of_sizes(traced, free)
     if found.every_step and any(module.carries for module in network.modules):
         beyond.append("however often its loops repeat")
     return Certificate(
@@ -123,6 +125,7 @@ def _by_algebra(name: str, traced: Traced, network: Network, plan: Plan) -> Cert
         functions=tuple(function_notes(traced)),
         conditions=tuple(conditions(traced, network)),
         beyond=tuple(beyond),
+        free=free,
     )
 
 

@@ -12,6 +12,11 @@ from inweave.model.network import Network
 
 def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
     """The program at the network's own sizes."""
+    return program.trace(**sizes_for(program, network, sizes))
+
+
+def sizes_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes of a program that a network's inputs show, and those given."""
     found = dict(sizes)
     for spec in network.inputs:
         kind = program.arguments.get(spec.name)
@@ -20,7 +25,7 @@ def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> T
         for size, value in zip(kind.sizes, (spec.rows, spec.cols), strict=False):
             if isinstance(size, str):
                 found.setdefault(size, value)
-    return program.trace(**found)
+    return found
 
 
 def compatible(name: str, traced: Traced, network: Network) -> None:

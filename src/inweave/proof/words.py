@@ -69,7 +69,7 @@ class Alphabet:
         self.letters: list[Symbol | Constant] = []
         self._numbers: dict[Symbol | Constant, int] = {}
         self._parts: dict[Constant, Chain] = {}
-        self._written: dict[Chain, tuple[Fraction, Word] | None] = {}
+        self._written: dict[Chain, tuple[tuple[Fraction, Word] | None, bool]] = {}
         self.written_letters = 0
         self.generic = True  # nothing so far depended on how large a size is
 
@@ -128,8 +128,12 @@ class Alphabet:
         """A chain as a coefficient times a word in its one form; None if it is zero."""
         self.counted(1 + len(chain))
         if chain not in self._written:
-            self._written[chain] = self._write(chain)
-        return self._written[chain]
+            before, self.generic = self.generic, True
+            self._written[chain] = self._write(chain), self.generic
+            self.generic = before
+        found, generic = self._written[chain]
+        self.generic = self.generic and generic
+        return found
 
     def _write(self, chain: Chain) -> tuple[Fraction, Word] | None:
         coefficient, letters = ONE, list[Letter]()
@@ -184,7 +188,7 @@ class Alphabet:
 
     def _multiplied(self, a: Constant, b: Constant) -> tuple[Fraction, Constant]:
         c, both = product(a, b)
-        if not (both.is_identity() or a.is_identity() or b.is_identity()):
+        if c != 1 or not (both.is_identity() or a.is_identity() or b.is_identity()):
             self.generic = False
         return c, both
 
@@ -302,7 +306,10 @@ class Words:
         for (scalars, chain), c in self.terms.items():
             symbols, constants = self._apart(chain)
             groups.setdefault((scalars, symbols), []).append((c, constants))
-        return all(_cancel(group) for group in groups.values())
+        if not all(_cancel(group) for group in groups.values()):
+            return False
+        self.alphabet.generic = False  # constants were written out, entry by entry
+        return True
 
     def _apart(self, chain: Chain) -> tuple[Chain, list[Constant]]:
         """The symbols of a chain, and the constants before, between and after them."""
