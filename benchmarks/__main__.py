@@ -35,6 +35,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "dense": ("dense", (1,)),
     "direct": ("direct", THREADS),
     "compiling": ("compiling", (1,)),
+    "proving": ("proving", (1,)),
     "growth": ("growth", (1,)),
     "memory": ("memory", (1,)),
     "importing": ("importing", (1,)),

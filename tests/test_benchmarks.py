@@ -17,11 +17,13 @@ from benchmarks import (
     measure,
     memory,
     problem,
+    proving,
     ridge,
     show,
 )  # fmt: skip
 from benchmarks.__main__ import FAMILIES, machine, merged, summaries
 from benchmarks.row import Row, from_json
+from inweave import gallery
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 TINY = {"seconds": 0.0, "sizes": ((6, 3),)}
@@ -110,6 +112,8 @@ def test_the_other_families_make_well_formed_rows():
     well_formed(compiling.rows(1, **TINY, modes=("speed",)))
     well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))
     well_formed(importing.rows(1, times=1))
+    proofs = well_formed(proving.rows(1, entries=(gallery.get("ridge_gd"),)))
+    assert [row.name for row in proofs][-1] == "the paper's networks"
     start = {"n": 8, "d": 3, "T": 4, "batch": 1}
     sweeps = dict.fromkeys(("n", "d", "T", "batch"), (start, (4, 8, 16)))
     for row in well_formed(growth.rows(1, 0.0, sweeps)):

@@ -1,0 +1,78 @@
+"""The proof by algebra: processor seconds of the slowest networks that keep their loops.
+
+All polynomial entries of the gallery in both targets, as written and by speed, and the paper's two
+networks of ridge regression. One row is the slowest of many; each must have been proved.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import inweave
+from benchmarks.row import Row
+from inweave import Matrix, Scalar, Vector, gallery, paper
+from inweave.language.program import Traced
+from inweave.model.network import Network
+from inweave.proof.algebra import prove
+from inweave.proof.interface import trace_for
+
+BAR = 0.2
+TIMES = 3
+Problem = tuple[Traced, Network]
+
+
+@inweave.program
+def ridge(
+    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"], lam: Scalar, eta: Scalar,
+    *, steps: int,
+) -> Scalar:  # fmt: skip
+    """What the paper's networks compute."""
+
+    def step(w: Any) -> Any:
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ inweave.iterate(step, w0, steps)
+
+
+def rows(threads: int, entries: tuple[gallery.Entry, ...] | None = None) -> Iterator[Row]:
+    """One row for each target and mode, and one for the paper."""
+    for target in ("elsa", "lsa"):
+        for mode in ("faithful", "speed"):
+            problems = {}
+            for entry in entries or gallery.entries():
+                net = entry.compile(target=target, optimize=mode, verify=False)
+                if net.is_polynomial and net.origin is not None:
+                    problems[entry.name] = net.origin.traced, net
+            yield _row(f"gallery, {target} {mode}", problems, threads)
+    made = {f.__name__: f(7, 3, 100) for f in (paper.ridge_lsa, paper.ridge_elsa)}
+    problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in made.items()}
+    yield _row("the paper's networks", problems, threads)
+
+
+def _row(name: str, problems: Mapping[str, Problem], threads: int) -> Row:
+    """The slowest of some proofs, each the best of a few runs."""
+    found = {one: _seconds(problem) for one, problem in problems.items()}
+    slowest = max(found, key=lambda one: found[one])
+    value = found[slowest]
+    return Row(
+        family="proof by algebra",
+        name=name,
+        value=value,
+        low=min(found.values()),
+        high=value,
+        unit="s",
+        threads=threads,
+        bar=BAR,
+        note=f"{slowest}, of {len(found)}",
+    )
+
+
+def _seconds(problem: Problem) -> float:
+    best = float("inf")
+    for _ in range(TIMES):
+        start = time.process_time()
+        prove(*problem)
+        best = min(best, time.process_time() - start)
+    return best
