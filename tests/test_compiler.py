@@ -169,12 +169,17 @@ def test_an_unused_input_is_named_in_a_warning_and_ignored():
 
 
 def test_a_network_that_takes_long_to_verify_is_left_unverified_with_a_warning():
-    with pytest.warns(UserWarning, match=r"would take about \d+ s.*net\.verify\(\)"):
-        net = inweave.compile(product, n=3000, m=3000, k=3000)
+    sizes = {"n": 400, "d": 300, "steps": 1000, "optimize": "depth"}
+    with pytest.warns(UserWarning, match=r"about \d+ s or more, and 5 s.*net\.verify\(seconds="):
+        net = inweave.compile(ridge_gd, **sizes)
     assert net.certificate is None
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert inweave.compile(product, n=3000, m=3000, k=3000, verify=False).certificate is None
+        assert inweave.compile(ridge_gd, verify=False, **sizes).certificate is None
+
+
+def test_a_proof_by_algebra_takes_no_longer_for_large_matrices():
+    assert inweave.compile(product, n=30_000, m=30_000, k=30_000).certificate.is_proof
 
 
 # -- what the modes promise ------------------------------------------------------------------------

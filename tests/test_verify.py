@@ -6,6 +6,7 @@ import itertools
 import json
 import math
 import re
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 
@@ -30,10 +31,12 @@ from inweave.model.modules import Module
 from inweave.model.projection import Projection
 from inweave.model.relunet import RELU, ReluNet
 from inweave.proof.certificate import Certificate
+from inweave.proof.check import TooFewTrials
 from inweave.proof.check import verify as check
 from inweave.proof.degree import degree, lower_bound
+from inweave.proof.field_check import Comparison, Mismatch
 from inweave.proof.floats import float_difference
-from inweave.proof.heights import VARIABLE, Bounded, Heights
+from inweave.proof.heights import VARIABLE, Bounded, Heights, Size
 from inweave.proof.tables import reciprocal_error
 from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
@@ -91,7 +94,10 @@ def test_a_changed_network_has_no_certificate_anywhere(tmp_path):
     stale = replace(net, modules=())
     assert stale.certificate is None
     for changed in (stale, replace(net, outputs=()), tampered(replace(net))):
-        assert "verified" not in str(changed).replace("not verified", "")
+        said = str(changed)
+        assert "not verified" in said
+        assert "proved" not in said
+        assert "verified" not in said.replace("not verified", "")
         changed.explore(tmp_path / "page.html")
         assert '"certificate":null' in (tmp_path / "page.html").read_text(encoding="utf-8")
         changed.save(tmp_path / "net.inweave")
@@ -140,7 +146,7 @@ def test_the_float_difference_is_how_far_apart_program_and_network_are():
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
     """The network is small; the program that it is held against has every step."""
-    with pytest.warns(UserWarning, match="would take about"):
+    with pytest.warns(UserWarning, match=r"takes about \d+ s or more, and 5 s were allowed"):
         net = inweave.compile(ridge_gd, n=4, d=3, steps=100_000, optimize="depth")
     assert net.certificate is None
     assert inweave.compile(ridge_gd, n=4, d=3, steps=100_000).certificate is not None
@@ -650,12 +656,67 @@ def test_a_degree_near_the_prime_is_proved_with_as_many_trials_as_it_takes(squar
     assert net.verify(trials=found.trials + 5).trials == found.trials + 5
 
 
-def test_where_time_is_short_the_number_of_trials_that_is_advised_is_enough():
+def test_where_time_is_short_the_seconds_that_are_advised_are_enough():
     net = inweave.compile(squared(29), verify=False)
-    with pytest.raises(VerificationError, match="proves nothing") as caught:
-        check("near", net.origin.traced, net, budget=0)
-    trials = int(re.search(r"net\.verify\(trials=(\d+)\)", str(caught.value))[1])
-    assert check("near", net.origin.traced, net, trials=trials, budget=0).probability <= 1e-12
+    with pytest.raises(TooFewTrials, match=r"trials are enough for 1e-12.*0 s were allowed") as no:
+        check("near", net.origin.traced, net, trials=2, seconds=0)
+    trials, seconds = (
+        int(re.search(pattern, str(no.value))[1])
+        for pattern in (r"(\d+) trials are enough", r"net\.verify\(seconds=(\d+)\)")
+    )
+    for enough in ({"seconds": seconds}, {"trials": trials, "seconds": 0}):
+        found = check("near", net.origin.traced, net, **enough)
+        assert found.trials == trials
+        assert found.probability <= 1e-12
+
+
+def test_nothing_less_than_sure_is_ever_certified():
+    """Whatever time is allowed: a certificate that states 1e-12 at most, or none."""
+    net, certified = inweave.compile(squared(29), verify=False), []
+    for seconds in (0, 0.002, 0.004, 0.006, 0.008, 0.01, 0.02, 0.03, 1):
+        with suppress(TooFewTrials):
+            certified.append(check("near", net.origin.traced, net, seconds=seconds).probability)
+    assert 0 < len(certified) < 9
+    assert max(certified) <= 1e-12
+
+
+def test_two_trials_that_take_too_long_are_not_begun(monkeypatch):
+    net = inweave.compile(ridge_gd, n=4, d=3, steps=1000, optimize="depth", verify=False)
+    monkeypatch.setattr(Comparison, "compare", None)
+    with pytest.raises(TooFewTrials, match=r"or more, and 0\.001 s were allowed: call net\.verify"):
+        net.verify(seconds=0.001)
+
+
+def test_a_wrong_network_is_refused_before_there_is_talk_of_more_time():
+    net = inweave.compile(squared(29), verify=False)
+    wrong = replace(net, modules=net.modules[:-1])
+    with pytest.raises(VerificationError, match="differ"):
+        check("near", net.origin.traced, wrong, trials=2, seconds=0)
+
+
+@pytest.mark.parametrize("seconds", [-1, "10", None, float("nan"), True])
+def test_seconds_are_a_number(seconds):
+    with pytest.raises(ProgramError, match="number of seconds"):
+        inweave.compile(product, n=2, m=2, k=2).verify(seconds=seconds)
+
+
+def test_the_chances_of_all_ways_that_were_tried_add_up_to_no_more_than_is_stated(monkeypatch):
+    """One of three may fail before another passes, so each gets a third."""
+    monkeypatch.setattr(Size, "risk", lambda _self, trials: 10.0**-trials)
+    net = inweave.compile(newton_schulz, n=3, steps=2, verify=False)
+    ways, compare = [], Comparison.compare
+
+    def failing_at_first(self, method, world):
+        ways.append(method)
+        if len(ways) == 1:
+            raise Mismatch("as if it differed")
+        compare(self, method, world)
+
+    monkeypatch.setattr(Comparison, "compare", failing_at_first)
+    found = net.verify(trials=1, seed=0)
+    assert set(ways) == {"induction", "symmetric induction"}
+    assert found.trials == 13
+    assert found.probability == pytest.approx(2e-13)
 
 
 def test_compiling_never_refuses_what_more_trials_would_prove(monkeypatch):

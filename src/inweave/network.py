@@ -85,12 +85,14 @@ class Network(data.Network):
         return trace(self, H, Floats.like(H))
 
     # -- proof ------------------------------------------------------------------------------------
-    def verify(self, trials: int | None = None, seed: int | None = None) -> Certificate:
+    def verify(
+        self, trials: int | None = None, seed: int | None = None, *, seconds: float = 60.0
+    ) -> Certificate:
         """Prove that this network computes its program; see `inweave.verify`."""
         if self.origin is not None:
-            found = verify(self.origin.program, self, trials=trials, seed=seed)
+            found = verify(self.origin.program, self, trials=trials, seed=seed, seconds=seconds)
         else:
-            found = self._check_stored(trials=trials, seed=seed)
+            found = self._check_stored(trials=trials, seed=seed, seconds=seconds)
         object.__setattr__(self, "certificate", found)  # what is known of it, not what it is
         return found
 
@@ -308,21 +310,16 @@ def _public(compiled: Compiled) -> Network:
 def _certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
     from inweave.proof.check import TooFewTrials
-    from inweave.proof.cost import seconds
 
     assert network.origin is not None
-    expected = seconds(network.origin.traced, network.plan)
-    if expected > PATIENCE:
+    try:
+        found = _checked(network.origin.program, network, {}, seconds=PATIENCE)
+    except TooFewTrials as error:
         warnings.warn(
-            f"verifying this network would take about {expected:.0f} s; it is not verified yet: "
-            "call net.verify(), or compile with verify=False to silence this",
+            f"this network is not verified yet: {error}, or compile with verify=False to silence "
+            "this",
             stacklevel=3,
         )
-        return network
-    try:
-        found = _checked(network.origin.program, network, {}, budget=PATIENCE)
-    except TooFewTrials as error:
-        warnings.warn(f"this network is not verified yet: {error}", stacklevel=3)
         return network
     object.__setattr__(network, "certificate", found)
     return network
@@ -331,15 +328,11 @@ def _certified(network: Network) -> Network:
 def _fits(compiled: Compiled) -> bool:
     """Whether a network computes its program, as far as that is quickly seen."""
     from inweave.proof.check import TooFewTrials, verify
-    from inweave.proof.cost import seconds
-    from inweave.run.plan import Plan
 
-    traced, network = compiled.origin.traced, compiled.network
-    plan = Plan(network)
-    if seconds(traced, plan) > QUICK:
-        return True
     try:
-        verify(compiled.origin.program.name, traced, network, plan=plan, budget=QUICK, seed=0)
+        verify(
+            compiled.origin.program.name, compiled.origin.traced, compiled.network, seconds=QUICK
+        )
     except TooFewTrials:
         return True
     except VerificationError:
@@ -353,6 +346,7 @@ def verify(
     *,
     trials: int | None = None,
     seed: int | None = None,
+    seconds: float = 60.0,
     **sizes: Any,
 ) -> Certificate:
     """Check a network against a program; a Certificate, or VerificationError.
@@ -360,10 +354,10 @@ def verify(
     Sizes are read off the network's inputs; static arguments of the program, such as a number of
     steps, are given by name. The two are proved equal by algebra where that is possible. Where it
     is not, or where `trials` or a `seed` are given, they are compared at random points of finite
-    fields; trials are added until a wrong network passes with probability less than 1e-12, as long
-    as they fit into about a minute.
+    fields, until a wrong network passes with probability less than 1e-12. If that takes more than
+    about so many `seconds`, there is no certificate, and the error says how many it takes.
     """
-    return _checked(program, network, sizes, trials=trials, seed=seed)
+    return _checked(program, network, sizes, trials=trials, seed=seed, seconds=seconds)
 
 
 def _checked(

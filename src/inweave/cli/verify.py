@@ -32,9 +32,12 @@ def verify(
     seed: Annotated[
         int | None, Parameter(help="Of the random points; a new one each time if not given.")
     ] = None,
+    seconds: Annotated[
+        float, Parameter(help="That comparing at random points may take, about.")
+    ] = 60.0,
     json: Json = False,
 ) -> int:
-    """Check a network against its program, exactly, at random points of a finite field.
+    """Check a network against its program: by algebra, or exactly at random points of a field.
 
     A .inweave file holds its program as data, which `inweave show` prints: the network is checked
     against that, or against a program of your own. The certificate in a file is a claim, and counts
@@ -52,9 +55,12 @@ def verify(
         raise InputError(f"--trials must be at least 1, got {trials}")
     if seed is not None and seed < 0:
         raise InputError(f"--seed must be 0 or more, got {seed}")
+    if not seconds >= 0:
+        raise InputError(f"--seconds must be 0 or more, got {seconds:g}")
     given = settings(sizes)
+    how = {"trials": trials, "seed": seed, "seconds": seconds}
     try:
-        certificate = _check(source, given, program, target, optimize, trials, seed)
+        certificate = _check(source, given, program, target, optimize, how)
     except (VerificationError, FileFormatError) as error:
         if json:
             output.say_json({"verified": False, "reason": str(error)})
@@ -74,8 +80,7 @@ def _check(
     program: str | None,
     target: str,
     optimize: str,
-    trials: int | None,
-    seed: int | None,
+    how: dict[str, Any],
 ) -> Certificate:
     found = find(source)
     if not isinstance(found, Network):
@@ -85,18 +90,18 @@ def _check(
             network = inweave.compile(
                 found, target=target, optimize=optimize, verify=False, **given
             )
-            return network.verify(trials=trials, seed=seed)
+            return network.verify(**how)
     if program is not None:
         reference = find_program(program)
         sizes = (found.record.sizes if found.record else {}) | given
         with users_code(reference):
-            return inweave.verify(reference, found, trials=trials, seed=seed, **sizes)
+            return inweave.verify(reference, found, **how, **sizes)
     if found.origin is not None:
-        return found.verify(trials=trials, seed=seed)
+        return found.verify(**how)
     if given:
         raise InputError("sizes go with --program FILE.py:NAME; the file alone needs none")
     if found.stored_program is not None:
-        return found.verify(trials=trials, seed=seed)
+        return found.verify(**how)
     recorded = "" if found.claim is None else f"; its certificate is {UNCHECKED}"
     raise VerificationError(
         f"{source} holds no program to check its network against{recorded}: "

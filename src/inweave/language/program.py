@@ -119,7 +119,7 @@ OF_CALLS = {
 }
 OF_SIZES = {
     "self": "net.resize(...)",
-    **dict.fromkeys(("network", "trials", "seed"), "inweave.verify(...)"),
+    **dict.fromkeys(("network", "trials", "seed", "seconds"), "inweave.verify(...)"),
     **dict.fromkeys(
         ("program", "target", "optimize", "tokens", "layout", "verify"), "inweave.compile(...)"
     ),

@@ -8,9 +8,11 @@ network goes wrong in `diagnosis`.
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 
 import numpy as np
 
@@ -23,7 +25,7 @@ from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.certificate import Certificate
-from inweave.proof.cost import seconds
+from inweave.proof.cost import seconds as cost_of_two
 from inweave.proof.degree import degree_text
 from inweave.proof.diagnosis import first_layer
 from inweave.proof.field_check import Comparison, Mismatch, Point
@@ -35,15 +37,35 @@ from inweave.proof.tables import function_notes, own_tables, reciprocals
 from inweave.run.plan import Plan
 
 TRIALS = 2  # at least
-UNLIKELY = 1e-12  # trials are added until a wrong network passes with no more than this
-UNSURE = 1e-3  # a larger chance of passing by accident is no certificate
+UNLIKELY = 1e-12  # with no more than this a wrong network passes, or there is no certificate
 MOST_TRIALS = 100
-BUDGET = 60.0  # seconds for trials that nobody asked for
+SECONDS = 60.0  # for trials that nobody asked for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
 
 
 class TooFewTrials(VerificationError):
-    """Nothing differed, but it takes more time than was allowed to be sure of that."""
+    """Nothing differed so far, but it takes more time than was allowed to be sure of that."""
+
+
+class Differ(VerificationError):
+    """Program and network were seen to differ."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The seconds that trials may take, and about how many one of them takes."""
+
+    seconds: float
+    each: float
+
+    @property
+    def trials(self) -> int:
+        """How many fit."""
+        return int(min(MOST_TRIALS, self.seconds / self.each))
+
+    def enough(self, trials: int) -> int:
+        """Whole seconds into which so many fit."""
+        return math.floor(trials * self.each) + 1
 
 
 def verify(
@@ -53,16 +75,17 @@ def verify(
     *,
     trials: int | None = None,
     seed: int | None = None,
+    seconds: float = SECONDS,
     plan: Plan | None = None,
-    budget: float = BUDGET,
     reference: Callable[[], Network] | None = None,
     record: Recorder | None = None,
 ) -> Certificate:
     """Check a network against a recorded program; a Certificate, or VerificationError.
 
     It is proved by algebra where that is possible; else, and if `trials` are asked for, both are
-    evaluated at random points: at least so many, and as many more as it takes to be sure, if that
-    takes no more than about `budget` seconds. `plan` is the network's where there is one already.
+    evaluated at random points: at least so many, and as many more as it takes until a wrong network
+    passes with probability at most 1e-12. If they would take more than about `seconds`, that is
+    TooFewTrials, which says how long it takes. `plan` is the network's where there is one already.
     `reference` compiles the program again, to say where a wrong network parts from a right one;
     `record` records it at other sizes, to see whether a proof holds for them.
     """
@@ -71,27 +94,33 @@ def verify(
         raise ProgramError(f"verification needs at least one trial, got {trials!r}")
     if seed is not None and not is_whole(seed, 0):
         raise ProgramError(f"the seed of a verification is a whole number from 0 on, got {seed!r}")
+    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not seconds >= 0:
+        raise ProgramError(f"verification takes a number of seconds from 0 on, got {seconds!r}")
     plan = plan or Plan(network)
     if trials is None and seed is None:
         try:
             return _by_algebra(name, traced, network, plan, record)
         except NotProved:
-            trials = TRIALS
-    trials = TRIALS if trials is None else int(trials)
+            pass
+    budget = Budget(float(seconds), cost_of_two(traced, plan) / 2)
+    if trials is None and budget.trials < TRIALS:
+        raise TooFewTrials(
+            f"program {name!r} and its network are compared at random points, which takes about "
+            f"{budget.enough(TRIALS)} s or more, and {seconds:g} s were allowed: call "
+            f"net.verify(seconds={budget.enough(TRIALS)})"
+        )
+    least = TRIALS if trials is None else int(trials)
     seed = secrets.randbelow(2**53) if seed is None else int(seed)
-    most = max(trials, min(MOST_TRIALS, int(2 * budget / seconds(traced, plan))))
-    check = Check(name, traced, network, trials, most, seed, reference)
+    check = Check(name, traced, network, least, budget, seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
     try:
         found = check.run(opaque=True)
-    except VerificationError:
+    except Differ:
         if not reciprocals(traced):
             raise
         found = check.run(opaque=False)
         notes = own_tables(name, traced, network)
         limits.append("with 1/x in place of every reciprocal")
-    if found.risk > UNSURE:
-        raise _unsure(name, traced, found, most)
     return Certificate(
         program=name,
         network=network.fingerprint,
@@ -142,40 +171,48 @@ class Passed:
 
 @dataclass
 class Check:
-    """Comparisons of a program and a network, repeated until they are sure."""
+    """Comparisons of a program and a network, repeated until they are sure.
+
+    Every way of comparing that is tried could pass a wrong network, so the chances add up in
+    `risk`, and each is to be so much less than what is stated in the end.
+    """
 
     name: str
     traced: Traced
     network: Network
     trials: int
-    most: int
+    budget: Budget
     seed: int
     reference: Callable[[], Network] | None
+    risk: float = 0.0
 
     def run(self, opaque: bool) -> Passed:
         """How program and network were found equal.
 
         `opaque` takes a reciprocal for a function of which nothing is known. A compiled network
-        equals its program even so; another one may need that it is an inverse. Every method that
-        was tried could have passed a wrong network, so the chances add up.
+        equals its program even so; another one may need that it is an inverse.
         """
         comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
-        risk = 0.0
+        ways = len(comparison.methods) * (2 if reciprocals(self.traced) else 1)
         for method in comparison.methods:
             try:
-                found = self._repeated(comparison, method, opaque, rng)
-                return replace(found, risk=min(1.0, risk + found.risk))
+                found = self._repeated(comparison, method, opaque, rng, UNLIKELY / ways)
+                return replace(found, risk=min(1.0, self.risk + found.risk))
             except Mismatch as mismatch:
                 if method == "direct":
-                    raise VerificationError(
-                        f"network and program {self.name!r} differ: {mismatch}"
-                    ) from None
+                    raise Differ(f"network and program {self.name!r} differ: {mismatch}") from None
                 size = comparison.size(method, opaque)
-                risk += size.risk(enough(size, self.trials, self.most))
+                needed = self._needed(size, UNLIKELY / ways)
+                self.risk += 0.0 if needed is None else size.risk(needed)
         raise AssertionError("the last method is direct")
 
     def _repeated(
-        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+        self,
+        comparison: Comparison,
+        method: str,
+        opaque: bool,
+        rng: np.random.Generator,
+        unlikely: float,
     ) -> Passed:
         """Compare in one way at enough points."""
         size = Size(0, 0.0)
@@ -193,9 +230,41 @@ class Check:
             least, equal = min(least, arithmetic.field.prime), meetings
             if trial == 0:
                 size = comparison.size(method, opaque)
-                needed = enough(size, self.trials, self.most)
+                found = self._needed(size, unlikely)
+                if found is None:
+                    raise self._unsure(size, unlikely)
+                needed = found
             trial += 1
         return Passed(method, size, needed, least, size.risk(needed))
+
+    @property
+    def most(self) -> int:
+        """Trials that may be made: as many as were asked for, or fit."""
+        return max(self.trials, self.budget.trials)
+
+    def _needed(self, size: Size, unlikely: float, most: int | None = None) -> int | None:
+        """How many trials are enough, if that is no more than may be made."""
+        counts = range(self.trials, (most or self.most) + 1)
+        return next((n for n in counts if size.risk(n) <= unlikely), None)
+
+    def _unsure(self, size: Size, unlikely: float) -> VerificationError:
+        """Nothing differed, but that proves nothing: why, and what to do."""
+        message = (
+            f"no difference between network and program {self.name!r} was found, but that proves "
+            f"nothing: their degree may reach {degree_text(size.degree)}, their coefficients "
+            f"{size.bits:.3g} bits, and a wrong network would pass {self.most} trials with "
+            f"probability up to {size.risk(self.most):.2g}. "
+        )
+        sure = self._needed(size, unlikely, MOST_TRIALS)
+        if sure is None:
+            return VerificationError(
+                message + _remedy(self.traced) + "; compile with verify=False to have it unproved"
+            )
+        return TooFewTrials(
+            f"{message}{sure} trials are enough for {UNLIKELY:g}, which takes about "
+            f"{self.budget.enough(sure)} s, and {self.budget.seconds:g} s were allowed: call "
+            f"net.verify(seconds={self.budget.enough(sure)})"
+        )
 
     def _point(
         self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
@@ -218,29 +287,6 @@ class Check:
             f"program {self.name!r} divides by zero at {UNLUCKY} random points, so by what is zero "
             "everywhere"
         )
-
-
-def enough(size: Size, least: int, most: int) -> int:
-    """How many trials make a wrong network unlikely to pass; `most` if even they do not."""
-    return next((n for n in range(least, most) if size.risk(n) <= UNLIKELY), most)
-
-
-def _unsure(name: str, traced: Traced, found: Passed, most: int) -> VerificationError:
-    """Nothing differed, but that proves nothing: why, and what to do."""
-    degree, bits = degree_text(found.size.degree), f"{found.size.bits:.3g}"
-    message = (
-        f"no difference between network and program {name!r} was found, but that proves nothing: "
-        f"their degree may reach {degree}, their coefficients {bits} bits, and a wrong network "
-        f"would pass {found.trials} trials with probability up to {found.risk:.2g}. "
-    )
-    sure = next((n for n in range(most, MOST_TRIALS + 1) if found.size.risk(n) <= UNLIKELY), None)
-    if sure is not None:
-        return TooFewTrials(
-            message + f"{sure} trials are enough, as in net.verify(trials={sure}), but take long"
-        )
-    return VerificationError(
-        message + _remedy(traced) + "; compile with verify=False to have it unproved"
-    )
 
 
 def _remedy(traced: Traced) -> str:
