@@ -13,6 +13,7 @@ import traceback
 import warnings
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -21,6 +22,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave.errors import CompileError, InweaveError
 from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import Array
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
 from inweave.network import Network
@@ -28,6 +30,8 @@ from tests.programs import Recipe, recipes
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
 BATCH = 20
+EQUAL, FUNCTIONS = "equal in rationals too", "of them with functions"
+ONE, SCALES = (Fraction(1),), tuple(Fraction(10) ** k for k in (-30, -9, 0, 9, 30))
 SMALL = 40_000  # multiplications in Fractions that a check may take
 
 
@@ -52,13 +56,16 @@ def attempt(recipe: Recipe, target: str, mode: str) -> tuple[str, Network | None
     return "compiled", network
 
 
-def rational_inputs(network: Network, key: int) -> dict[str, np.ndarray]:
-    """Small random rationals for a network's inputs."""
+def rational_inputs(
+    network: Network, key: int, scales: tuple[Fraction, ...] = (Fraction(1),)
+) -> dict[str, np.ndarray]:
+    """Small random rationals for a network's inputs, each on one of these scales."""
     rng = np.random.default_rng(key)
     out = {}
     for spec in network.inputs:
         whole = rng.integers(-3, 4, size=(spec.rows, spec.cols))
-        out[spec.name] = np.vectorize(Fraction, otypes=[object])(whole) / 2
+        scale = scales[rng.integers(len(scales))]
+        out[spec.name] = np.vectorize(Fraction, otypes=[object])(whole) / 2 * scale
     return out
 
 
@@ -67,12 +74,24 @@ def work(network: Network) -> int:
     return network.depth * network.heads * network.tokens * network.width**2
 
 
+class Tabled(Rationals):
+    """Rationals in which a function is its table, as it is in the network."""
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        return function.net.rationals(x)
+
+
 def equal_in_rationals(network: Network, key: int = 0) -> bool:
     """Whether the dense forward pass gives the program's answers, in exact rationals.
 
     Independent of verification: other numbers, another executor, the whole loop instead of a step.
+    Inputs are small, and on other scales; functions are their tables, on both sides.
     """
-    inputs, arithmetic = rational_inputs(network, key), Rationals()
+    return all(_equal(network, rational_inputs(network, key, scales)) for scales in (ONE, SCALES))
+
+
+def _equal(network: Network, inputs: dict[str, np.ndarray]) -> bool:
+    arithmetic = Tabled()
     assert network.origin is not None
     expected = network.origin.traced.evaluate(inputs, arithmetic)
     H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
@@ -109,8 +128,10 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
         try:
             outcome, network = attempt(recipe, target, mode)
             outcomes[outcome] += 1
+            if network is not None and not network.is_polynomial:
+                outcomes[FUNCTIONS] += 1
             if network is not None and work(network) <= SMALL:
-                outcomes["equal in rationals too"] += 1
+                outcomes[EQUAL] += 1
                 assert equal_in_rationals(network), "differs in rationals"
         except Exception:  # whatever it is, it is a failure to report
             outcomes["FAILED"] += 1
@@ -130,7 +151,7 @@ def main() -> int:
     outcomes, failures = fuzz(args.count, key)
     for text in failures[:20]:
         print(text, end="\n\n")
-    tried = sum(n for name, n in outcomes.items() if name != "equal in rationals too")
+    tried = sum(n for name, n in outcomes.items() if name not in (EQUAL, FUNCTIONS))
     print(f"{tried} programs, seed {key}, {time.perf_counter() - start:.0f} s")
     for name, number in outcomes.most_common():
         print(f"  {name:30} {number}")

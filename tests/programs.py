@@ -22,9 +22,19 @@ Shape = tuple[int, int]
 Pool = list[Any]  # values while a program runs
 Statement = Callable[[Pool], Any]
 NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, -0.25, 0.1, 1 / 3)
+SCALES = (1e-30, 1e-12, 2.0**-60, 1e12, 1e30)
 ENTRIES = (-2.0, -1.0, 0.0, 0.0, 1.0, 1.0, 0.5, 0.1)
 MAX_DEPTH = 6
 MAX_DEGREE = 200  # keeps rationals short and the number of layers small
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "relu": inweave.relu,
+    "abs": inweave.abs,
+    "soft_threshold[0.5]": lambda x: inweave.soft_threshold(x, 0.5),
+    "sigmoid": lambda x: inweave.sigmoid(x, domain=(-4, 4), error=0.05),
+    "rsqrt": lambda x: inweave.rsqrt(x, domain=(0.5, 4), error=0.05),
+    "reciprocal": lambda x: inweave.reciprocal(x, domain=(0.5, 4), error=0.05),
+    "tanh": inweave.pointwise(np.tanh, domain=(-2, 2), error=0.05),
+}
 
 
 @dataclass(frozen=True)
@@ -108,7 +118,7 @@ class Builder:
 
     def statement(self) -> None:
         kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
-                 "stack", "affine", "scaled", "entry"]  # fmt: skip
+                 "stack", "affine", "scaled", "entry", "function"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several"]
         getattr(self, self.among(kinds))()
@@ -175,7 +185,8 @@ class Builder:
         i = self.value()
         if i is None:
             return
-        k, c, how = self.pool[i], self.among(NUMBERS), self.among(("*", "/", "-"))
+        k, how = self.pool[i], self.among(("*", "*", "/", "-"))
+        c = self.among(SCALES if self.among((False, False, True)) else NUMBERS)
         if how == "/" and c:
             self.put(f"v{i} / {c}", lambda p: p[i] / c, k.shape, k.depth + 1, k.degree)
         elif how == "-":
@@ -200,6 +211,25 @@ class Builder:
             f"v{i} * v{j}", lambda p: p[i] * p[j],
             b.shape, 1 + max(a.depth, b.depth), a.degree + b.degree,
         )  # fmt: skip
+
+    def function(self) -> None:
+        """A pointwise function; of a scalar, perhaps one with Newton steps or with a threshold."""
+        i = self.value()
+        if i is None:
+            return
+        k, name = self.pool[i], self.among((*FUNCTIONS, "precise", "threshold"))
+        j = self.value(lambda k: k.shape == (1, 1))
+        if name == "threshold" and j is not None:
+            self.put(
+                f"soft_threshold(v{i}, v{j})", lambda p: inweave.soft_threshold(p[i], p[j]),
+                k.shape, 1 + max(k.depth, self.pool[j].depth), max(k.degree, self.pool[j].degree),
+            )  # fmt: skip
+        elif name == "precise" and k.shape == (1, 1):
+            compute = lambda p: inweave.reciprocal(p[i], domain=(0.5, 4), error=1e-9)  # noqa: E731
+            self.put(f"reciprocal(v{i}) to 1e-9", compute, k.shape, k.depth + 1, 3 * k.degree)
+        elif name in FUNCTIONS:
+            f = FUNCTIONS[name]
+            self.put(f"{name}(v{i})", lambda p: f(p[i]), k.shape, k.depth + 1, k.degree)
 
     def constant(self) -> None:
         i = self.value()

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import inweave
-from tests.fuzz import MODES, TARGETS, attempt, equal_in_rationals, fuzz
+from inweave.model.dense import forward
+from tests.fuzz import EQUAL, FUNCTIONS, MODES, TARGETS, attempt, equal_in_rationals, fuzz
 from tests.programs import Recipe
 
 COUNT, SEED = 300, 20_260
@@ -22,14 +23,15 @@ def outcome() -> tuple[Counter[str], list[str]]:
 def test_300_random_programs_compile_and_verify_or_are_refused(outcome):
     outcomes, failures = outcome
     assert not failures, "\n\n".join(failures[:3])
-    decided = sum(n for name, n in outcomes.items() if name != "equal in rationals too")
+    decided = sum(n for name, n in outcomes.items() if name not in (EQUAL, FUNCTIONS))
     assert decided >= COUNT
 
 
 def test_most_random_programs_do_compile_and_are_checked_in_rationals_too(outcome):
     outcomes, _ = outcome
     assert outcomes["compiled"] >= 0.9 * COUNT
-    assert outcomes["equal in rationals too"] >= 0.8 * COUNT
+    assert outcomes[EQUAL] >= 0.8 * COUNT
+    assert outcomes[FUNCTIONS] >= 0.1 * COUNT
 
 
 def test_the_fuzzer_reports_a_compiler_that_crashes(monkeypatch):
@@ -40,6 +42,16 @@ def test_the_fuzzer_reports_a_compiler_that_crashes(monkeypatch):
     outcomes, failures = fuzz(20, 1)
     assert outcomes["FAILED"] == len(failures) > 0
     assert "KeyError" in failures[0]
+
+
+def test_a_network_with_functions_that_differs_is_seen_in_rationals(monkeypatch):
+    recipe = Recipe((("x", "vector", (2, 1)),), (("relu", lambda p: inweave.relu(p[0])),), (1,))
+    _, network = attempt(recipe, "elsa", "faithful")
+    assert equal_in_rationals(network)
+    monkeypatch.setattr(
+        "tests.fuzz.forward", lambda net, H, arithmetic: forward(net, -H, arithmetic)
+    )
+    assert not equal_in_rationals(network)
 
 
 def shaped(name, kind, shape):
