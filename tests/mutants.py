@@ -203,15 +203,36 @@ MUTANTS = [
         "proof/words.py",
         "scalars.append(min(tuple(piece), turned))",
         "scalars.append(min(tuple(piece), turned)[:1])",
-        "tests/test_algebra.py",
+        "tests/test_algebra.py tests/test_mutation.py",
         "a scalar in a proof by algebra loses its end",
     ),
     Mutant(
         "proof/algebra.py",
         'self.same(left[name], expected[name], f"block {name!r} after one step")',
         "pass",
-        "tests/test_algebra.py",
+        "tests/test_algebra.py tests/test_mutation.py",
         "a proof by algebra does not look at what a step leaves",
+    ),
+    Mutant(
+        "proof/sizes.py",
+        "sizes.get(here, here) if name in EXTENTS else here",
+        "there if name in EXTENTS else here",
+        "tests/test_other_sizes.py",
+        "any other size will do for a proof to be carried over",
+    ),
+    Mutant(
+        "proof/sizes.py",
+        "if record is None or not names or _reads_the_same(traced, names, record):",
+        "if True:",
+        "tests/test_other_sizes.py",
+        "sizes are claimed at which nobody looked",
+    ),
+    Mutant(
+        "proof/check.py",
+        "if size.risk(n) <= unlikely), None)",
+        "if size.risk(n) <= 1e-3), None)",
+        "tests/test_verify.py",
+        "a chance of one in a thousand is good enough",
     ),
     # -- files and text
     Mutant(

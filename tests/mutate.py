@@ -1,10 +1,12 @@
 """Mutation check: `python -m tests.mutate` changes everything that networks are made of, in turn.
 
-Numbers, offsets, flags, tables of functions, inputs and answers with their kinds and signs. A
-mutant that changes the function must be refused by verification. Whether it does is decided
-independently: by the dense executor, on inputs over exact rationals, against the network that was
-compiled. Mutants that even differ on some random input but pass verification have survived; there
-must be none. Those that never differ are equivalent (a coefficient that meets only zeros, say).
+Numbers, offsets, flags, the order of things, tables of functions, inputs and answers with their
+kinds and signs; `tests.changed` has the list. A mutant that changes the function must be refused by
+each of the two checks: at random points of a field, and by algebra where that proves the network as
+it was. Whether it does is decided independently: by the dense executor, on inputs over exact
+rationals, against the network that was compiled. Mutants that differ on some input but pass a check
+have survived it; there must be none. Those that never differ are equivalent (a coefficient that
+meets only zeros, say).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -21,19 +23,20 @@ import numpy as np
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.errors import InweaveError, VerificationError
+from inweave.errors import VerificationError
 from inweave.exact.arithmetic import Rationals
-from inweave.exact.constants import Dense, Ones, Shift
+from inweave.language.program import Traced
 from inweave.model.dense import forward
-from inweave.model.layers import Head
-from inweave.model.modules import Module
-from inweave.model.projection import Piece
-from inweave.model.prompt import Fill, Input, Output, Place, fill_prompt, of_kind
-from inweave.model.relunet import Function, ReluNet
+from inweave.model.prompt import fill_prompt, of_kind
 from inweave.network import Network
+from inweave.proof.algebra import NotProved, prove
+from inweave.proof.check import verify
+from inweave.proof.interface import compatible
 from tests.cases import CASES
+from tests.changed import Mutant, built, mutants, pairs
 from tests.fuzz import rational_inputs
 
+WORDS = ("killed", "survived", "equivalent")
 CHOSEN = (
     ("product", "elsa", "faithful"),
     ("chain_of_four", "lsa", "depth"),
@@ -64,7 +67,6 @@ def entries_inverted(x: Vector["n"], y: Vector["n"]):
 
 
 FUNCTIONS = ((shrunk, {"n": 2, "steps": 2}), (divided, {"n": 2}), (entries_inverted, {"n": 2}))
-Path = tuple[Any, ...]  # field names and indices, from the network down
 
 
 def networks() -> Iterator[tuple[str, Network]]:
@@ -78,146 +80,27 @@ def networks() -> Iterator[tuple[str, Network]]:
         yield f"{program.name}, elsa, faithful", inweave.compile(program, **sizes)
 
 
-# -- where a network can be changed, and how -------------------------------------------------------
-@dataclass(frozen=True)
-class Mutant:
-    path: Path
-    value: Any
-    text: str
-
-
-def mutants(network: Network) -> Iterator[Mutant]:
-    """Every single change: numbers, offsets, sources, flags, kinds, names, tables."""
-    for part in ("modules", "fills", "inputs", "outputs"):
-        held = getattr(network, part)
-        for path, node in walk(held, (part,)):
-            yield from changes(network, path, node)
-        for i in range(len(held)):
-            yield Mutant((part,), held[:i] + held[i + 1 :], f"Network.{part}: without {i}")
-            if i:
-                swapped = (*held[: i - 1], held[i], held[i - 1], *held[i + 1 :])
-                yield Mutant((part,), swapped, f"Network.{part}: {i} before {i - 1}")
-
-
-def walk(node: Any, path: Path) -> Iterator[tuple[Path, Any]]:
-    """Every dataclass below a node, with the way to it."""
-    if isinstance(node, tuple):
-        for i, inner in enumerate(node):
-            yield from walk(inner, (*path, i))
-    elif is_dataclass(node):
-        yield path, node
-        for f in fields(node):
-            if f.name != "carries":  # says how to verify, not what to compute
-                yield from walk(getattr(node, f.name), (*path, f.name))
-
-
-def changes(network: Network, path: Path, node: Any) -> Iterator[Mutant]:
-    """The changes of one dataclass."""
-
-    def one(name: str, value: Any) -> Mutant:
-        old = getattr(node, name)
-        return Mutant((*path, name), value, f"{type(node).__name__}.{name}: {old!r} to {value!r}")
-
-    if isinstance(node, (Piece, Fill)):
-        for value in (node.coefficient + 1, -node.coefficient, Fraction(0)):
-            yield one("coefficient", value)
-    if isinstance(node, Piece):
-        for step in (-1, 1):
-            yield one("at", node.at + step)
-        for block in network.layout:
-            if block.name != node.block:
-                yield one("block", block.name)
-        yield one("block", None)
-        if isinstance(node.matrix, Dense):
-            for i, j in np.ndindex(*node.matrix.shape):
-                array = np.array(node.matrix.array)
-                array[i, j] += 1
-                yield one("matrix", Dense(array))
-        elif isinstance(node.matrix, Ones):
-            yield one("matrix", Shift(*node.matrix.shape, 0, 0, min(node.matrix.shape)))
-    if isinstance(node, Shift):
-        for name in ("row", "col", "size"):
-            for step in (-1, 1):
-                yield one(name, getattr(node, name) + step)
-    if isinstance(node, Place):
-        for name in ("row", "col", "diagonal"):
-            for step in (-1, 1):
-                yield one(name, getattr(node, name) + step)
-        yield one("transpose", not node.transpose)
-        for block in network.layout:
-            if block.name != node.block:
-                yield one("block", block.name)
-    if isinstance(node, Fill) and node.source is not None:
-        for spec in network.inputs:
-            if spec.name != node.source:
-                yield one("source", spec.name)
-    if isinstance(node, (Input, Output)):
-        yield one("name", node.name + "_")
-        for kind in ("scalar", "vector", "matrix"):
-            if kind != node.kind:
-                yield one("kind", kind)
-    if isinstance(node, Input):
-        for sign in ("nonnegative", "positive"):
-            yield one("sign", sign)
-        for name in ("rows", "cols"):
-            yield one(name, getattr(node, name) + 1)
-    if isinstance(node, Place):
-        for name in ("rows", "cols"):
-            for step in (-1, 1):
-                yield one(name, getattr(node, name) + step)
-    if isinstance(node, Fill):
-        for spec in network.inputs:
-            yield one("scale", (*node.scale, (spec.name, Fraction(1))))
-    if isinstance(node, ReluNet):
-        yield one("constant", node.constant + 0.25)
-        for name in ("weights", "biases", "outputs"):
-            numbers = getattr(node, name)
-            for k in range(len(numbers)):
-                for number in (numbers[k] + 1.0, -numbers[k], 0.0):
-                    yield one(name, (*numbers[:k], number, *numbers[k + 1 :]))
-    if isinstance(node, Function):
-        yield one("net", ReluNet((1.0,), (0.0,), (0.0,), 0.0))
-        yield one("is_reciprocal", not node.is_reciprocal)
-        if node.domain is not None:
-            yield one("domain", (node.domain[0] / 2, node.domain[1] * 2))
-    if isinstance(node, Module):
-        for step in (-1, 1):
-            yield one("repeat", node.repeat + step)
-    if isinstance(node, Head):
-        yield one("query", node.value)
-        yield one("key", node.query)
-    if hasattr(node, "skip"):
-        yield one("skip", not node.skip)
-
-
-def apply(node: Any, path: Path, value: Any) -> Any:
-    """A copy of a node with the value at a path replaced."""
-    if not path:
-        return value
-    step, rest = path[0], path[1:]
-    if isinstance(node, tuple):
-        return (*node[:step], apply(node[step], rest, value), *node[step + 1 :])
-    return replace(node, **{step: apply(getattr(node, step), rest, value)})
-
-
 # -- judging ---------------------------------------------------------------------------------------
 class Judge:
     """Knows a network's answers on some inputs over the rationals.
 
     Without functions they must be the program's; a function's table is only near the function.
+    `checks` are those that pass the network as it is.
     """
 
     def __init__(self, network: Network, points: int = 3) -> None:
         self.arithmetic = Rationals()
+        assert network.origin is not None
+        self.traced = network.origin.traced
+        self.checks = [check for check in CHECKS if passes(check, network, self.traced)]
         self.inputs = [rational_inputs(network, key) for key in range(points)]
         if not network.is_polynomial:  # where every table of these networks has its domain
             self.inputs = [{k: abs(x) + Fraction(1, 2) for k, x in drawn.items()}
                            for drawn in self.inputs]  # fmt: skip
         self.expected = [self._answers(network, inputs) for inputs in self.inputs]
-        assert network.origin is not None
         if network.is_polynomial:
             for inputs, expected in zip(self.inputs, self.expected, strict=True):
-                wanted = network.origin.traced.evaluate(inputs, self.arithmetic)
+                wanted = self.traced.evaluate(inputs, self.arithmetic)
                 assert all((of_kind(x, kind) == of_kind(wanted[name], kind)).all()
                            for name, (x, kind) in expected.items())  # fmt: skip
 
@@ -242,57 +125,99 @@ class Judge:
         return True
 
 
-def built(network: Network, mutant: Mutant) -> Network | None:
-    """The changed network; None if a network refuses to be so."""
+def at_points(network: Network, traced: Traced) -> None:
+    """The check at random points."""
+    verify(traced=traced, network=network, name="mutant", trials=1, seed=1)
+
+
+def by_algebra(network: Network, traced: Traced) -> None:
+    """The proof by algebra."""
+    compatible("mutant", traced, network)
+    prove(traced, network)
+
+
+CHECKS = {"field": at_points, "algebra": by_algebra}
+
+
+def passes(check: str, network: Network, traced: Traced) -> bool:
     try:
-        changed: Network = apply(network, mutant.path, mutant.value)
-    except InweaveError:
-        return None
-    return changed
+        CHECKS[check](network, traced)
+    except (VerificationError, NotProved):
+        return False
+    return True
 
 
-def judge(changed: Network, known: Judge) -> str:
-    """'killed', 'equivalent', or 'survived'."""
-    try:
-        changed.verify(trials=1, seed=1)
-    except VerificationError:
-        return "killed"
-    return "equivalent" if known.same(changed) else "survived"
+def judge(changed: Network, known: Judge) -> dict[str, str]:
+    """For each check that applies: 'killed', 'equivalent', or 'survived'."""
+    passed = {check: passes(check, changed, known.traced) for check in known.checks}
+    same = any(passed.values()) and known.same(changed)
+    word = "equivalent" if same else "survived"
+    return {check: word if found else "killed" for check, found in passed.items()}
 
 
-def check(network: Network, most: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
-    """Judge up to `most` mutants of a network; the counts, and the survivors."""
-    everything, known = list(mutants(network)), Judge(network)
-    counts: Counter[str] = Counter()
-    survivors = []
-    for i in np.random.default_rng(seed).permutation(len(everything)):
-        if sum(counts[word] for word in ("killed", "survived", "equivalent")) == most:
-            break
-        mutant, changed = everything[i], built(network, everything[i])
-        found = "invalid" if changed is None else judge(changed, known)
-        counts[found] += 1
-        if found == "survived":
-            survivors.append(f"{mutant.path}: {mutant.text}")
-    return counts, survivors
+@dataclass
+class Count:
+    """What became of the mutants of a network: a counter for each check, and the survivors."""
+
+    words: dict[str, Counter[str]]
+    invalid: int = 0
+    survivors: list[str] = field(default_factory=list)
+
+    def add(self, mutant: Mutant, found: dict[str, str]) -> None:
+        for check, word in found.items():
+            self.words[check][word] += 1
+            if word == "survived":
+                self.survivors.append(f"{check}: {mutant.text}")
+
+    def row(self) -> list[int | str]:
+        out: list[int | str] = []
+        for check in CHECKS:
+            known = self.words.get(check)
+            out += ["-"] * 3 if known is None else [known[word] for word in WORDS]
+        return [*out, self.invalid]
+
+
+def check(network: Network, most: int, seed: int = 0, doubled: int = 0) -> Count:
+    """Judge up to `most` single changes of a network and `doubled` pairs of them."""
+    known = Judge(network)
+    count = Count({check: Counter() for check in known.checks})
+    single = list(mutants(network))
+    order = np.random.default_rng(seed).permutation(len(single))
+    left = most
+    for mutant in [*(single[i] for i in order), *pairs(network, doubled, seed)]:
+        pair = len(mutant.changes) > 1
+        if not (left or pair):
+            continue
+        changed = built(network, mutant)
+        if changed is None:
+            count.invalid += 1
+            continue
+        count.add(mutant, judge(changed, known))
+        left -= not pair
+    return count
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--most", type=int, default=500, help="mutants of each network")
+    parser.add_argument("--most", type=int, default=10_000, help="single changes of each network")
+    parser.add_argument("--pairs", type=int, default=100, help="two changes at once, of each")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    print(f"{'network':34} {'killed':>8} {'survived':>9} {'equivalent':>11} {'invalid':>8}")
-    total: Counter[str] = Counter()
+    line = "{:34} {:>7} {:>9} {:>11} {:>9} {:>9} {:>11} {:>8}"
+    print(line.format("", "field", "", "", "algebra", "", "", ""))
+    print(line.format("network", *WORDS, *WORDS, "invalid"))
+    total = Count({check: Counter() for check in CHECKS})
     for name, network in networks():
-        counts, survivors = check(network, args.most, args.seed)
-        total += counts
-        row = [counts[word] for word in ("killed", "survived", "equivalent", "invalid")]
-        print("{:34} {:8} {:9} {:11} {:8}".format(name, *row))
-        for text in survivors[:10]:
+        count = check(network, args.most, args.seed, args.pairs)
+        for one, words in count.words.items():
+            total.words[one] += words
+        total.invalid += count.invalid
+        total.survivors += count.survivors
+        print(line.format(name, *count.row()), flush=True)
+        for text in count.survivors[:10]:
             print(f"  survived: {text}")
-    row = [total[word] for word in ("killed", "survived", "equivalent", "invalid")]
-    print("{:34} {:8} {:9} {:11} {:8}".format("all", *row))
-    return 1 if total["survived"] else 0
+    print(line.format("all", *total.row()))
+    return 1 if total.survivors else 0
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import pytest
 import inweave
 from inweave import Matrix, Scalar, Vector, gallery
 from inweave.proof.sizes import alike_networks, alike_programs
-from tests.mutate import built, mutants
+from tests.changed import built, mutants
 
 EVERY = "for all n and d that leave program and weights as they are"
 ONLY_D = ("at n = 7 only", "for all d that leave program and weights as they are")
