@@ -37,7 +37,7 @@ def verify(
     ] = 60.0,
     json: Json = False,
 ) -> int:
-    """Check a network against its program: by algebra, or exactly at random points of a field.
+    """Check a network against its program, by algebra or at random points of a field.
 
     A .inweave file holds its program as data, which `inweave show` prints: the network is checked
     against that, or against a program of your own. The certificate in a file is a claim, and counts
