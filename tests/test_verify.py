@@ -687,6 +687,16 @@ def test_two_trials_that_take_too_long_are_not_begun(monkeypatch):
         net.verify(seconds=0.001)
 
 
+def test_a_loop_whose_step_is_another_is_run_whole_only_if_there_is_time(monkeypatch):
+    net = inweave.compile(ridge_gd, n=4, d=3, steps=10**9)
+    wrong = tampered(net)
+    ran = []
+    monkeypatch.setattr(Comparison, "_directly", lambda *_args: ran.append(1))
+    with pytest.raises(TooFewTrials, match=r"one step of a repeated module is not.*60 s were all"):
+        wrong.verify()
+    assert ran == []
+
+
 def test_a_wrong_network_is_refused_before_there_is_talk_of_more_time():
     net = inweave.compile(squared(29), verify=False)
     wrong = replace(net, modules=net.modules[:-1])

@@ -1,9 +1,10 @@
 """Verification: a network against a program, and the certificate of their equality.
 
 Here is only what is asked and what is concluded. Whether they can be compared at all is asked in
-`interface`, how they are compared in `field_check`, how sure that is in `heights`, what is known of
-functions in `tables`, what it costs in `cost`, what rounding adds in `floats`, and where a wrong
-network goes wrong in `diagnosis`.
+`interface`, how they are proved equal in `algebra` and for which sizes in `sizes`, how they are
+compared at points in `field_check`, how sure that is in `heights`, what is known of functions in
+`tables`, what it costs in `cost`, what rounding adds in `floats`, and where a wrong network goes
+wrong in `diagnosis`.
 """
 
 from __future__ import annotations
@@ -102,16 +103,17 @@ def verify(
             return _by_algebra(name, traced, network, plan, record)
         except NotProved:
             pass
-    budget = Budget(float(seconds), cost_of_two(traced, plan) / 2)
+    budget, in_full = (
+        Budget(float(seconds), cost_of_two(traced, plan, whole) / 2) for whole in (False, True)
+    )
     if trials is None and budget.trials < TRIALS:
         raise TooFewTrials(
             f"program {name!r} and its network are compared at random points, which takes about "
             f"{budget.enough(TRIALS)} s or more, and {seconds:g} s were allowed: call "
             f"net.verify(seconds={budget.enough(TRIALS)})"
         )
-    least = TRIALS if trials is None else int(trials)
     seed = secrets.randbelow(2**53) if seed is None else int(seed)
-    check = Check(name, traced, network, least, budget, seed, reference)
+    check = Check(name, traced, network, trials, budget, in_full, seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
     try:
         found = check.run(opaque=True)
@@ -180,8 +182,9 @@ class Check:
     name: str
     traced: Traced
     network: Network
-    trials: int
+    asked: int | None  # trials
     budget: Budget
+    in_full: Budget  # where loops are compared in all of their steps
     seed: int
     reference: Callable[[], Network] | None
     risk: float = 0.0
@@ -195,6 +198,8 @@ class Check:
         comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
         ways = len(comparison.methods) * (2 if reciprocals(self.traced) else 1)
         for method in comparison.methods:
+            if method == "direct" and comparison.pairs is not None:
+                self._in_full()
             try:
                 found = self._repeated(comparison, method, opaque, rng, UNLIKELY / ways)
                 return replace(found, risk=min(1.0, self.risk + found.risk))
@@ -236,6 +241,22 @@ class Check:
                 needed = found
             trial += 1
         return Passed(method, size, needed, least, size.risk(needed))
+
+    def _in_full(self) -> None:
+        """Go on with all steps of loops, if there is time for that."""
+        self.budget = self.in_full
+        if self.asked is None and self.budget.trials < 1:
+            raise TooFewTrials(
+                f"one step of a repeated module is not one step of program {self.name!r}; whether "
+                f"all of them are equal takes about {self.budget.enough(TRIALS)} s or more to "
+                f"see, and {self.budget.seconds:g} s were allowed: call "
+                f"net.verify(seconds={self.budget.enough(TRIALS)})"
+            )
+
+    @property
+    def trials(self) -> int:
+        """The least number of trials."""
+        return TRIALS if self.asked is None else int(self.asked)
 
     @property
     def most(self) -> int:

@@ -16,12 +16,13 @@ SECONDS_PER_OPERATION = 3e-5  # of the program, two trials
 SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 
 
-def seconds(traced: Traced, plan: Plan) -> float:
+def seconds(traced: Traced, plan: Plan, whole: bool = False) -> float:
     """About how many seconds it takes to verify a network; of a loop, one step is checked.
 
-    But a network without the program's loops is checked against all of their steps.
+    But a network without the program's loops is checked against all of their steps, and so is one
+    whose step is not the program's, `whole`.
     """
-    once = matched_loops(traced, plan.network) is not None
+    once = not whole and matched_loops(traced, plan.network) is not None
     operations, products = program_work(traced, once)
     flops = plan.flops_once if once else plan.flops
     return (flops + products) * SECONDS_PER_FLOP + operations * SECONDS_PER_OPERATION
