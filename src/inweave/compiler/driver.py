@@ -28,6 +28,7 @@ from inweave.compiler.options import Options
 from inweave.compiler.reroll import reroll
 from inweave.compiler.schedule import schedule
 from inweave.compiler.symmetry import symmetry
+from inweave.compiler.units import units
 from inweave.language.program import Traced
 from inweave.model.network import Network
 
@@ -92,7 +93,8 @@ def run(recorded: Traced, layout: Any = None, **asked: Any) -> Compilation:
     """Every pass in turn; `asked` are options."""
     forms = Forms()
     given = None if layout is None else given_form(layout, recorded, forms)
-    options = Options(recorded.inputs, recorded.kinds, forms, given=given, **asked)
+    known = (recorded.inputs, recorded.kinds, forms)
+    options = Options(*known, given=given, units=units(recorded), **asked)
     made: dict[str, Any] = {}
     check, before = _check.get(), recorded  # type: Any, Any
     for name, step in PASSES.items():

@@ -593,7 +593,8 @@ class Forms:
         for k, c in a.constants:
             for m, d in b.constants:
                 e, both = constants.product(k, m)
-                parts.append((both, c * d * e))
+                scale, both = constants.balanced(both)
+                parts.append((both, c * d * e * scale))
         return self.form(a.rows, b.cols, consts=parts)
 
     def matmul(self, a: Form, b: Form) -> Form:

@@ -1,7 +1,8 @@
 """Pass, for speed: the matrices of an affine step are computed before the loop.
 
 `x + M x + c` with M and c computed once costs one small product per step; left as it is, the step
-costs its products each time. The flop counts decide.
+costs its products each time. The flop counts decide. Only a step that keeps about all of x is
+written so: as `x + (P - I) x`, a step `P x` would lose all of a small P.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def gathered(loop: LoopForm, forms: Forms) -> tuple[Form, ...]:
             if j < 0:
                 continue
             x = forms.of(loop.carried[j])
-            if i == j:
+            if i == j and any(k.is_identity() and 2 * c >= 1 for k, c in a.constants):
                 a = forms.combine([(ONE, a), (-ONE, forms.identity(a.rows))])
                 terms.append((ONE, x))
             if a.is_zero:

@@ -22,7 +22,8 @@ from inweave.compiler.layers import (
     rewritten,
 )
 from inweave.compiler.options import Options
-from inweave.exact.constants import Constant, identity, product, select
+from inweave.compiler.units import READ
+from inweave.exact.constants import Constant, identity, log2, product, select
 
 
 def merge(allocation: Allocation, _: Options) -> Allocation:
@@ -78,16 +79,25 @@ def merged(heads: Sequence[HeadSpec]) -> list[HeadSpec]:
 
 
 def _scaled(head: HeadSpec) -> HeadSpec:
-    """The head with all coefficients but those within a sum moved to its values."""
+    """The head with all coefficients but those within a sum moved to its values.
+
+    Far from one, only what is within a power of two: the rest keeps a factor in range.
+    """
     query, key, values = collect(head.query), collect(head.key), added(head.values)
     if not (query and key and values):
         return HeadSpec((), (), ())
-    a, b = query[0].coefficient, key[0].coefficient
+    a, b = (_moderate(read[0].coefficient) for read in (query, key))
     return HeadSpec(
         tuple(item.scaled(1 / a) for item in query),
         tuple(item.scaled(1 / b) for item in key),
         tuple((dest, item.scaled(a * b)) for dest, item in values),
     )
+
+
+def _moderate(c: Fraction) -> Fraction:
+    """A coefficient less the power of two that is its size, if that is far from one."""
+    size = log2(c)
+    return c if abs(size) <= READ else c / Fraction(2) ** round(size)
 
 
 def _joined(a: HeadSpec, b: HeadSpec, same: list[bool]) -> HeadSpec:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from inweave.compiler.forms import Forms
 from inweave.compiler.given import Given
+from inweave.compiler.units import UNKNOWN, Sizes
 from inweave.model.prompt import Input, Kind
 
 TARGETS = ("elsa", "lsa")
@@ -26,6 +27,7 @@ class Options:
     given: Given | None = None  # the user's own input form
     narrow: bool = False  # tokens are free, columns are not
     flipped: Mapping[str, bool] | None = None  # which values stand transposed, if that is known
+    units: Sizes = UNKNOWN  # of inputs
 
     @property
     def hoists(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Set
 from fractions import Fraction
 
 from inweave.compiler.forms import ONE, Form, Forms, Product
+from inweave.compiler.units import Units
 from inweave.exact.constants import Shift
 
 Light = tuple[Form, Form | None, bool, Fraction]  # factor, constant on its right, turned, times
@@ -20,8 +21,8 @@ Group = tuple[Form, bool, Fraction]  # a sum of products that is stored, turned,
 class Readings:
     """How forms are read; products that are `shared` are stored alone, for all who read them."""
 
-    def __init__(self, forms: Forms, shared: Set[Product]) -> None:
-        self.forms, self.shared = forms, shared
+    def __init__(self, forms: Forms, shared: Set[Product], units: Units) -> None:
+        self.forms, self.shared, self.units = forms, shared, units
         self._placements: dict[Product, list[tuple[Form, ...]]] = {}
         self._splits: dict[tuple[Form, bool], tuple[list[Light], list[Group]]] = {}
 
@@ -38,11 +39,14 @@ class Readings:
         if not p.chain:
             return [p.scalars]
         sizes = [f.rows for f in p.chain] + [p.chain[-1].cols]
+        beside = self._beside(p) if len(p.scalars) > 2 else [-1] * len(p.scalars)
         smallest = min(sizes)
         options = []
-        for s in p.scalars:
+        for s, spot in zip(p.scalars, beside, strict=True):
             spots = list(range(len(sizes)))
-            if s.products or len(p.scalars) > 2 or len(p.chain) > 4:
+            if spot >= 0 and not s.products:
+                spots = [spot]
+            elif s.products or len(p.scalars) > 2 or len(p.chain) > 4:
                 spots = [i for i in spots if sizes[i] == smallest]
                 spots = spots[:1] if smallest > 1 else spots
             options.append(spots)
@@ -58,6 +62,24 @@ class Readings:
             kept = [f for f in chain if not f.is_identity]
             out.append(tuple(kept) if kept else tuple(chain))
         return list(dict.fromkeys(out))
+
+    def _beside(self, p: Product) -> list[int]:
+        """For each scalar the place behind the factors that it makes up for; -1 if there is none.
+
+        Scalars that the program multiplies in one by one would leave the range of floats if they
+        were multiplied with each other first.
+        """
+        size = self.units.other
+        at, reached = [-1] * len(p.scalars), 0.0
+        for i, f in enumerate(p.chain):
+            reached += size(f)
+            while waiting := [j for j, spot in enumerate(at) if spot < 0]:
+                j = min(waiting, key=lambda j: abs(reached + size(p.scalars[j])))
+                after = reached + size(p.scalars[j])
+                if abs(after) >= abs(reached) - 1e-3:
+                    break
+                at[j], reached = i + 1, after
+        return at
 
     def _scalar(self, s: Form, q: int) -> tuple[Form, ...]:
         """A scalar as factors at a place of size q; a contraction is spliced in where q = 1."""
@@ -84,15 +106,24 @@ class Readings:
             if free is not None:
                 light.append((free[0], free[1], free[2], c))
             elif p in self.shared or len(f.products) == 1:
-                alone.append((self.forms.of(p), t, c))
+                alone.append(self.group(self.forms.of(p), t, c))
             else:
                 together.append((p, t, c))
         if len(together) == 1:
             p, t, c = together[0]
-            alone.append((self.forms.of(p), t, c))
+            alone.append(self.group(self.forms.of(p), t, c))
         elif together:
-            alone.append((self.forms.form(f.rows, f.cols, together), False, ONE))
+            alone.append(self.group(self.forms.form(f.rows, f.cols, together), False, ONE))
         return light, alone
+
+    def group(self, form: Form, turned: bool, c: Fraction) -> Group:
+        """A sum of products as it is stored: in range."""
+        scale = self.units.scale(form)
+        return (
+            (form, turned, c)
+            if scale == 1
+            else (self.forms.combine([(scale, form)]), turned, c / scale)
+        )
 
     def _light(self, p: Product, flip: bool) -> tuple[Form, Form | None, bool] | None:
         """(factor, constant on its right, flipped): p read in an orientation without storing it.

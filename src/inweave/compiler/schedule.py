@@ -18,12 +18,14 @@ from inweave.compiler.layers import Schedule
 from inweave.compiler.options import Options
 from inweave.compiler.readings import Readings
 from inweave.compiler.scheduler import Needs, Scheduler
+from inweave.compiler.units import Units
 
 
 def schedule(written: Written, options: Options) -> Schedule:
     needed = written.reachable()
     counts = Counter(p for form in needed for p, _, _ in form.products)
-    readings = Readings(options.forms, {p for p, n in counts.items() if n > 1})
+    shared = {p for p, n in counts.items() if n > 1}
+    readings = Readings(options.forms, shared, Units(options.units, needed))
     needs = _needs(written, needed)
     free = list(dict.fromkeys(
         leaf for form in needed for leaf in map(storage, (v for v, _, _ in form.leaves))

@@ -39,6 +39,7 @@ from inweave.compiler.layers import (
     layers,
 )
 from inweave.compiler.readings import Readings
+from inweave.compiler.units import READ
 from inweave.errors import CompileError
 from inweave.exact.constants import Constant, identity, product, select, zeros
 
@@ -169,7 +170,7 @@ class Scheduler(Costs):
             flip = t != key.flipped
             known = self._known(p, flip, seg)
             if known is not None and (last or known[1] < level):
-                copies.append(Item(c, known[0]))
+                copies.append(Item(c * known[2], known[0]))
                 level = max(level, known[1] + 1)
                 continue
             found, at, work = self._head(p, flip, c, key, seg)
@@ -187,15 +188,18 @@ class Scheduler(Costs):
                 seg.layer(level).add(spec)
         return level
 
-    def _known(self, p: Product, flip: bool, seg: Segment) -> tuple[Key, int] | None:
-        """A product that is stored already, where a copy of it costs no further layer."""
-        group = self.forms.of(p)
+    def _known(self, p: Product, flip: bool, seg: Segment) -> tuple[Key, int, Fraction] | None:
+        """A product that is stored already, where a copy of it costs no further layer.
+
+        With the number of times that it is to be taken.
+        """
+        group, _, times = self.readings.group(self.forms.of(p), False, ONE)
         home = self._home(group.loops, seg) if self.hoist else seg
         key = self._group_key(group, flip and p.family is None, home)
         if home is not seg and seg.region is not self.root:
-            return self._store(group, flip, seg)
+            return *self._store(group, flip, seg), times
         if key in self.stored and self.stored[key][0] is not seg:
-            return key, 0
+            return key, 0, times
         return None
 
     def _head(
@@ -207,8 +211,9 @@ class Scheduler(Costs):
         reads, level = [], 0
         for part, role in zip(parts, roles, strict=True):
             read, at = self.read(part, role, seg)
-            reads.append(read)
-            level = max(level, at)
+            scale = self.readings.units.scale(part, READ)
+            reads.append(read if scale == 1 else tuple(item.scaled(scale) for item in read))
+            c, level = c / scale, max(level, at)
         if flip:
             reads, parts, roles = reads[::-1], parts[::-1], roles[::-1]
         # What stands on the outside is read as it is needed, what stands inside is read turned.

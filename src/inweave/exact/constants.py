@@ -9,6 +9,7 @@ exactly.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +21,8 @@ from inweave.errors import DTypeError, InputError, ShapeError
 from inweave.exact.schema import Count, Stored, content
 
 Array = Any
+
+FAR = 24  # powers of two from one, up to which the entries of a constant stay as they are
 
 
 def exact(number: Any) -> Fraction:
@@ -224,6 +227,31 @@ def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
         coefficient, constant = product(right.T, left.T)
         return coefficient, constant.T
     return one, simplest(fractions(left.entries()) @ fractions(right.entries()))
+
+
+def log2(number: Fraction) -> float:
+    """The size of a number other than zero, which may be beyond floats."""
+    return math.log2(abs(number.numerator)) - math.log2(number.denominator)
+
+
+def magnitude(constant: Constant) -> float:
+    """The size of the largest entry; 0 if there is none."""
+    if not isinstance(constant, Dense):
+        return 0.0
+    entries = constant.array.ravel()
+    if entries.dtype != object:
+        top = float(np.abs(entries).max(initial=0.0))
+        return math.log2(top) if top else 0.0
+    return max((log2(x) for x in entries if x), default=0.0)
+
+
+def balanced(constant: Constant) -> tuple[Fraction, Constant]:
+    """A constant as (coefficient, constant): in range, whatever the units it was written in."""
+    size = magnitude(constant)
+    if abs(size) <= FAR:
+        return Fraction(1), constant
+    scale = Fraction(2) ** round(size)
+    return scale, simplest(fractions(constant.entries()) / scale)
 
 
 def simplest(array: Any) -> Constant:

@@ -31,7 +31,8 @@ from inweave.run.terms import (
     clip,
     clip_cols,
     collect,
-    is_short,
+    in_range,
+    may_wait,
     on_diagonal,
     same_diagonal,
     scalar_product,
@@ -92,13 +93,13 @@ class Builder:
             return ()
         first = matrix[0]
         if same_diagonal(matrix):
-            if len(matrix) == 1 and len(first.scalars) < 2 and is_short(first.coefficient):
+            if len(matrix) == 1 and len(first.scalars) < 2 and may_wait(first.coefficient):
                 return matrix
             scalar = self.name(span, on_diagonal(graph, matrix))
             place = standing(graph, scalar, first.row, first.col)
             return (place._replace(core=first.core),)
         if len(matrix) == 1:
-            if not is_short(first.coefficient):
+            if not may_wait(first.coefficient):
                 node = weighted(graph, first)
                 return (standing(graph, node, first.row, first.col),)
             if len(first.scalars) > 1:
@@ -164,7 +165,8 @@ class Builder:
 
     def head(self, head: Head, state: State) -> Matrix:
         """`Q Kᵀ V`."""
-        query, key, value = (self.project(p, state) for p in head.projections)
+        parts = [self.project(p, state) for p in head.projections]
+        query, key, value = in_range(self.graph, parts)
         return triple(self.graph, query, transposed(self.graph, key), value)
 
     def project(self, projection: AnyProjection, state: State) -> Matrix:

@@ -20,6 +20,10 @@ from typing import Any
 from inweave.exact.constants import Constant, Ones, Shift, identity, zeros
 
 ONE = Fraction(1)
+NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
+SCALE = 64  # and within which it is multiplied with others first
+ONCE = 100  # and within which it multiplies at once: float32 ends at 126
+DOUBLE = 1020  # and beyond which no float is, so that it is refused where it is written down
 Part = tuple[int, "Node", int, int]
 """(sign, node, row, col): a node added or subtracted where it stands in a sum."""
 
@@ -275,16 +279,20 @@ class Graph:
     def scale(self, number: Fraction, x: Node) -> Node:
         if number == 1:
             return x
-        if x.op == "scale":
+        if x.op == "scale" and is_near(number * x.data, SCALE):
             return self.scale(number * x.data, x.args[0])
         if x.flipped:
             return self.flip(self.scale(number, self.flip(x)))
         placed = self._inside_place(x, lambda part: self.scale(number, part))
         if placed is not None:
             return placed
-        better = self._inside(x, lambda part: self.scale(number, part), 0)
-        if better is not None:
-            return better
+        if not is_near(number, ONCE) and is_near(number, DOUBLE):
+            step = Fraction(2) ** (ONCE if abs(number) > 1 else -ONCE)
+            return self.scale(number / step, self.scale(step, x))
+        if is_near(number):
+            better = self._inside(x, lambda part: self.scale(number, part), 0)
+            if better is not None:
+                return better
         node = self.make("scale", (x,), number, x.rows, x.cols)
         node.symmetric = x.symmetric
         return node
@@ -341,6 +349,11 @@ class Graph:
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+
+def is_near(c: Fraction, near: int = NEAR) -> bool:
+    """Whether a number is some powers of two from one."""
+    return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
 
 
 def _wants_flip(a: Node, b: Node) -> bool:

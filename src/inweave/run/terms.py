@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
-from inweave.run.graph import ONE, Graph, Node, Part
+from inweave.run.graph import ONE, Graph, Node, Part, is_near
 
 
 class Term(NamedTuple):
@@ -104,7 +104,7 @@ def standing(
         if base.op == "mul" and base.args[0].is_scalar:
             scalar, core = base.args
             core = graph.view(core, *node.data) if node.op == "view" else core
-            if scalar.op == "scale" and is_short(scalar.data):
+            if scalar.op == "scale" and may_wait(scalar.data):
                 coefficient, (scalar,) = coefficient * scalar.data, scalar.args
             return standing(graph, core, row, col, coefficient, (*scalars, scalar))
         return Term(row, col, node, coefficient, _sorted(scalars))
@@ -118,9 +118,27 @@ def _sorted(scalars: tuple[Node, ...]) -> tuple[Node, ...]:
     return tuple(sorted(scalars, key=lambda node: (node.level, node.order)))
 
 
-def is_short(c: Fraction) -> bool:
-    """Whether a coefficient may wait: left alone, they would triple in length in every layer."""
-    return c.numerator.bit_length() + c.denominator.bit_length() <= 512
+def may_wait(c: Fraction) -> bool:
+    """Whether a value may be kept without its coefficient.
+
+    Left alone, coefficients would triple in length in every layer; and a value that the network
+    scales because it would leave the range of floats is scaled where the network does so.
+    """
+    above, below = c.numerator.bit_length(), c.denominator.bit_length()
+    return above + below <= 512 and is_near(c)
+
+
+def in_range(graph: Graph, parts: Sequence[Matrix]) -> list[Matrix]:
+    """The parts of a product; where they are scaled against each other, no coefficient waits."""
+    if all(is_near(c) for part in parts for _, _, _, c, _ in part):
+        return list(parts)
+    return [tuple(_in_range(graph, term) for term in part) for part in parts]
+
+
+def _in_range(graph: Graph, term: Term) -> Term:
+    if isinstance(term.core, int):
+        return term
+    return term._replace(core=graph.scale(term.coefficient, term.core), coefficient=ONE)
 
 
 def scaled(term: Term, factor: Term) -> Term:
@@ -245,6 +263,11 @@ def _pair(graph: Graph, a: Term, b: Term) -> Term | None:
         return scaled(tall.moved(short.row - short.col, 0), short)
     if isinstance(tall.core, int):
         return scaled(short.moved(0, tall.col - tall.row), tall)
+    if short.scalars and tall.scalars:  # each multiplies its own factor, as the network has it
+        left = graph.mul(scalar_product(graph, short.scalars), short.core)
+        right = graph.mul(scalar_product(graph, tall.scalars), tall.core)
+        coefficient = short.coefficient * tall.coefficient
+        return standing(graph, graph.matmul(left, right), short.row, tall.col, coefficient)
     product = standing(graph, graph.matmul(short.core, tall.core), short.row, tall.col)
     return scaled(scaled(product, short), tall)
 
