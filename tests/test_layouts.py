@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import inweave
 from inweave import Layout, Matrix, Scalar, Vector, paper
+from inweave.compiler.forms import Forms
+from inweave.compiler.given import given_form
+from inweave.exact.constants import exact
+from inweave.model.prompt import Fill
 from tests.cases import ridge_dual, ridge_gd
 
 
@@ -65,6 +71,38 @@ def test_a_layout_named_after_the_inputs_is_filled_by_name():
     assert net.layout == layout
     inputs = data(5, 3)
     assert net(**inputs) == pytest.approx(descended(**inputs, steps=4), rel=1e-12)
+
+
+def fills(layout: Layout, **times: float) -> tuple[Layout, list[Fill]]:
+    """A layout filled by name, some of its inputs times a number."""
+    named = given_form(layout, ridge.trace(n=5, d=3, steps=4), Forms()).fills
+    return layout, [replace(f, coefficient=exact(times.get(f.source or "", 1))) for f in named]
+
+
+@pytest.mark.parametrize("eta", ["eta", "eta·I"])
+def test_inputs_that_stand_times_a_number_are_read_as_what_they_are(eta):
+    shapes = {name: shape for name, shape in PLAIN.items() if name != "eta"}
+    shapes |= {eta: (3, 3) if "I" in eta else (1, 1), "free": (3, 1), "out": (3, 1)}
+    form = fills(Layout.of(shapes), X=2, y=-1, u=0.5, lam=4, eta=-3)
+    net = inweave.compile(ridge, layout=form, n=5, d=3, steps=4)
+    inputs = data(5, 3)
+    assert net(**inputs) == pytest.approx(descended(**inputs, steps=4), rel=1e-12)
+    assert net.prompt(**inputs)[0, 5:10] == pytest.approx(-inputs["y"])
+
+
+def test_two_blocks_that_hold_an_input_times_different_numbers_are_not_one_turned():
+    layout = Layout.of({**PLAIN, "X": (5, 3), "free": (5, 1), "out": (5, 1)})
+    layout, named = fills(layout)
+    form = layout, [replace(f, coefficient=exact(7)) if f.place.block == "X" else f for f in named]
+    traced = ridge.trace(n=5, d=3, steps=4)
+    assert given_form((layout, named), traced, Forms()).turned.keys() == {"X", "Xᵀ"}
+    assert not given_form(form, traced, Forms()).turned
+
+
+def test_an_input_that_stands_times_zero_is_not_there():
+    form = fills(Layout.of({**PLAIN, "free": (3, 1), "out": (3, 1)}), y=0)
+    with pytest.raises(inweave.CompileError, match=r"input 'y'.*holds it times zero"):
+        inweave.compile(ridge, layout=form, n=5, d=3, steps=4)
 
 
 def test_a_missing_input_block_is_named():

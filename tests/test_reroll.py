@@ -8,7 +8,9 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
+from inweave.compiler.driver import run
 from inweave.compiler.repeats import repeats
+from inweave.language import expressions as ex
 from tests.fuzz import equal_in_rationals, work
 
 
@@ -102,6 +104,13 @@ def test_what_is_read_halfway_and_what_follows_are_right_too():
     assert len(list(repeats(program.trace(n=2)))) == 2
     assert equal_in_rationals(net)
     assert net.depth <= 8
+
+
+def test_what_becomes_a_loop_is_no_longer_listed_as_it_was_written():
+    made = run(both(growth, 12)[0].trace(n=2), mode="depth").made["reroll"]
+    assert set(made.operations) == set(ex.ordered(made.outputs.values()))
+    assert any(isinstance(x, ex.LoopResult) for x in made.operations)
+    assert not made.unused
 
 
 def test_other_modes_and_other_loops_stay_as_they_are():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 from inweave.compiler.forms import Form, Forms, GivenLeaf
@@ -79,7 +80,8 @@ def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
         name, form = _input(fill, layout[fill.place.block], turned, forms)
         if form is None:
             for one in [n for n, _ in fill.scale] + ([fill.source] if fill.source else []):
-                said = f"block {fill.place.block!r} holds it only in a product"
+                how = "only in a product" if fill.coefficient else "times zero"
+                said = f"block {fill.place.block!r} holds it {how}"
                 refused.setdefault(one, said)
         elif name not in inputs or 0 < _capacity(inputs[name]) < _capacity(form):
             inputs[name] = form  # of a scalar's blocks, the one that spreads it furthest
@@ -88,18 +90,19 @@ def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
 
 def _turned(layout: Layout, fills: Sequence[Fill]) -> dict[str, Block]:
     """Pairs of blocks that hold one input both ways round: read from there, not copied."""
-    whole: dict[tuple[str, bool], Block] = {}
+    whole: dict[tuple[str, Fraction, bool], Block] = {}
     turned: dict[str, Block] = {}
     for fill in fills:
         place, block = fill.place, layout[fill.place.block]
         if fill.source is None or fill.scale or place.extent != (block.rows, block.cols):
             continue
         if not place.diagonal:
-            first = whole.get((fill.source, not place.transpose))
+            what = fill.source, fill.coefficient
+            first = whole.get((*what, not place.transpose))
             if first is not None:
                 turned.setdefault(first.name, block)
                 turned.setdefault(block.name, first)
-            whole.setdefault((fill.source, place.transpose), block)
+            whole.setdefault((*what, place.transpose), block)
     return turned
 
 
@@ -108,20 +111,26 @@ def _input(
 ) -> tuple[str, Form | None]:
     """The input that a fill gives, as a form over its block; None if it is not to be had."""
     place = fill.place
+    if not fill.coefficient:
+        return "", None
+
+    def held(text: str, rows: int, cols: int, capacity: int, both: bool = False) -> Form:
+        """What a block holds, without the fill's coefficient."""
+        leaf = forms.leaf(GivenLeaf, text, rows, cols, block, fill, capacity, both)
+        return forms.combine([(1 / fill.coefficient, leaf)])
+
     if fill.source is None:
         if not fill.constant or not fill.constant.is_identity() or len(fill.scale) != 1:
             return "", None
         ((name, power),) = fill.scale
         text = f"√{name}" if power == HALF else name
-        form = forms.leaf(GivenLeaf, text, 1, 1, block, fill, place.rows, False)
+        form = held(text, 1, 1, place.rows)
         return name, forms.scale(form, form) if power == HALF else form
     if fill.scale:
         return "", None
     if place.diagonal:
-        leaf = (GivenLeaf, fill.source, 1, 1, block, fill, place.diagonal, False)
-        return fill.source, forms.leaf(*leaf)
-    both = block.name in turned
-    form = forms.leaf(GivenLeaf, block.name, block.rows, block.cols, block, fill, 1, both)
+        return fill.source, held(fill.source, 1, 1, place.diagonal)
+    form = held(block.name, block.rows, block.cols, 1, block.name in turned)
     rows, cols = place.extent
     if block.rows != rows:
         form = forms.matmul(forms.constant(select(block.rows, place.row, place.row + rows).T), form)

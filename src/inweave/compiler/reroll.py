@@ -41,7 +41,8 @@ def reroll(traced: Traced, options: Options) -> Traced:
     if not became:
         return traced
     outputs = substituted(traced.outputs.values(), became)
-    return replace(traced, outputs=dict(zip(traced.outputs, outputs, strict=True)))
+    named = dict(zip(traced.outputs, outputs, strict=True))
+    return replace(traced, outputs=named, operations=tuple(ex.ordered(outputs)))
 
 
 def substituted(roots: Iterable[Expr], became: Mapping[Expr, Expr]) -> list[Expr]:

@@ -18,7 +18,7 @@ from inweave.model.dense import DenseExecutor, HeadTrace, Step
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
 from inweave.model.layout import Layout
 from inweave.model.network import Network
-from inweave.model.projection import DenseProjection
+from inweave.model.projection import AnyProjection, DenseProjection
 
 DENSE_BYTES = 2e8  # full W and B of every projection may take this much
 DENSE_FLOPS = 2e10  # and running them this many operations; beyond either, pieces are used
@@ -33,7 +33,7 @@ class Recording:
     positions: int = 1  # the input counts
     rectangles: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     values: list[np.ndarray[Any, Any]] = field(default_factory=list)
-    ranges: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    ranges: dict[Layer, tuple[Array, Array]] = field(default_factory=dict)
 
     @property
     def numbers(self) -> int:
@@ -66,12 +66,12 @@ class Recording:
 
     def seen(self, layer: Layer, before: Array) -> None:
         """Widen the range of entries that a pointwise layer has met."""
-        low, high = self.ranges.get(id(layer), (before, before))
-        self.ranges[id(layer)] = np.fmin(low, before), np.fmax(high, before)
+        low, high = self.ranges.get(layer, (before, before))
+        self.ranges[layer] = np.fmin(low, before), np.fmax(high, before)
 
     def met(self, layer: Layer, at: tuple[slice, slice]) -> tuple[float, float]:
         """The range of entries that a pointwise layer has met at a place, a little widened."""
-        found = self.ranges.get(id(layer))
+        found = self.ranges.get(layer)
         if found is None:
             return -1.0, 1.0
         low, high = float(np.min(found[0][at])), float(np.max(found[1][at]))
@@ -120,7 +120,7 @@ class PieceExecutor(DenseExecutor):
     Rounding may differ from the definition in the last digits, so only large prompts use it.
     """
 
-    def project(self, projection: Any, H: Array) -> Array:
+    def project(self, projection: AnyProjection, H: Array) -> Array:
         if isinstance(projection, DenseProjection):
             return super().project(projection, H)
         out = np.zeros_like(H)

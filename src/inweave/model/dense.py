@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from inweave.errors import BlockError
 from inweave.exact.arithmetic import Arithmetic, Floats
@@ -17,6 +16,7 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Laye
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
+from inweave.model.projection import AnyProjection
 
 
 @dataclass(frozen=True)
@@ -90,16 +90,14 @@ class DenseExecutor(Executor[Array]):
     ) -> None:
         self.layout, self.arithmetic = layout, arithmetic
         self.record = record or (lambda *_: None)
-        self._written: dict[int, tuple[Any, Array, Array]] = {}
+        self._written: dict[AnyProjection, tuple[Array, Array]] = {}
 
-    def project(self, projection: Any, H: Array) -> Array:
+    def project(self, projection: AnyProjection, H: Array) -> Array:
         """`H W + B`."""
-        key = id(projection)
-        if key not in self._written:
+        if projection not in self._written:
             W = projection.weight(self.layout, self.arithmetic)
-            B = projection.bias(self.layout, self.arithmetic)
-            self._written[key] = (projection, W, B)
-        _, W, B = self._written[key]
+            self._written[projection] = W, projection.bias(self.layout, self.arithmetic)
+        W, B = self._written[projection]
         return H @ W + B
 
     def head(self, head: Head, H: Array) -> HeadTrace:
