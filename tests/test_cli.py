@@ -650,12 +650,20 @@ def test_a_mistake_in_a_command_of_the_lab_points_to_its_help(inweave: Any) -> N
         assert result.err.strip().endswith(said)
 
 
+def without_torch(*argv: str) -> subprocess.CompletedProcess[str]:
+    code = "import sys; sys.modules['torch'] = None; from inweave.cli import main; sys.exit(main())"
+    words = [sys.executable, "-c", code, *argv]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+def test_the_experiments_are_listed_without_torch() -> None:
+    done = without_torch("lab", "list")
+    assert done.returncode == 0
+    assert "one-step" in done.stdout.split()
+
+
 def test_the_lab_says_which_extra_it_needs() -> None:
-    code = (
-        "import sys; sys.modules['torch'] = None; from inweave.cli import main; "
-        "sys.exit(main(['lab', 'run', 'one-step']))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = without_torch("lab", "run", "one-step")
     assert done.returncode == 2
     assert done.stderr.startswith("error: the lab needs torch, which the extra 'lab' installs")
 

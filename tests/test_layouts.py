@@ -189,3 +189,12 @@ def test_explain_prints_every_stage():
     for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
         assert stage in text
     assert "A(w) := " in text
+
+
+def test_explain_ends_with_what_a_call_computes():
+    lines = inweave.explain(ridge_gd, n=4, d=2, steps=3).splitlines()
+    assert [line.strip() for line in lines[-3:]] == [
+        "scratch1 = t1 w + lam w - t2",
+        "w -= eta scratch1",
+        "return uᵀ w",
+    ]

@@ -391,18 +391,20 @@ def explain(
     layout: Any = None,
     **sizes: Any,
 ) -> str:
-    """What every pass made, as text: `print(inweave.explain(program, n=4, d=2))`.
+    """What every pass made, and how it runs: `print(inweave.explain(program, n=4, d=2))`.
 
     Each is checked against what it was made from, at a random point of a finite field.
     """
     from inweave.compiler.candidates import best
     from inweave.text.explain import explain as words
+    from inweave.text.plan import describe
 
     asked = Origin(program, dict(sizes), target, optimize, tokens, layout)
     with checked_passes() as notes:
         done = best(asked)
     origin = replace(asked, added=done.allocation.added)
-    return words(done, origin, str(_public(Compiled(done.network, origin))), notes)
+    network = _public(Compiled(done.network, origin))
+    return words(done, origin, str(network), describe(network.plan), notes)
 
 
 @contextmanager

@@ -242,7 +242,6 @@ def sweep(
 
 
 @lab.command(name="list")
-@needs_lab
 def list_() -> None:
     """List the experiments.
 

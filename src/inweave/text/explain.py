@@ -19,8 +19,13 @@ from inweave.language.program import Traced
 from inweave.model.network import Network
 
 
-def explain(done: Compilation, origin: Origin, network: str, notes: Mapping[str, str]) -> str:
-    """What every pass made, as text; `network` describes the last, `notes` say more of some."""
+def explain(
+    done: Compilation, origin: Origin, network: str, plan: str, notes: Mapping[str, str]
+) -> str:
+    """What every pass made, as text; `notes` say more of some.
+
+    `network` describes what the last one made, and `plan` how that runs.
+    """
     sizes = ", ".join(f"{name}={size}" for name, size in origin.sizes.items())
     out = [f"explain {origin.program.name}: {origin.target}, {origin.optimize}, {sizes}"]
     out += ["", "record: the program's trace, its answers as expressions", *words(done.recorded)]
@@ -31,6 +36,7 @@ def explain(done: Compilation, origin: Origin, network: str, notes: Mapping[str,
         out += ["   (as before)"] if lines == before else lines
         out += [f"   {notes[name]}"] if name in notes else []
         before = lines
+    out += ["", "run: the plan, the least work that the network stands for", *_indented(plan)]
     return "\n".join(out)
 
 

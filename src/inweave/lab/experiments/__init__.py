@@ -15,10 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from inweave.errors import InputError
-from inweave.lab.checkpoint import write_json
 
 EXPERIMENTS = {
     "one-step": "one_step",
@@ -33,6 +30,10 @@ EXPERIMENTS = {
 
 def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed: int = 0) -> Path:
     """Run one experiment and write `NAME.json`; returns its path."""
+    import torch  # here, so that experiments are listed without it
+
+    from inweave.lab.checkpoint import write_json
+
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
     module = importlib.import_module(f"inweave.lab.experiments.{EXPERIMENTS[name]}")
