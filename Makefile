@@ -44,6 +44,10 @@ check: $(VENV)/.dev ## lint, formatting, types, repository review
 	$(PY) -m mypy
 	$(PY) -m repo_review .
 
+.PHONY: wheel
+wheel: ## build a wheel, install it where nothing else is, and try it
+	PYTHON=$(PYTHON) scripts/check-wheel
+
 .PHONY: format
 format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(PY) -m ruff check --fix-only .

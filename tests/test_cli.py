@@ -21,6 +21,7 @@ from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
 from inweave.files.atomic import atomically
 from inweave.gallery import get
+from tests import without_extras
 
 PROGRAMS = """
 import inweave
@@ -648,6 +649,14 @@ def test_a_mistake_in_a_command_of_the_lab_points_to_its_help(inweave: Any) -> N
         result = inweave("lab", *argv)
         assert result.code == 2
         assert result.err.strip().endswith(said)
+
+
+def test_what_needs_an_extra_says_which() -> None:
+    done = subprocess.run(
+        [sys.executable, without_extras.__file__], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "inweave.nn needs torch, which the extra 'torch' installs" in done.stdout
 
 
 def without_torch(*argv: str) -> subprocess.CompletedProcess[str]:

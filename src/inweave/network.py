@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
-from inweave.errors import InputError, VerificationError
+from inweave.errors import InputError, VerificationError, needs_extra
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Program, Traced
@@ -230,19 +230,22 @@ class Network(data.Network):
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""
-        from inweave.stack.exported import to_torch
+        with needs_extra("net.to_torch", "torch"):
+            from inweave.stack.exported import to_torch
 
         return to_torch(self, trainable, dtype)
 
     def to_onnx(self, path: str | os.PathLike[str], dtype: str = "float32") -> None:
         """Write an ONNX model of named inputs and answers, with a dynamic batch axis."""
-        from inweave.export.onnx import to_onnx
+        with needs_extra("net.to_onnx", "onnx"):
+            from inweave.export.onnx import to_onnx
 
         to_onnx(self, path, dtype)
 
     def to_jax(self, dtype: str | None = None) -> tuple[Any, dict[str, Any]]:
         """A pure function and its parameters: `apply(params, **inputs)` or `apply(params, H)`."""
-        from inweave.export.jax import to_jax
+        with needs_extra("net.to_jax", "jax"):
+            from inweave.export.jax import to_jax
 
         return to_jax(self, dtype)
 

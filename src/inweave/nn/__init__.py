@@ -14,27 +14,29 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
-from torch import nn
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.model import network as data
 from inweave.model.layout import Layout
 from inweave.model.prompt import Fill, Input, Output
 from inweave.network import Network, as_public
-from inweave.stack import network as stack
-from inweave.stack import queries as tokens_that_ask
-from inweave.stack.attention import (
-    ALL,
-    INITS,
-    Activation,
-    ExtendedLinearAttention,
-    Order,
-    cheapest_order,
-)
-from inweave.stack.entry import KEY, QUERY, VALUE
-from inweave.stack.network import AttentionModule
-from inweave.stack.pointwise import PointwiseNetwork
+
+with needs_extra("inweave.nn", "torch"):
+    import torch
+    from torch import nn
+
+    from inweave.stack import network as stack
+    from inweave.stack import queries as tokens_that_ask
+    from inweave.stack.attention import (
+        ALL,
+        INITS,
+        Activation,
+        ExtendedLinearAttention,
+        Order,
+        cheapest_order,
+    )
+    from inweave.stack.entry import KEY, QUERY, VALUE
+    from inweave.stack.network import AttentionModule
+    from inweave.stack.pointwise import PointwiseNetwork
 
 __all__ = [
     "ALL",
