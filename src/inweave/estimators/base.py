@@ -201,6 +201,10 @@ def extremes(S: Array) -> tuple[float, float]:
     return float(values[0]), float(values[-1])
 
 
+def norm(x: Array) -> float:
+    return float(np.linalg.norm(x))
+
+
 def steps_for(rate: float, tol: float) -> int:
     """The least T with rate^T ≤ tol."""
     if rate <= tol:

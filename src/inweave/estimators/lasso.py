@@ -17,6 +17,7 @@ from inweave.estimators.base import (
     centred,
     extremes,
     means,
+    norm,
 )
 from inweave.estimators.programs import lasso_descent
 
@@ -85,7 +86,7 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
             self._use(lasso_descent, prompt, steps=search.steps)
             w = self._found()
             distance, curvature = _distance(G, b, t, eta, w)
-            search.heard(distance, _norm(w), curvature / high)
+            search.heard(distance, norm(w), curvature / high)
         self.coef_ = w / self._scales
         self.intercept_ = float(self._level + self._answers(-self._means / self._scales))
         return self
@@ -111,10 +112,6 @@ def _distance(G: Array, b: Array, t: Array, eta: float, w: Array) -> tuple[float
     floor = len(G) * ROUNDING / eta
     curvature = max(extremes(inner)[0], floor)
     if curvature == floor or (np.sign(w) != np.sign(after)).any():
-        return 2 * _norm(w - after) / (eta * curvature), curvature
+        return 2 * norm(w - after) / (eta * curvature), curvature
     residual = (b - G @ w)[used] - t[used] / eta * np.sign(w[used])
-    return _norm(np.linalg.solve(inner, residual)), curvature
-
-
-def _norm(x: Array) -> float:
-    return float(np.linalg.norm(x))
+    return norm(np.linalg.solve(inner, residual)), curvature

@@ -10,7 +10,15 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from sklearn.utils.validation import validate_data
 
 from inweave.errors import InputError
-from inweave.estimators.base import Array, InContextEstimator, Search, centred, extremes, means
+from inweave.estimators.base import (
+    Array,
+    InContextEstimator,
+    Search,
+    centred,
+    extremes,
+    means,
+    norm,
+)
 from inweave.estimators.programs import logistic_descent, sigmoid, sigmoid_table
 
 FINEST = 1e-9  # error of the sigmoid below which its table gets too large
@@ -89,8 +97,8 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             gradient = scaled.T @ (p - y) + R @ w
             table = sigmoid_table(self.sigmoid_error_).net(logits)
             low = max(extremes(H)[0], 1e-12)
-            distance, size = _norm(np.linalg.solve(H, gradient)), _norm(w)
-            by_table = _norm(np.linalg.solve(H, scaled.T @ (table - p)))
+            distance, size = norm(np.linalg.solve(H, gradient)), norm(w)
+            by_table = norm(np.linalg.solve(H, scaled.T @ (table - p)))
             limited = by_table > distance / 2 and self.sigmoid_error_ > FINEST
             search.heard(distance, size, low / high, stay=limited)
             if limited and not search.done:
@@ -141,7 +149,3 @@ def _half_decade(error: float) -> float:
     """1 or 3 times the next power of ten below, so that data of the same size share a network."""
     power = float(10.0 ** np.floor(np.log10(error)))
     return 3 * power if error >= 3 * power else power
-
-
-def _norm(x: Array) -> float:
-    return float(np.linalg.norm(x))

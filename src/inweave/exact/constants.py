@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, ShapeError
-from inweave.exact.schema import Count, Stored, content
+from inweave.exact.schema import ByContent, Count, Stored, content
 
 Array = Any
 
@@ -144,7 +144,7 @@ class Ones(Constant):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Dense(Constant):
+class Dense(ByContent, Constant):
     """Any other constant: float64 entries (each an exact dyadic rational) or Fractions."""
 
     array: Stored
@@ -166,12 +166,6 @@ class Dense(Constant):
     @cached_property
     def digest(self) -> str:
         return content(self.array)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dense) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def __repr__(self) -> str:
         return f"constant({self.rows}x{self.cols})"

@@ -40,21 +40,13 @@ def write(
     *,
     reference: Any = None,
 ) -> None:
-    """Write the page to a file, whole or not at all."""
+    """Write the page to a file, whole or not at all; several networks are scrubbed together."""
     from inweave.files import atomic
 
     atomic.write(path, page(networks, inputs, reference=reference))
 
 
-def compare(
-    path: str | os.PathLike[str],
-    networks: Several,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    reference: Any = None,
-) -> None:
-    """Write a page with two or more networks side by side, scrubbed together by depth."""
-    write(path, networks, inputs, reference=reference)
+compare = write
 
 
 def __getattr__(name: str) -> Any:

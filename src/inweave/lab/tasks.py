@@ -148,13 +148,6 @@ class Batch:
             raise InputError(f"a context of {n} examples, of problems that have {self.X.shape[1]}")
         return replace(self, X=self.X[:, :n], y=self.y[:, :n])
 
-    def copy_(self, other: Batch) -> None:
-        """Overwrite these problems with as many others, in the same memory."""
-        for f in fields(self):
-            mine, new = getattr(self, f.name), getattr(other, f.name)
-            if mine is not None:
-                mine.copy_(new)
-
     def to(self, dtype: torch.dtype) -> Batch:
         return self._each(lambda array: array.to(dtype))
 

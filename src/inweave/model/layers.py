@@ -7,13 +7,12 @@ which is its definition. Shapes are checked against a layout when a network is b
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import real_array
-from inweave.exact.schema import Stored, fingerprint
+from inweave.exact.schema import ByContent, Stored
 from inweave.model.layout import Layout
 from inweave.model.projection import AnyProjection
 from inweave.model.prompt import Place
@@ -53,7 +52,7 @@ class AttentionLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class PointwiseLayer:
+class PointwiseLayer(ByContent):
     """The paper's network component, `Σ_k V_k ⊙ σ(W_k ⊙ H + B_k) + C_k`; with `skip`, `H + ...`.
 
     The arrays have the shape (units, tokens, width); σ is ReLU or the identity.
@@ -78,20 +77,6 @@ class PointwiseLayer:
                     f"width) like V, which is {shape}"
                 )
             object.__setattr__(self, name, array)
-
-    @cached_property
-    def digest(self) -> str:
-        return fingerprint(PointwiseLayer, self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, PointwiseLayer) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
-
-    def touched(self, layout: Layout) -> tuple[str, ...]:
-        """The blocks that this layer may change."""
-        return layout.names
 
     def check(self, layout: Layout, what: str) -> None:
         if self.V.shape[1:] != (layout.tokens, layout.width):
@@ -124,9 +109,6 @@ class BlockPointwiseLayer:
     def check(self, layout: Layout, what: str) -> None:
         for place, _ in self.applied:
             place.check(layout, what)
-
-    def touched(self, layout: Layout) -> tuple[str, ...]:
-        return tuple(place.block for place, _ in self.applied)
 
     @property
     def units(self) -> int:

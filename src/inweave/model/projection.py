@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import numpy as np
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
 from inweave.exact.constants import Array, Constant, exact, identity, real_array
-from inweave.exact.schema import Coefficient, Count, Stored, fingerprint, rational_text
+from inweave.exact.schema import ByContent, Coefficient, Count, Stored, rational_text
 from inweave.model.layout import Layout
 
 ONE = Fraction(1)
@@ -119,7 +118,7 @@ class Projection:
 
 
 @dataclass(frozen=True, eq=False)
-class DenseProjection:
+class DenseProjection(ByContent):
     """`H W + B` with `W` and `B` as arrays; `B` may be None (LSA)."""
 
     W: Stored
@@ -134,16 +133,6 @@ class DenseProjection:
             object.__setattr__(self, "B", real_array("B", self.B))
             if self.B.ndim != 2 or self.B.shape[1] != W.shape[0]:
                 raise ShapeError(f"B must be tokens x {W.shape[0]}, got shape {self.B.shape}")
-
-    @cached_property
-    def digest(self) -> str:
-        return fingerprint(DenseProjection, self)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DenseProjection) and self.digest == other.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
     def check(self, layout: Layout, what: str) -> None:
         if self.W.shape[0] != layout.width:

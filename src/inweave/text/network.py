@@ -14,7 +14,13 @@ from typing import Any
 from inweave.compiler.forms import number
 from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift, product
-from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.layers import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    PointwiseLayer,
+)
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
@@ -125,8 +131,10 @@ def _changed(network: Network) -> set[str]:
     """The blocks that some layer writes to."""
     out: set[str] = set()
     for layer in network.layers:
-        if not isinstance(layer, AttentionLayer):
-            out |= set(layer.touched(network.layout))
+        if isinstance(layer, PointwiseLayer):
+            return set(network.layout.names)
+        if isinstance(layer, BlockPointwiseLayer):
+            out |= {place.block for place, _ in layer.applied}
             continue
         for head in layer.heads:
             if not isinstance(head.value, Projection):
