@@ -9,6 +9,9 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
+from inweave.compiler import resize
+from inweave.compiler.candidates import compiled
+from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
 from tests.cases import CASES
 
@@ -182,6 +185,23 @@ def weights(network: inweave.Network) -> list[Any]:
     return [head for layer in network.layers for head in layer.heads]
 
 
+@pytest.fixture
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling at sizes seen before gives the network made then; that it would, others test."""
+    known: dict[Any, Any] = {}
+
+    def once(origin: Origin) -> Compiled:
+        assert origin.layout is None
+        options = origin.target, origin.optimize, origin.tokens
+        key = (origin.program, *sorted(origin.sizes.items()), *options)
+        if key not in known:
+            known[key] = compiled(origin)
+        return known[key]
+
+    monkeypatch.setattr(resize, "compiled", once)
+
+
+@pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize(("name", "tokens"), [("d", None), ("n", "n")])
 def test_a_size_that_is_called_free_is_free(name, tokens, target):
@@ -200,6 +220,7 @@ def test_a_size_that_is_called_free_is_free(name, tokens, target):
         assert other.resize(**{name: net.origin.sizes[name]}) == net
 
 
+@pytest.mark.usefixtures("compiled_once")
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_every_size_that_is_called_free_is_free(case):
     net = inweave.compile(case.program, verify=False, **case.sizes)
