@@ -38,6 +38,7 @@ Shape: TypeAlias = int | tuple[int, ...]
 Index: TypeAlias = "slice | int | EllipsisType | npt.NDArray[Any] | None"
 
 _LIMB = 2.0**16
+_LARGEST_WHOLE = 2.0**53  # up to here floats hold every integer
 _TERMS = 248  # 2**8 less a margin: rounding in _centre moves its bound from 2**30 to 2**30 + 3,
 #               and the high limb, up to 2**46 once reduced and shifted, joins the low one's sum.
 _FEW = 8192  # scalar products below which int64 loops beat the fixed cost of the float path
@@ -199,6 +200,8 @@ class Field:
         ZeroDivisionError where p divides a denominator, ValueError where a float is not finite, and
         TypeError for anything but a rational number.
         """
+        if isinstance(value, int | Fraction):
+            return np.asarray(self._rational_residue(value))
         exact = isinstance(value, np.ndarray | np.generic | float)
         array = np.asarray(value) if exact else np.array(value, dtype=object)
         kind = array.dtype.kind
@@ -214,6 +217,8 @@ class Field:
         raise TypeError(f"numbers of type {array.dtype} have no residues modulo {self.prime}")
 
     def _float_residue(self, x: Floats) -> Ints:
+        if (np.abs(x) <= _LARGEST_WHOLE).all() and (x == (whole := x.astype(np.int64))).all():
+            return np.asarray(self._reduce(whole))  # most constants are made of 0 and 1
         if not np.isfinite(x).all():
             raise ValueError(f"{x[~np.isfinite(x)].flat[0]} has no residue modulo {self.prime}")
         mantissa, exponent = np.frexp(x)  # x = mantissa 2**exponent, |mantissa| < 1 of 53 bits
@@ -235,7 +240,9 @@ class Field:
             raise ZeroDivisionError(
                 f"the denominator of {_shown(x)} is divisible by the field's prime {self.prime}"
             )
-        return int(numerator * pow(denominator, -1, self.prime) % self.prime)
+        if denominator != 1:
+            numerator *= pow(denominator, -1, self.prime)
+        return int(numerator % self.prime)
 
     def inverse(self, a: Ints) -> Ints:
         """The reciprocal of every entry, a**(p - 2) by Fermat; ZeroDivisionError if one is 0."""
