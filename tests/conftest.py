@@ -30,6 +30,27 @@ def every_pass_is_checked() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling what was compiled before gives the network made then; that it would, others test.
+
+    For tests that ask for many sizes of one network, which compares it with its neighbours.
+    """
+    from inweave.compiler import resize
+
+    compiled, known = resize.compiled, {}
+
+    def once(origin: Any) -> Any:
+        assert origin.layout is None
+        options = origin.target, origin.optimize, origin.tokens
+        key = (origin.program, *sorted(origin.sizes.items()), *options)
+        if key not in known:
+            known[key] = compiled(origin)
+        return known[key]
+
+    monkeypatch.setattr(resize, "compiled", once)
+
+
 LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")
 
 

@@ -24,7 +24,6 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import VerificationError
-from inweave.exact.arithmetic import Rationals
 from inweave.language.program import Traced
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt, of_kind
@@ -34,7 +33,7 @@ from inweave.proof.check import verify
 from inweave.proof.interface import compatible
 from tests.cases import CASES
 from tests.changed import Mutant, built, mutants, pairs
-from tests.fuzz import rational_inputs
+from tests.fuzz import WholeWherePossible, rational_inputs
 
 WORDS = ("killed", "survived", "equivalent")
 CHOSEN = (
@@ -89,7 +88,7 @@ class Judge:
     """
 
     def __init__(self, network: Network, points: int = 3) -> None:
-        self.arithmetic = Rationals()
+        self.arithmetic = WholeWherePossible()
         assert network.origin is not None
         self.traced = network.origin.traced
         self.checks = [check for check in CHECKS if passes(check, network, self.traced)]

@@ -9,9 +9,6 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.compiler import resize
-from inweave.compiler.candidates import compiled
-from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
 from tests.cases import CASES
 
@@ -183,22 +180,6 @@ SIZES = (1, 2, 3, 5, 9, 11, 17, 30, 39, 40, 41, 42, 50, 100)
 
 def weights(network: inweave.Network) -> list[Any]:
     return [head for layer in network.layers for head in layer.heads]
-
-
-@pytest.fixture
-def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling at sizes seen before gives the network made then; that it would, others test."""
-    known: dict[Any, Any] = {}
-
-    def once(origin: Origin) -> Compiled:
-        assert origin.layout is None
-        options = origin.target, origin.optimize, origin.tokens
-        key = (origin.program, *sorted(origin.sizes.items()), *options)
-        if key not in known:
-            known[key] = compiled(origin)
-        return known[key]
-
-    monkeypatch.setattr(resize, "compiled", once)
 
 
 @pytest.mark.usefixtures("compiled_once")
