@@ -249,8 +249,8 @@ def test_components_say_what_does_not_fit():
 # -- the figure -----------------------------------------------------------------------------------
 def test_the_figure_shows_the_knots_where_the_code_puts_them(tmp_path):
     pytest.importorskip("matplotlib")
-    from inweave.paper.figures import KNOTS as drawn
-    from inweave.paper.figures import figure1
+    from scripts.paper_figure import KNOTS as drawn
+    from scripts.paper_figure import figure1
 
     figure = figure1(tmp_path / "new" / "figure1.png")
     assert (tmp_path / "new" / "figure1.png").stat().st_size > 10_000
@@ -264,5 +264,5 @@ def test_the_figure_shows_the_knots_where_the_code_puts_them(tmp_path):
 
 
 def test_the_appendix_loads_without_matplotlib():
-    code = "import sys, inweave.paper.figures; sys.exit('matplotlib' in sys.modules)"
+    code = "import sys, inweave.paper; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,8 +2,7 @@
 
 K. Hagiwara, "An extension of linear self-attention for in-context learning". `properties` holds
 Section 2 as functions of plain arrays, `ridge` the networks of Section 3; `components`, `division`
-and `elimination` hold the appendix, `figures` its figure. docs/errata.md lists where the print
-slips.
+and `elimination` hold the appendix. docs/errata.md lists where the print slips.
 """
 
 from inweave.paper.components import (

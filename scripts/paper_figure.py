@@ -1,8 +1,9 @@
 """A figure like the paper's Figure 1: r⁺, r⁻ and their sum against f, drawn from the code itself.
 
-`python -m inweave.paper.figures docs/figures/figure1.png` writes it. matplotlib is loaded only when
-a figure is drawn. Blue, orange and grey are told apart by colour-blind readers; f is also dashed,
-and every curve has its name beside it.
+Blue, orange and grey are told apart by colour-blind readers; f is also dashed, and every curve has
+its name beside it.
+
+    .venv/bin/python scripts/paper_figure.py
 """
 
 from __future__ import annotations
@@ -10,16 +11,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from inweave.exact.constants import Array
 from inweave.files.atomic import atomically
 from inweave.paper.division import Function, Sigma, inverse_square, sigma
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BLUE, ORANGE, GREY = "#0072B2", "#C24E00", "#555555"
 KNOTS = (0.6, 1.0, 1.7, 2.6, 3.6)
@@ -35,8 +34,6 @@ def figure1(
 
     The dots are the knots ±x_k. The last of them, x_{n+1}, is where σ_f reaches 0 and leaves f.
     """
-    from matplotlib.figure import Figure
-
     s = sigma(f, knots)
     figure = Figure(figsize=(10.5, 3.5), layout="constrained", dpi=160)
     plus, minus, both = figure.subplots(1, 3, width_ratios=[1, 1, 1.4])
