@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,13 @@ class Projection:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pieces", tuple(self.pieces))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.pieces)
+
+    def __hash__(self) -> int:  # asked for at every step of a loop
+        return self._hash
 
     def check(self, layout: Layout, what: str) -> None:
         """Refuse pieces that do not fit the layout."""
