@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from fractions import Fraction
-from functools import cache, cached_property
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
@@ -193,20 +193,6 @@ def dumps(data: Any) -> str:
 def fingerprint(kind: Any, value: Any) -> str:
     """A content hash, the same for equal values in every process."""
     return hashlib.sha256(dumps(write(kind, value)).encode()).hexdigest()
-
-
-class ByContent:
-    """A record that is equal to what holds the same; arrays have no such `==` of their own."""
-
-    @cached_property
-    def digest(self) -> str:
-        return fingerprint(type(self), self)
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.digest == self.digest
-
-    def __hash__(self) -> int:
-        return hash(self.digest)
 
 
 # -- from JSON -------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
-from inweave.exact.constants import real_array
-from inweave.exact.schema import ByContent, Stored
+from inweave.exact.constants import ByContent, real_array
+from inweave.exact.schema import Stored
 from inweave.model.layout import Layout
 from inweave.model.projection import AnyProjection
 from inweave.model.prompt import Place

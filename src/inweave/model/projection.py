@@ -17,8 +17,8 @@ import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
-from inweave.exact.constants import Array, Constant, exact, identity, real_array
-from inweave.exact.schema import ByContent, Coefficient, Count, Stored, rational_text
+from inweave.exact.constants import Array, ByContent, Constant, exact, identity, real_array
+from inweave.exact.schema import Coefficient, Count, Stored, rational_text
 from inweave.model.layout import Layout
 
 ONE = Fraction(1)
