@@ -17,7 +17,8 @@ from inweave.compiler.costs import Costs
 from inweave.compiler.driver import Compilation
 from inweave.compiler.forms import DefinedLeaf, Forms, Product
 from inweave.compiler.origin import Origin
-from inweave.compiler.store import FACTORS, LONGEST, PRODUCTS, read_often
+from inweave.compiler.store import FACTORS, LONGEST, PRODUCTS
+from inweave.language.expressions import read_often
 from tests.fuzz import equal_in_rationals
 
 MODES = ("faithful", "speed", "depth")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.compiler.driver import run
-from inweave.compiler.repeats import repeats
 from inweave.language import expressions as ex
+from inweave.language.repeats import repeats
 from tests.fuzz import equal_in_rationals, work
 
 
@@ -74,7 +75,7 @@ def exchanged(loop):
 def test_a_python_loop_is_as_shallow_as_inweaves_own(make, target):
     python, own = both(make, 12)
     sizes = dict.fromkeys(python.size_names, 2)
-    (found,) = repeats(python.trace(**sizes))
+    (found,) = repeats(python.trace(**sizes).operations)
     nets = [inweave.compile(p, target=target, optimize="depth", **sizes) for p in (python, own)]
     assert found[0].times >= 11
     assert nets[0].depth == nets[1].depth < 8
@@ -101,7 +102,7 @@ def test_what_is_read_halfway_and_what_follows_are_right_too():
         return {"halfway": seen[6], "end": A @ x}
 
     net = inweave.compile(program, optimize="depth", n=2)
-    assert len(list(repeats(program.trace(n=2)))) == 2
+    assert len(list(repeats(program.trace(n=2).operations))) == 2
     assert equal_in_rationals(net)
     assert net.depth <= 8
 
@@ -166,7 +167,7 @@ def test_random_python_loops_are_proved_equal(key):
 
 
 def test_most_random_python_loops_are_found():
-    found = [bool(list(repeats(random_loop(key).trace(n=2)))) for key in range(60)]
+    found = [bool(list(repeats(random_loop(key).trace(n=2).operations))) for key in range(60)]
     assert sum(found) >= 40
 
 
@@ -194,3 +195,93 @@ def test_what_is_known_of_one_loop_is_not_taken_for_another():
         for second in range(21, 37, 3):
             terms = [(-2, first), (-1, second), (-2, second)]
             assert inweave.compile(powers(terms), optimize="depth").certificate is not None
+
+
+# -- loops over rows -------------------------------------------------------------------------------
+def lms(X: Matrix["n", "d"], y: Vector["n"]):
+    w = inweave.zeros(X.shape[1])
+    for i in range(X.shape[0]):
+        x = X[i : i + 1, :].T
+        w = w + 0.25 * (y[i] - x.T @ w) * x
+    return w
+
+
+def backwards(X: Matrix["n", "d"], y: Vector["n"]):
+    w = X[0:1, :].T
+    for i in reversed(range(1, X.shape[0])):
+        w = y[i - 1] * w - y[i] * X[i : i + 1, :].T
+    return w
+
+
+def columns(X: Matrix["n", "d"], y: Vector["n"]):
+    for j in range(X.shape[1]):
+        y = y - (X[:, j : j + 1].T @ y) * X[:, j : j + 1]
+    return y
+
+
+def windows(X: Matrix["n", "d"], y: Vector["n"]):
+    s = X[0:1, 0:1]
+    for i in range(2, X.shape[0]):
+        s = 0.5 * s * y[i - 1] + y[i - 2] * y[i] * s
+    return s
+
+
+def gathered(X: Matrix["n", "d"], y: Vector["n"]):
+    w, seen = inweave.zeros(X.shape[1]), []
+    for i in range(X.shape[0]):
+        w = y[i] * w + X[i : i + 1, :].T
+        seen.append(w.T @ w)
+    return {"last": w, "seen": inweave.vstack(seen)}
+
+
+def uneven(X: Matrix["n", "d"], y: Vector["n"]):
+    w = inweave.zeros(X.shape[1])
+    for i in range(X.shape[0]):
+        w = (2 if i == 4 else 1) * y[i] * w + X[i : i + 1, :].T
+    return w
+
+
+def rows_by_hand(X, y):
+    """The same loops in numpy."""
+    n, d = X.shape
+    w, back, column = np.zeros(d), X[0], y
+    for i in range(n):
+        w = w + 0.25 * (y[i] - X[i] @ w) * X[i]
+    for i in reversed(range(1, n)):
+        back = y[i - 1] * back - y[i] * X[i]
+    for j in range(d):
+        column = column - (X[:, j] @ column) * X[:, j]
+    s, last, odd, seen = X[0, 0], np.zeros(d), np.zeros(d), []
+    for i in range(2, n):
+        s = 0.5 * s * y[i - 1] + y[i - 2] * y[i] * s
+    for i in range(n):
+        last, odd = y[i] * last + X[i], (2 if i == 4 else 1) * y[i] * odd + X[i]
+        seen.append(last @ last)
+    return {lms: w, backwards: back, columns: column, windows: s, uneven: odd,
+            gathered: np.concatenate([last, seen])}  # fmt: skip
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("make", [lms, backwards, columns, windows, gathered, uneven])
+def test_python_loops_over_rows_are_right_and_tied(make, mode):
+    rng, n, d = np.random.default_rng(0), 9, 6
+    X, y = rng.normal(size=(n, d)) / 2, rng.normal(size=n)
+    net = inweave.compile(inweave.program(make), n=n, d=d, optimize=mode)
+    found = net(X=X, y=y)
+    parts = found.values() if isinstance(found, dict) else [found]
+    got = np.concatenate([np.ravel(part) for part in parts])
+    np.testing.assert_allclose(got, np.ravel(rows_by_hand(X, y)[make]), atol=1e-12)
+    if make in (lms, backwards, columns):
+        steps = {lms: n, backwards: n - 1, columns: d}[make]
+        assert sum(m.repeat for m in net.modules if m.repeat > 1) >= steps - 2
+
+
+def test_a_sum_of_rows_is_one_layer_and_one_head():
+    @inweave.program
+    def total(X: Matrix["n", "d"]):
+        return sum((X[i : i + 1, :] for i in range(X.shape[0])), start=inweave.zeros(1, 3))
+
+    net = inweave.compile(total, n=300, d=3)
+    assert (net.depth, net.heads) == (1, 1)
+    X = np.arange(900.0).reshape(300, 3)
+    np.testing.assert_array_equal(np.ravel(net(X=X)), X.sum(0))

@@ -31,6 +31,8 @@ from inweave.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
 from inweave.compiler.readings import Readings
 
 LONG = 14  # factors of a chain up to which every tree is tried
+MOST_HEADS = 64  # that a computed scalar may take to stand as s I_q
+NEVER = 10**6  # a level at which nothing is
 DEEP = 40  # values that wait for one another before the innermost is asked for first
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
 
@@ -155,16 +157,22 @@ class Costs:
                 a, b, c = self.group_cost(group, t != flip, seg)
                 level, copies, flops = max(level, a), copies + b, flops + c
                 if f.diagonal > 1:
-                    level, copies = level + 1, copies + f.diagonal
+                    level, copies = level + _diagonal_level(f.diagonal), copies + f.diagonal
             found = seg.memo[memo_key] = (level, copies, flops)
         return found
 
     def leaf_cost(self, leaf: Leaf, flip: bool, seg: Segment, diagonal: int = 0) -> Cost:
+        if leaf.is_scalar and diagonal > 1:
+            level, copies, flops = 0, 0, 0.0
+            if isinstance(leaf, DefinedLeaf):
+                level, copies, flops = self._defined_cost(leaf, flip, seg)
+            if not isinstance(leaf, (InputLeaf, GivenLeaf)):
+                level += _diagonal_level(diagonal)
+            return level, copies + diagonal * diagonal, flops
         if isinstance(leaf, DefinedLeaf):
             return self._defined_cost(leaf, flip, seg)
         if leaf.is_scalar:
-            computed = diagonal > 1 and not isinstance(leaf, (InputLeaf, GivenLeaf))
-            return int(computed), (diagonal * diagonal if diagonal > 1 else 0), 0.0
+            return 0, 0, 0.0
         wrong = leaf.family is None and flip != self.flipped.get(storage(leaf), False)
         size = leaf.rows * leaf.cols
         if wrong and isinstance(storage(leaf), CarriedLeaf):
@@ -330,6 +338,11 @@ class Costs:
             times *= inner.loop.times if inner.loop else 1
             inner = inner.parent
         return times
+
+
+def _diagonal_level(q: int) -> int:
+    """How much later `s I_q` can be read than the scalar s, which was computed."""
+    return 1 if q <= MOST_HEADS else NEVER
 
 
 def storage(leaf: Leaf) -> Leaf:

@@ -10,7 +10,7 @@ value that is computed twice is found by looking. A pass that wants other values
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -26,6 +26,7 @@ from inweave.model.layout import Block
 from inweave.model.prompt import Fill
 
 ONE = Fraction(1)
+MANY = 8  # terms of a sum, more than which are looked at for common factors
 TEXT = 1000  # characters: values nest, and a whole text may be longer than any memory
 ANY = "any"  # the family of multiples of the identity, which commute with everything
 Family = Any  # None, ANY or the root of a family, see `Leaf.family`
@@ -490,12 +491,30 @@ class Forms:
         for _, f in parts:
             if (f.rows, f.cols) != (rows, cols):
                 raise ShapeError(f"cannot add forms of {rows} x {cols} and {f.rows} x {f.cols}")
-        return self.form(
-            rows,
-            cols,
-            [(v, t, a if c == 1 else c * a) for c, f in parts for v, t, a in f.terms],
-            [(k, a if c == 1 else c * a) for c, f in parts for k, a in f.constants],
-        )
+        terms = [(v, t, a if c == 1 else c * a) for c, f in parts for v, t, a in f.terms]
+        fixed = [(k, a if c == 1 else c * a) for c, f in parts for k, a in f.constants]
+        if len(parts) > MANY:
+            terms = [term for f in self._factored(terms) for term in f]
+        return self.form(rows, cols, terms, fixed)
+
+    def _factored(self, terms: Sequence[Term]) -> Iterator[Sequence[Term]]:
+        """Terms; many constants times one product are added up.
+
+        The sum of all rows of X is a row of ones times X.
+        """
+        alike: dict[Any, list[tuple[Fraction, Product]]] = {}
+        for v, t, c in terms:
+            if isinstance(v, Product) and not v.scalars and v.chain[0].is_constant:
+                alike.setdefault((t, v.chain[1:]), []).append((c, v))
+            else:
+                yield [(v, t, c)]
+        for (t, rest), group in alike.items():
+            if len(group) <= MANY:
+                yield [(v, t, c) for c, v in group]
+                continue
+            parts = [(c * a, k) for c, v in group for k, a in v.chain[0].constants]
+            whole = self.product((), [self.constant(constants.added(parts)), *rest])
+            yield (self.transpose(whole) if t else whole).terms
 
     def transpose(self, f: Form) -> Form:
         if f.family is not None:

@@ -64,16 +64,24 @@ def merged(heads: Sequence[HeadSpec]) -> list[HeadSpec]:
 
     out = [head for head in map(_scaled, heads) if head.query and head.key and head.values]
     known = [numbered(head) for head in out]
+
+    def alike(i: int, apart: int) -> list[int]:
+        """The heads after one that have its parts, but for one of them."""
+        own = [n for at, n in enumerate(known[i]) if at != apart]
+        return [j for j in range(len(out) - 1, i, -1)
+                if [n for at, n in enumerate(known[j]) if at != apart] == own]  # fmt: skip
+
     changed = True
     while changed:
         changed = False
         for i in range(len(out)):
-            for j in range(len(out) - 1, i, -1):
-                same = [x == y for x, y in zip(known[i], known[j], strict=True)]
-                if sum(same) >= 2:
-                    out[i] = _joined(out[i], out[j], same)
+            for apart in (2, 0, 1):
+                others = alike(i, apart) if i < len(out) else []
+                if others:
+                    out[i] = _joined(out[i], [out[j] for j in others], apart)
                     known[i] = numbered(out[i])
-                    del out[j], known[j]
+                    for j in others:
+                        del out[j], known[j]
                     changed = True
     return out
 
@@ -100,15 +108,14 @@ def _moderate(c: Fraction) -> Fraction:
     return c if abs(size) <= READ else c / Fraction(2) ** round(size)
 
 
-def _joined(a: HeadSpec, b: HeadSpec, same: list[bool]) -> HeadSpec:
-    """One head for two that differ in one part at most."""
-    if not same[2]:
-        return replace(a, values=added((*a.values, *b.values)))
-    if not same[0]:
-        return replace(a, query=collect((*a.query, *b.query)))
-    if not same[1]:
-        return replace(a, key=collect((*a.key, *b.key)))
-    return replace(a, values=tuple((dest, item.scaled(Fraction(2))) for dest, item in a.values))
+def _joined(head: HeadSpec, others: Sequence[HeadSpec], apart: int) -> HeadSpec:
+    """One head for several that differ in one part at most."""
+    heads = (head, *others)
+    if apart == 2:
+        return replace(head, values=added(tuple(x for h in heads for x in h.values)))
+    if apart == 0:
+        return replace(head, query=collect(tuple(x for h in heads for x in h.query)))
+    return replace(head, key=collect(tuple(x for h in heads for x in h.key)))
 
 
 def _linear(layer: LayerSpec, allocation: Allocation) -> list[HeadSpec]:

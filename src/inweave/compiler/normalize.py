@@ -7,7 +7,6 @@ way (see `store`, which cannot wait until the forms are there).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from fractions import Fraction
 from typing import Any
 
 from inweave.compiler.forms import (
@@ -20,8 +19,7 @@ from inweave.compiler.forms import (
     Written,
 )
 from inweave.compiler.options import Options
-from inweave.compiler.repeats import opened
-from inweave.compiler.store import is_stored, read_often
+from inweave.compiler.store import is_stored
 from inweave.errors import ProgramError
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
@@ -45,7 +43,7 @@ class Known(dict[Expr, Form]):
 
 
 def normalize(traced: Traced, options: Options) -> Written:
-    normalizer = Normalizer(options, read_often(traced.outputs.values()))
+    normalizer = Normalizer(options, ex.read_often(traced.outputs.values()))
     known = Known()
     normalizer.fill(ex.ordered(traced.outputs.values()), known)
     outputs = {name: known[x] for name, x in traced.outputs.items()}
@@ -59,12 +57,13 @@ class Normalizer:
         self.options, self.forms, self.often = options, options.forms, often
         self.loops: dict[ex.Loop, LoopForm] = {}  # an inner one stands before the one around it
         self._scopes = 0
-        self._sums: dict[Any, list[ex.Sum]] = {}  # by their first and last terms
 
     def fill(self, order: Iterable[Expr], known: Known) -> None:
         """Know the forms of expressions, given parts first."""
+        order = list(order)
+        inner = ex.only_summed(order, self.often)
         for x in order:
-            if x not in known:
+            if x not in known and x not in inner:
                 if type(x) not in RULES:
                     raise ProgramError(f"cannot compile {x!r}")
                 form = RULES[type(x)](self, x, known)
@@ -81,7 +80,7 @@ class Normalizer:
         return self.forms.constant(x.constant)
 
     def sum(self, x: ex.Sum, known: Known) -> Form:
-        return self.forms.combine([(c, known[y]) for c, y in self._terms(x, known)])
+        return self.forms.combine([(c, known[y]) for c, y in ex.summands(x, self.often)])
 
     def product(self, x: ex.Product, known: Known) -> Form:
         return self.forms.matmul(known[x.a], known[x.b])
@@ -105,16 +104,6 @@ class Normalizer:
         if x.loop not in self.loops:
             self.loops[x.loop] = self._loop(x.loop, known)
         return self.forms.result(self.loops[x.loop], x.index)
-
-    def _terms(self, x: ex.Sum, known: Known) -> Iterable[tuple[Fraction, Expr]]:
-        """A sum's terms; a sum that it continues is one of them, because that one may be stored.
-
-        `w = w - g` in a Python loop records longer and longer sums, each a copy of the last.
-        """
-        coefficients, parts = opened(x, self._sums)
-        if any(y not in known for y in parts):
-            return x.terms
-        return zip(coefficients, parts, strict=True)
 
     def _loop(self, loop: ex.Loop, known: Known) -> LoopForm:
         self._scopes += 1

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from inweave.compiler.costs import Costs, Region, Segment, storage
+from inweave.compiler.costs import MOST_HEADS, Costs, Region, Segment, storage
 from inweave.compiler.forms import (
     ONE,
     AnswerLeaf,
@@ -42,8 +42,6 @@ from inweave.compiler.readings import Readings
 from inweave.compiler.units import READ
 from inweave.errors import CompileError
 from inweave.exact.constants import Constant, identity, product, select, zeros
-
-MOST_HEADS = 64  # that a computed scalar may take to stand as s I_q
 
 
 @dataclass(frozen=True)

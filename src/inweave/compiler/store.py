@@ -25,11 +25,7 @@ Everything else that a pass does with a value it does once, however many readers
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from inweave.compiler.forms import Form
-from inweave.language import expressions as ex
-from inweave.language.expressions import Expr
 
 FACTORS = 64
 LONGEST = 729
@@ -40,19 +36,3 @@ TRIED = 64
 def is_stored(form: Form, often: bool) -> bool:
     """Whether a value is stored at once; `often` says that it is read more than once."""
     return len(form.products) > PRODUCTS or form.factors >= (FACTORS if often else LONGEST)
-
-
-def read_often(roots: Iterable[Expr]) -> set[Expr]:
-    """The expressions that are read more than once; loops are looked into."""
-    seen: set[Expr] = set()
-    often: set[Expr] = set()
-    waiting = list(roots)
-    while waiting:
-        x = waiting.pop()
-        if x in seen:
-            often.add(x)
-            continue
-        seen.add(x)
-        waiting += x.loop.step if isinstance(x, ex.LoopResult) else ()
-        waiting += x.parts
-    return often

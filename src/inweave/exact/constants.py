@@ -10,6 +10,7 @@ exactly.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -260,6 +261,24 @@ def balanced(constant: Constant) -> tuple[Fraction, Constant]:
         return Fraction(1), constant
     scale = Fraction(2) ** round(size)
     return scale, simplest(fractions(constant.entries()) / scale)
+
+
+def added(parts: Iterable[tuple[Fraction, Constant]]) -> Constant:
+    """A linear combination of constants, exactly."""
+    parts = list(parts)
+    whole = all(
+        c.denominator == 1 and abs(c) <= 1 << 20 and isinstance(k, (Shift, Ones)) for c, k in parts
+    )
+    total: Any = np.zeros(parts[0][1].shape)
+    if not whole:
+        total = fractions(total)
+    for c, k in parts:
+        if isinstance(k, Shift):
+            steps = np.arange(k.size)
+            total[k.row + steps, k.col + steps] += float(c) if whole else c
+        else:
+            total += float(c) * k.entries() if whole else c * fractions(k.entries())
+    return simplest(total)
 
 
 def simplest(array: Any) -> Constant:

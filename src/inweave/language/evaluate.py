@@ -11,7 +11,7 @@ from inweave.exact.constants import Array, Shift
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, Loop
 
-LARGE = 1 << 16  # entries of a constant that is written out only where it must be
+LARGE = 1 << 16  # entries of a constant that is not written out before a loop which may not need it
 
 Known = dict[Expr | Loop, Any]  # the value of an expression, or all those that a loop ends with
 
@@ -47,12 +47,14 @@ def fill(order: Sequence[Expr], known: Known, arithmetic: Arithmetic) -> None:
 
 def value(x: Expr, known: Known, arithmetic: Arithmetic) -> Array:
     """A value that is known, or a constant that waited."""
-    return operation(x, (), arithmetic) if x not in known and _waits(x) else known[x]
+    if x not in known and _waits(x):
+        known[x] = operation(x, (), arithmetic)
+    return known[x]
 
 
 def _waits(x: Expr) -> bool:
-    """Whether a constant is only written out where it must be: most that are large only move."""
-    return isinstance(x, ex.ConstantExpr) and x.rows * x.cols > LARGE
+    """Whether a constant is only written out where it must be: pieces of an identity only move."""
+    return isinstance(x, ex.ConstantExpr) and isinstance(x.constant, Shift)
 
 
 def _moved(x: ex.Product, known: Known, arithmetic: Arithmetic) -> Array | None:
@@ -70,7 +72,11 @@ def run(
     loop: Loop, start: Sequence[Array], known: Known, arithmetic: Arithmetic, times: int
 ) -> list[Array]:
     """The carried values after `times` steps; `known` holds what stands outside the loop."""
-    outside: Known = {x: known[x] for x in loop.outer if not _waits(x)}
+    outside: Known = {
+        x: value(x, known, arithmetic)
+        for x in loop.outer
+        if not _waits(x) or x.rows * x.cols <= LARGE
+    }
     state = list(start)
     for _ in range(times):
         inside = outside | dict(zip(loop.carried, state, strict=True))

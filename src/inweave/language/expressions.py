@@ -194,12 +194,18 @@ class Sum(Expr):
         fields = {"terms": tuple(flat), "number": number}
         return super().__new__(cls, parts, parts[0].shape, units or (row, col), *key, **fields)
 
+    @property
+    def relabelled(self) -> bool:
+        """Whether its units are other than those of its terms, as those of a slice are."""
+        own = (all(x.units[0] for x in self.parts), all(x.units[1] for x in self.parts))
+        return self.units != own
+
     def words(self, parts: Sequence[str]) -> str:
         out = ""
         for (c, x), inner in zip(self.terms, parts, strict=True):
             size = "" if abs(c) == 1 else f"{float(abs(c)):g} "
             sign = ("-" if c < 0 else "") if not out else (" - " if c < 0 else " + ")
-            out += sign + size + _bracketed(x, inner)
+            out += sign + size + (inner if c == 1 and not out else _bracketed(x, inner))
             if len(out) > LONGEST:
                 break
         return out
@@ -404,6 +410,44 @@ def ordered(roots: Iterable[Expr], stop: Iterable[Expr] = ()) -> list[Expr]:
             done.add(x)
             waiting.append((x, True))
             waiting.extend((part, False) for part in reversed(x.parts))
+    return out
+
+
+def read_often(roots: Iterable[Expr]) -> set[Expr]:
+    """The expressions that are read more than once; loops are looked into."""
+    seen: set[Expr] = set()
+    often: set[Expr] = set()
+    waiting = list(roots)
+    while waiting:
+        x = waiting.pop()
+        if x in seen:
+            often.add(x)
+            continue
+        seen.add(x)
+        waiting += x.loop.step if isinstance(x, LoopResult) else ()
+        waiting += x.parts
+    return often
+
+
+def only_summed(order: Iterable[Expr], often: Collection[Expr]) -> set[Expr]:
+    """The sums that nothing reads but a sum: `summands` of that one opens them."""
+    sums = [x for x in order if isinstance(x, Sum)]
+    return {y for x in sums for y in x.parts if isinstance(y, Sum) and y not in often}
+
+
+def summands(x: Sum, often: Collection[Expr]) -> list[tuple[Fraction, Expr]]:
+    """A sum's terms, sums among them opened that nothing else reads.
+
+    `total = total + x` in a Python loop records a sum of a sum of a sum.
+    """
+    out: list[tuple[Fraction, Expr]] = []
+    waiting = [(Fraction(1), x)]  # type: list[tuple[Fraction, Expr]]
+    while waiting:
+        c, y = waiting.pop()
+        if isinstance(y, Sum) and (y is x or y not in often):
+            waiting += [(c * d, z) for d, z in reversed(y.terms)]
+        else:
+            out.append((c, y))
     return out
 
 

@@ -32,6 +32,7 @@ from inweave.language import expressions as ex
 from inweave.language.evaluate import evaluate
 from inweave.language.expressions import Expr
 from inweave.language.refusals import refuse
+from inweave.language.repeats import rolled
 from inweave.language.values import Value, lift
 from inweave.model.inputs import accept
 from inweave.model.prompt import Input, Kind, as_answer, of_kind
@@ -206,12 +207,17 @@ class Program:
             named = self._answers(self.function(**handles, **statics))
         needed = ex.ordered(named.values())
         self._check_symbols(needed, symbols)
+        operations = recording.operations(needed)
+        looped = rolled(list(named.values()), operations)
+        if looped != list(named.values()):
+            named = dict(zip(named, looped, strict=True))
+            operations = tuple(ex.ordered(looped))
         kinds = {name: x.kind for name, x in named.items()}
         if self.returns is not None and "" in named:
             self._check_return(named[""], values)
             kinds[""] = self.returns.kind
         sizes = {name: values[name] for name in self.size_names}
-        return Traced(tuple(specs), named, kinds, recording.operations(needed), sizes)
+        return Traced(tuple(specs), named, kinds, operations, sizes)
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)

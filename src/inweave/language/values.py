@@ -195,9 +195,7 @@ def _add(a: Expr, b: Expr, sign: Fraction, symbol: str) -> Value:
                if a.is_scalar or b.is_scalar else ""),
             ShapeError,
         )  # fmt: skip
-    left, right = (x.terms if isinstance(x, Sum) else ((ONE, x),) for x in (a, b))
-    units = (a.units[0] and b.units[0], a.units[1] and b.units[1])
-    return Value(Sum([*left, *((sign * c, x) for c, x in right)], units))
+    return Value(Sum([(ONE, a), (sign, b)]))
 
 
 def _times(a: Expr, b: Expr) -> Value:

@@ -63,6 +63,7 @@ class Prover:
     def __init__(self, traced: Traced, network: Network) -> None:
         self.traced, self.network, self.layout = traced, network, network.layout
         self.alphabet = Alphabet()
+        self.often = ex.read_often(traced.outputs.values())
         self._applied: dict[tuple[str, tuple[int, int]], list[tuple[Words, Words]]] = {}
         self.by_induction = True
 
@@ -355,8 +356,10 @@ class Scope:
         self.values(self.roots)
 
     def values(self, roots: Sequence[ex.Expr]) -> list[Words]:
-        for x in ex.ordered(roots, stop=self.known):
-            if x not in self.known:
+        order = ex.ordered(roots, stop=self.known)
+        inner = ex.only_summed(order, self.prover.often)
+        for x in order:
+            if x not in self.known and x not in inner:
                 self.known[x] = self._value(x)
         return [self.known[x] for x in roots]
 
@@ -365,10 +368,8 @@ class Scope:
         if isinstance(x, ex.ConstantExpr):
             return alphabet.constant(x.constant)
         if isinstance(x, ex.Sum):
-            total = alphabet.zero(x.rows, x.cols)
-            for c, part in x.terms:
-                total = total.plus(known[part], c)
-            return total
+            parts = [(c, known[part]) for c, part in ex.summands(x, self.prover.often)]
+            return alphabet.total(x.rows, x.cols, parts)
         if isinstance(x, ex.Product):
             return known[x.a] @ known[x.b]
         if isinstance(x, ex.Scaled):

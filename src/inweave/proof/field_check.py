@@ -191,7 +191,7 @@ class Comparison:
             state = self._after(modules[at:index], state, world)
             before = [x for x in ex.ordered([*loop.init, *loop.outer]) if x not in known]
             evaluate.fill(before, known, world.arithmetic)
-            begin = [known[x] for x in loop.init]
+            begin = [evaluate.value(x, known, world.arithmetic) for x in loop.init]
             self._expect(state, module, begin, world, f"the start of module {index}")
             kept = set() if general else {i for i, x in enumerate(begin) if world.is_symmetric(x)}
             values = _carried(loop, kept, world)
@@ -211,7 +211,10 @@ class Comparison:
             at = index + 1
         state = self._after(modules[at:], state, world)
         evaluate.fill([x for x in order if x not in known], known, world.arithmetic)
-        expected = {name: known[x] for name, x in self.traced.outputs.items()}
+        expected = {
+            name: evaluate.value(x, known, world.arithmetic)
+            for name, x in self.traced.outputs.items()
+        }
         self._answers(state, expected, world)
 
     # -- states -----------------------------------------------------------------------------------

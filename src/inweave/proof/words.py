@@ -85,6 +85,18 @@ class Alphabet:
     def number(self, value: Fraction) -> Words:
         return self._sum(1, 1, [(value, ())])
 
+    def total(self, rows: int, cols: int, parts: Iterable[tuple[Fraction, Words]]) -> Words:
+        """A linear combination."""
+        terms: dict[Word, Fraction] = {}
+        for c, words in parts:
+            self.counted(len(words.terms))
+            for word, d in words.terms.items():
+                terms[word] = terms.get(word, 0) + c * d
+        terms = {word: c for word, c in terms.items() if c}
+        if len(terms) > MOST_WORDS:
+            raise TooManyWords
+        return Words(self, rows, cols, terms)
+
     def zero(self, rows: int, cols: int) -> Words:
         return Words(self, rows, cols, {})
 
@@ -262,17 +274,7 @@ class Words:
 
     def plus(self, other: Words, c: Fraction) -> Words:
         assert self.shape == other.shape, (self.shape, other.shape)
-        self.alphabet.counted(len(self.terms) + len(other.terms))
-        terms = dict(self.terms)
-        for word, d in other.terms.items():
-            total = terms.get(word, 0) + c * d
-            if total:
-                terms[word] = total
-            else:
-                terms.pop(word, None)
-        if len(terms) > MOST_WORDS:
-            raise TooManyWords
-        return Words(self.alphabet, self.rows, self.cols, terms)
+        return self.alphabet.total(self.rows, self.cols, [(ONE, self), (c, other)])
 
     def times(self, c: Fraction) -> Words:
         terms = {word: c * d for word, d in self.terms.items()} if c else {}

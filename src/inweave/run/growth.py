@@ -75,7 +75,7 @@ def diagnose(traced: Traced | None, inputs: dict[str, Array]) -> str:
         for x in order:
             if isinstance(x, ex.LoopResult) and x.loop not in known:
                 loop = x.loop
-                state = [known[y] for y in loop.init]
+                state = [evaluate.value(y, known, arithmetic) for y in loop.init]
                 sizes = [_size(state)]
                 for _ in range(loop.times):
                     state = evaluate.run(loop, state, known, arithmetic, 1)

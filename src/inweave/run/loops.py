@@ -50,7 +50,7 @@ class Frame(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """A span that holds a unit vector, first or last, which goes through all rows of a loop."""
+    """A span that holds a unit vector, which goes through as many rows as the loop has steps."""
 
     row: int
     col: int
@@ -62,13 +62,22 @@ class Selector(NamedTuple):
         """What the span holds in any one step."""
         return self._standing(graph, graph.unit(self.rows, self.backward), 0)
 
-    def moved(self, graph: Graph) -> Matrix:
-        """What it must hold after that step."""
-        unit, down = graph.unit(self.rows, self.backward), int(self.backward)
-        return self._standing(graph, graph.view(unit, down, 0, self.rows - 1, 1), 1 - down)
+    def last(self, graph: Graph, moved: Matrix) -> Matrix | None:
+        """What the span holds after the loop, given what it holds after a step; None if no unit.
+
+        A shift may end with these rows, so that after the last of them there is nothing.
+        """
+        unit, step = graph.unit(self.rows, self.backward), -1 if self.backward else 1
+        if moved == self._standing(graph, unit, step):
+            one = Term(-1 if self.backward else self.rows, 0, 1)
+            return self._placed(graph, one)
+        rest = graph.view(unit, int(self.backward), 0, self.rows - 1, 1)
+        return () if moved == self._standing(graph, rest, int(not self.backward)) else None
 
     def _standing(self, graph: Graph, node: Node, down: int) -> Matrix:
-        term = standing(graph, node, down, 0)
+        return self._placed(graph, standing(graph, node, down, 0))
+
+    def _placed(self, graph: Graph, term: Term) -> Matrix:
         (term,) = transposed(graph, (term,)) if self.flip else (term,)
         return (term.moved(self.row, self.col),)
 
@@ -117,8 +126,9 @@ def follow_loop(
             if selectors:
                 graph.abandon(mark)
                 continue
-        if any(end[i] != selector.moved(graph) for i, selector in selectors.items()):
-            selectors = {}
+        lasts = {i: selector.last(graph, end[i]) for i, selector in selectors.items()}
+        if None in lasts.values():
+            selectors = {i: selector for i, selector in selectors.items() if lasts[i] is not None}
             graph.abandon(mark)
             continue
         wider = {
@@ -143,8 +153,8 @@ def follow_loop(
     results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
     last = {i: name(i, node) for i, node in zip(phis, results, strict=True)}
     after = list(state)
-    for i in selectors:
-        after[i] = ()  # moved on from the last row, a unit vector is zero
+    for i, end_of_rows in lasts.items():
+        after[i] = end_of_rows or ()
     for i, frame in frames.items():
         after[i] = (frame.term(graph, twins.value(i, last)),)
     return tuple(after)
