@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 # what only extras install; the core must do without
@@ -22,6 +24,7 @@ def doors() -> dict[str, tuple[str, Callable[[], Any]]]:
     import inweave
     from inweave.cli.tables import write
     from inweave.gallery.least_squares import ridge_gd
+    from inweave.lab.experiments import run
 
     net = inweave.compile(ridge_gd, n=4, d=2, steps=3)
     assert net.certificate is not None
@@ -31,6 +34,7 @@ def doors() -> dict[str, tuple[str, Callable[[], Any]]]:
         "net.to_jax": ("jax", net.to_jax),
         "net.to_onnx": ("onnx", lambda: net.to_onnx("never.onnx")),
         "inweave.nn": ("torch", lambda: inweave.nn),
+        "the lab": ("lab", lambda: run("one-step", Path("never"))),
         "inweave.estimators": ("sklearn", lambda: import_module("inweave.estimators")),
         "inweave.explore.Widget": ("widget", lambda: inweave.explore.Widget),
         "never.parquet: Parquet": ("table", lambda: write(Path("never.parquet"), {"x": [1.0]})),
@@ -52,6 +56,16 @@ def main() -> None:
         print(said)
         assert said.startswith(f"{door} needs ")
         assert f"the extra {extra!r} installs" in said
+    import_lab()
+
+
+def import_lab() -> None:
+    """Each file of the lab can do without torch, or says what it needs."""
+    from inweave import MissingExtraError, lab
+
+    for file in walk_packages(lab.__path__, "inweave.lab."):
+        with suppress(MissingExtraError):
+            import_module(file.name)
 
 
 if __name__ == "__main__":

@@ -33,11 +33,9 @@ Device = Annotated[str, Parameter(help="cpu, cuda or cuda:NUMBER.")]
 Flag = Annotated[bool, FLAG]
 
 lab = App(name="lab", help=HELP, version_flags=[])
-needs_lab = needs_extra("the lab", "lab")
 
 
 @lab.command
-@needs_lab
 def train(
     config: Path,
     /,
@@ -81,7 +79,6 @@ def train(
 
 
 @lab.command
-@needs_lab
 def evaluate(
     folder: Path, /, *, size: int = 20_000, half: Flag = False, device: Device = "cpu"
 ) -> None:
@@ -128,7 +125,6 @@ def _losses(result: dict[str, Any], half: bool) -> str:
 
 
 @lab.command
-@needs_lab
 def run(
     name: str,
     /,
@@ -171,7 +167,6 @@ def run(
 
 
 @lab.command
-@needs_lab
 def report(
     files: Annotated[list[Path], Parameter(negative=())], /, *, out: Path | None = None
 ) -> None:
@@ -196,7 +191,6 @@ def report(
 
 
 @lab.command
-@needs_lab
 def sweep(
     configs: Annotated[list[Path], Parameter(negative=())],
     /,

@@ -14,5 +14,5 @@ the literature prints, is a display option and nothing else.
     sweep      many runs over any executor
     experiments, report   the questions, and the pages that answer them
 
-torch is imported here and in `inweave.nn` only, so `import inweave` stays light.
+Of the files here, those that compute import torch; `import inweave` loads none of them.
 """

@@ -10,11 +10,12 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-import torch
-from torch import Tensor
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab.tasks import Batch, Target, Task, mse
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor
 
 Predictor = Callable[[Batch], Tensor]
 Number = float | Tensor

@@ -13,12 +13,13 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
-from torch import Tensor
-
-from inweave.errors import FileFormatError
+from inweave.errors import FileFormatError, needs_extra
 from inweave.exact.schema import Must, loads, named, read
 from inweave.files.atomic import write
 from inweave.lab.checks import is_file_name
+
+with needs_extra("the lab", "lab"):
+    from torch import Tensor
 
 CURRENT = "checkpoint.json"
 FileName = Annotated[str, Must("the name of a file beside it", is_file_name)]

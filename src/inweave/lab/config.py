@@ -26,14 +26,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import torch
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.exact.schema import Mismatch, Must, fingerprint, read, write
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.tasks import TASKS, Target, Task, stream
 from inweave.nn import INITS, Architecture, AttentionNetwork
+
+with needs_extra("the lab", "lab"):
+    import torch
 
 RUN_NAME = Must("the name of a folder, without slashes or a leading dot", is_file_name)
 

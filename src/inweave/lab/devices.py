@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 
 
 def check_device(device: str, here: bool = True) -> None:
@@ -13,7 +13,8 @@ def check_device(device: str, here: bool = True) -> None:
         raise InputError(f"device must be cpu, cuda or cuda:NUMBER, got {device!r}")
     if device == "cpu" or not here:
         return
-    import torch
+    with needs_extra(f"device {device!r}", "lab"):
+        import torch
 
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if not count:

@@ -13,14 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-from torch.func import functional_call, vmap
-
+from inweave.errors import needs_extra
 from inweave.lab.baselines import Predictor
 from inweave.lab.forms import Form
 from inweave.lab.tasks import Batch, Target
 from inweave.nn import AttentionNetwork
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor, nn
+    from torch.func import functional_call, vmap
 
 Weights = dict[str, Tensor]
 

@@ -10,14 +10,15 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab import baselines, checkpoint, measures
 from inweave.lab.baselines import Predictor
 from inweave.lab.config import Config
 from inweave.lab.tasks import Batch, draw, stream
 from inweave.lab.train import load_run
+
+with needs_extra("the lab", "lab"):
+    import torch
 
 EVALUATION = "evaluation.json"
 

@@ -18,16 +18,17 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal
 
-import torch
-from torch import Tensor
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab.checks import at_least, refuse_unless
 from inweave.lab.tasks import Batch
 from inweave.model.layout import Layout
 from inweave.model.prompt import Fill, Input, Output, Place
 from inweave.nn import Architecture, AttentionNetwork, build
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor
 
 MINUS = Fraction(-1)
 FormName = Literal["examples", "features", "designed", "enumerated"]

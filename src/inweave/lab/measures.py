@@ -15,14 +15,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab.baselines import Predictor, descent_weights
 from inweave.lab.forms import Form
 from inweave.lab.tasks import Batch, Target
 from inweave.nn import KEY, QUERY, VALUE, AttentionNetwork, ExtendedLinearAttention
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
+from inweave.errors import needs_extra
+
+with needs_extra("the lab", "lab"):
+    import torch
 
 WARM_UP = 3
 

@@ -15,11 +15,13 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab.checks import all_finite, at_least, positive
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor
 
 Target = Literal["clean", "noisy"]
 

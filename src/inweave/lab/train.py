@@ -19,11 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-import torch
-import torch.distributed as dist
-from torch import Tensor
-
-from inweave.errors import DivergenceError, InputError
+from inweave.errors import DivergenceError, InputError, needs_extra
 from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
@@ -31,6 +27,11 @@ from inweave.lab.ensemble import assemble
 from inweave.lab.tasks import draw, mse, stream
 from inweave.lab.trainer import Settings, Trainer, cosine, warm
 from inweave.nn import AttentionNetwork
+
+with needs_extra("the lab", "lab"):
+    import torch
+    import torch.distributed as dist
+    from torch import Tensor
 
 METRICS = "metrics.jsonl"
 RESULT = "result.json"

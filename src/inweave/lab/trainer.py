@@ -15,16 +15,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-import torch.distributed as dist
-from torch import Tensor
-
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 from inweave.lab.direct import DirectStep
 from inweave.lab.ensemble import Ensemble
 from inweave.lab.forms import Form
 from inweave.lab.replay import Replayed
 from inweave.lab.tasks import Target, Task, draw, stream
+
+with needs_extra("the lab", "lab"):
+    import torch
+    import torch.distributed as dist
+    from torch import Tensor
 
 EPSILON = 1e-8  # of AdamW
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from inweave.errors import InputError
+from inweave.errors import InputError, needs_extra
 
 EXPERIMENTS = {
     "one-step": "one_step",
@@ -30,7 +30,8 @@ EXPERIMENTS = {
 
 def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed: int = 0) -> Path:
     """Run one experiment and write `NAME.json`; returns its path."""
-    import torch  # here, so that experiments are listed without it
+    with needs_extra("the lab", "lab"):  # here, so that experiments are listed without it
+        import torch
 
     from inweave.lab.checkpoint import write_json
 

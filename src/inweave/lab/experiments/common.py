@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-from torch import Tensor
-
+from inweave.errors import needs_extra
 from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
 from inweave.lab.measures import Interval, bootstrap
@@ -15,6 +13,10 @@ from inweave.lab.report import number
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
 from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import Architecture, AttentionNetwork
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor
 
 Row = dict[str, Any]
 Keep = Callable[[dict[str, Any]], None]

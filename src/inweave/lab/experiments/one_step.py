@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
+from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task
 from inweave.lab.trainer import Settings
+
+with needs_extra("the lab", "lab"):
+    import torch
 
 TASK = Task(d=10, n=10, inputs="uniform")
 

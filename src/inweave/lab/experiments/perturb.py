@@ -12,8 +12,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
+from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import common
@@ -22,6 +21,9 @@ from inweave.lab.tasks import Task, stream
 from inweave.lab.trainer import Settings
 from inweave.nn import AttentionNetwork, from_network
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
+
+with needs_extra("the lab", "lab"):
+    import torch
 
 TASK = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
 STEPS = 2

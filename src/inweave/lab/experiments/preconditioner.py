@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-from torch import Tensor, nn
-
+from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import Ensemble
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import TASKS, stream
 from inweave.lab.trainer import Settings
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor, nn
 
 TASK = TASKS["anisotropic"]
 LAYERS = 3
