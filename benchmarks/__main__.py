@@ -47,7 +47,10 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", nargs="*", choices=[*FAMILIES, "lab"], help="families to run")
-    parser.add_argument("--out", type=Path, default=RESULTS / "cpu.json", help="where to write")
+    parser.add_argument("--store", nargs="?", type=Path, const=RESULTS / "cpu.json", metavar="FILE",
+                        help="keep the rows in a file, benchmarks/results/cpu.json if none is "
+                             "named, with a plot beside it; families that do not run stay as they "
+                             "are there")  # fmt: skip
     parser.add_argument("--worker", nargs=3, metavar=("FAMILY", "THREADS", "FILE"),
                         help=argparse.SUPPRESS)  # fmt: skip
     options = parser.parse_args()
@@ -56,19 +59,30 @@ def main() -> int:
         work(family, int(threads), Path(out))
         return 0
     start, rows = time.time(), list[Row]()
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    old: list[Row] = []
-    if options.only and options.out.is_file():  # the other families stay as they were
-        old = from_json(json.loads(options.out.read_text())["rows"])
     for family in options.only or [*FAMILIES, "lab"]:
         rows += run(family)
-        told = merged(old, rows + summaries(rows))
-        found = {"machine": machine(), "rows": [row.to_json() for row in told]}
-        options.out.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    plot(told, options.out.with_suffix(".png"))
+        if options.store:  # family by family: an interrupt loses the one that is running
+            store(options.store, rows, bool(options.only))
+    told = rows + summaries(rows)
     table(told)
-    print(f"{time.time() - start:.0f} s; written to {options.out} and a plot beside it")
+    print(f"{time.time() - start:.0f} s")
+    if options.store:
+        plot(stored(options.store), options.store.with_suffix(".png"))
+        print(f"written to {options.store} and a plot beside it")
     return 0
+
+
+def stored(path: Path) -> list[Row]:
+    """The rows that a file keeps."""
+    return from_json(json.loads(path.read_text())["rows"]) if path.is_file() else []
+
+
+def store(path: Path, rows: list[Row], keep: bool) -> None:
+    """Write the rows of a run to a file; `keep` leaves its other families as they are."""
+    told = merged(stored(path) if keep else [], rows + summaries(rows))
+    found = {"machine": machine(), "rows": [row.to_json() for row in told]}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
 
 
 def run(family: str) -> list[Row]:

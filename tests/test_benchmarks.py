@@ -1,12 +1,14 @@
 """The benchmark measures what it says: no seconds are asserted here, only what is computed."""
 
 import json
+import sys
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from benchmarks import __main__ as bench
 from benchmarks import (
     compiling,
     dense,
@@ -200,3 +202,16 @@ def test_the_page_shows_the_stored_results():
 
 def test_every_family_has_a_module():
     assert {module for module, _ in FAMILIES.values()} >= {"ridge", "direct", "growth", "precision"}
+
+
+def test_results_are_stored_only_when_asked(tmp_path, monkeypatch):
+    row = Row("direct", "one", 1.0, 1.0, 1.0)
+    monkeypatch.setattr(bench, "RESULTS", tmp_path / "results")
+    monkeypatch.setattr(bench, "run", lambda _: [row])
+    monkeypatch.setattr(bench, "plot", lambda *_: None)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "direct"])
+    assert bench.main() == 0
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "direct", "--store"])
+    assert bench.main() == 0
+    assert bench.stored(tmp_path / "results" / "cpu.json") == [row]

@@ -10,15 +10,27 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from inweave.cli.options import FLAG
 from inweave.errors import InputError
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def bench(
-    *words: Annotated[
-        str, Parameter(allow_leading_hyphen=True, help="Handed on to the benchmark.")
-    ],
+    *,
+    only: Annotated[
+        tuple[str, ...],
+        Parameter(
+            consume_multiple=True,
+            negative="",
+            help="Families to run; all if not given. A name that is none is answered with theirs.",
+        ),
+    ] = (),
+    store: Annotated[
+        bool,
+        FLAG,
+        Parameter(help="Keep what was measured, in benchmarks/results/cpu.json and a plot."),
+    ] = False,
 ) -> int:
     """Measure inweave beside hand-written code, as ratios in one run.
 
@@ -28,12 +40,15 @@ def bench(
     For example:
 
         inweave bench
+
+        inweave bench --only direct growth
     """
     if not Path("benchmarks", "__main__.py").is_file():
         raise InputError(
             "no benchmark in this folder: it is a part of the source tree; run it there, with "
             "`inweave bench` or `make bench`"
         )
+    words = [*(["--store"] if store else []), *(["--only", *only] if only else [])]
     environment = dict.fromkeys(ONE_THREAD, "1") | os.environ
     return subprocess.run(
         [sys.executable, "-m", "benchmarks", *words], env=environment, check=False
