@@ -10,15 +10,18 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
+from inweave import load
 from inweave.cli import main
 from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
+from inweave.files import network_file
 from inweave.files.atomic import atomically
 from inweave.gallery import get
 from tests import without_extras
@@ -144,9 +147,13 @@ def test_bad_usage_exits_with_2(inweave: Any, argv: tuple[str, ...]) -> None:
         (("programs.py:ridge", "n"), "'n' is not of the form name=value"),
         (("programs.py:ridge", "n=1", "n=2"), "n is set twice"),
         (("programs.py:ridge", "n=0", "d=2", "steps=1"), "size n must be a positive int"),
+        (("programs.py:ridge", "n={[]: 1}", "d=2", "steps=1"), "size n must be a positive int"),
         (("programs.py:absent", *SIZES), "no program 'absent'; its programs are: ridge"),
+        (("programs.py:rdige", *SIZES), "no program 'rdige'; did you mean 'ridge'? its programs"),
+        (("rdige_gd", *SIZES), "did you mean 'ridge_gd'? the gallery has"),
         (("programs.py", *SIZES), "say which program as programs.py:NAME"),
         (("absent.py:ridge", *SIZES), "there is no file absent.py"),
+        (("folder.py:ridge", *SIZES), "folder.py is a folder; name a file"),
         (("no_such_name", *SIZES), "'no_such_name' is not a .inweave file, FILE.py:program"),
         (("programs.py:broken", "n=2", "d=2"), "programs.py, line 23: NameError"),
         (("programs.py:wrong_shapes", "n=2", "d=3"), "2 x 3"),
@@ -154,7 +161,10 @@ def test_bad_usage_exits_with_2(inweave: Any, argv: tuple[str, ...]) -> None:
         (("programs.py:ridge", *SIZES, "-o", "absent/net.inweave"), "absent is not a folder"),
     ],
 )
-def test_a_mistake_in_compile_is_named(inweave: Any, argv: tuple[str, ...], said: str) -> None:
+def test_a_mistake_in_compile_is_named(
+    inweave: Any, tmp_path: Path, argv: tuple[str, ...], said: str
+) -> None:
+    (tmp_path / "folder.py").mkdir()
     result = inweave("compile", *argv)
     assert result.code == 2
     assert said in result.err.replace("\n", " ")
@@ -165,11 +175,48 @@ def test_a_file_that_is_not_python_is_refused_with_its_line(inweave: Any, tmp_pa
     result = inweave("compile", "bad.py:x")
     assert result.code == 2
     assert "bad.py, line 2: invalid syntax" in result.err
+    (tmp_path / "bad.py").write_bytes(b"x = 1\0")
+    assert "bad.py: source code string cannot contain null bytes" in inweave("show", "bad.py").err
 
 
-def test_debug_shows_the_traceback(inweave: Any) -> None:
-    with pytest.raises(FileNotFoundError):
-        inweave("--debug", "show", "absent.inweave")
+@pytest.mark.parametrize("place", ["file", "program"])
+def test_a_file_that_exits_is_refused_with_its_line(
+    inweave: Any, tmp_path: Path, place: str
+) -> None:
+    last = "sys.exit(3)" if place == "file" else "broken.function = lambda X: sys.exit(3)"
+    (tmp_path / "exits.py").write_text(f"{PROGRAMS}\nimport sys\n{last}\n", encoding="utf-8")
+    result = inweave("compile", "exits.py:broken", "n=2", "d=2")
+    assert result.code == 2
+    assert "exits.py, line 31: SystemExit: 3" in result.err
+
+
+def test_what_a_file_prints_is_not_the_answer(inweave: Any, tmp_path: Path) -> None:
+    text = PROGRAMS.replace("    def step(w):", "    print('recorded')\n    def step(w):")
+    (tmp_path / "talks.py").write_text(f"{text}\nprint('read')\n", encoding="utf-8")
+    for command in ("compile", "show", "verify"):
+        result = inweave(command, "talks.py:ridge", *SIZES, "--json")
+        assert isinstance(json.loads(result.out), dict)
+        assert {"read", "recorded"} <= {*result.err.split()}
+
+
+def test_a_program_may_import_from_its_own_folder_when_it_is_recorded(
+    inweave: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "beside_it.py").write_text("two = 2\n", encoding="utf-8")
+    text = PROGRAMS.replace("X + undefined_name", "__import__('beside_it').two * X")
+    (tmp_path / "imports.py").write_text(text, encoding="utf-8")
+    before = list(sys.path)
+    assert inweave("compile", "imports.py:broken", "n=2", "d=2").code == 0
+    assert sys.path == before
+
+
+def test_debug_shows_the_traceback_beside_the_message_and_keeps_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(("--debug", "show", "absent.inweave")) == 2
+    said = capsys.readouterr().err
+    assert "Traceback" in said
+    assert said.endswith("error: there is no file absent.inweave\n")
 
 
 # -- networks and their files ----------------------------------------------------------------------
@@ -199,12 +246,15 @@ def test_a_network_of_another_program_fails_the_check_with_1(inweave: Any) -> No
     assert json.loads(as_json.out)["verified"] is False
 
 
-def test_a_damaged_file_fails_verify_with_1_and_show_with_2(inweave: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [200, 0])
+@pytest.mark.parametrize("command", ["verify", "show", "explore"])
+def test_a_damaged_file_is_bad_input(inweave: Any, tmp_path: Path, kept: int, command: str) -> None:
     inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
     path = tmp_path / "net.inweave"
-    path.write_bytes(path.read_bytes()[:200])
-    assert inweave("verify", "net.inweave").code == 1
-    assert inweave("show", "net.inweave").code == 2
+    path.write_bytes(path.read_bytes()[:kept])
+    result = inweave(command, "net.inweave")
+    assert result.code == 2
+    assert "net.inweave: this is no .inweave file, or its end is missing" in result.err
 
 
 def test_json_of_compile_show_and_verify_can_be_read(inweave: Any) -> None:
@@ -217,6 +267,43 @@ def test_json_of_compile_show_and_verify_can_be_read(inweave: Any) -> None:
         assert data["certificate"]["network"] == data["fingerprint"]
     data = json.loads(inweave("verify", *argv).out)
     assert data["verified"] is True
+
+
+@pytest.mark.parametrize("option", [("--target", "lsa"), ("--optimize", "depth")])
+@pytest.mark.parametrize("command", ["show", "verify", "explore", "run"])
+def test_options_of_compiling_are_refused_for_a_network(
+    inweave: Any, command: str, option: tuple[str, str]
+) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    result = inweave(command, "net.inweave", *option, *(RUN if command == "run" else ()))
+    assert result.code == 2
+    assert f"net.inweave is a network already; leave out {' '.join(option)}" in result.err
+
+
+def test_a_seed_or_a_number_of_trials_asks_for_random_points(inweave: Any) -> None:
+    argv = ("verify", "programs.py:ridge", *SIZES, "--json")
+    algebra = json.loads(inweave(*argv).out)["certificate"]
+    assert algebra["method"] == "algebra"
+    for option, least in (("--seed", 1), ("--trials", 9)):
+        found = json.loads(inweave(*argv, option, "9").out)["certificate"]
+        assert found["method"] != "algebra"
+        assert found["trials"] >= least
+        assert found["probability"] < 1e-12
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("compile", "programs.py:ridge", *SIZES, "-o", "absent/net.inweave"),
+        ("explore", "programs.py:ridge", *SIZES, "-o", "absent/net.html"),
+        ("run", "programs.py:ridge", "lam=1", "eta=1", "steps=1", *RUN, "-o", "absent/out.csv"),
+        ("demo", "--page", "absent/page.html"),
+    ],
+)
+def test_a_place_for_output_is_refused_before_any_work(inweave: Any, argv: tuple[str, ...]) -> None:
+    result = inweave(*argv)
+    assert result.code == 2
+    assert result.err == "error: absent is not a folder; make it first\n"
 
 
 # -- running on tables -----------------------------------------------------------------------------
@@ -286,6 +373,27 @@ def test_arrays_by_name_need_no_table(inweave: Any, tmp_path: Path) -> None:
     assert float(result.out.split()[1]) == pytest.approx(float(u @ (0.1 * X.T @ y)))
 
 
+def test_a_file_that_is_no_npz_is_refused_in_its_own_terms(inweave: Any, tmp_path: Path) -> None:
+    def said() -> str:
+        argv = ("programs.py:ridge", "lam=0", "eta=0.1", "steps=1", "--data", "in.npz")
+        result = inweave("run", *argv)
+        assert result.code == 2
+        assert "pickle" not in result.err
+        return str(result.err)
+
+    path = tmp_path / "in.npz"
+    with path.open("wb") as stream:
+        np.save(stream, np.ones(3))
+    assert "in.npz is not an .npz file; np.savez('in.npz', X=X) writes one" in said()
+    path.write_text("a,b\n1,2\n", encoding="utf-8")
+    assert "in.npz is not an .npz file" in said()
+    np.savez(path, X=np.array([[], 1], dtype=object))
+    assert "in.npz: 'X' is no plain array: damaged, or made of objects" in said()
+    with zipfile.ZipFile(path, "w") as stream:
+        stream.writestr("letter.txt", "Dear reader")
+    assert "in.npz: 'letter.txt' is no plain array" in said()
+
+
 def test_a_column_may_fill_a_vector_and_coefficients_carry_the_names_of_features(
     inweave: Any, tmp_path: Path
 ) -> None:
@@ -312,6 +420,13 @@ def test_standardized_predictions_come_back_in_the_units_of_the_response(
     w = np.linalg.solve(X.T @ X + 40 * np.eye(10), X.T @ (data.y - data.y.mean()))
     found = read(tmp_path / "out.csv")["prediction"]
     np.testing.assert_allclose(found, X @ w + data.y.mean(), rtol=1e-8)
+    assert "units" not in result.err
+
+
+def test_answers_that_stay_standardized_say_so(inweave: Any) -> None:
+    argv = ("run", "programs.py:coefficients", "s=0", "--data", "train.csv", "--response", "y")
+    assert "in units of the standardized data" in inweave(*argv, "--standardize").err
+    assert "units" not in inweave(*argv).err
 
 
 @pytest.mark.parametrize(
@@ -423,6 +538,27 @@ def test_a_saved_network_of_the_gallery_is_resized_without_naming_its_program(
     assert result.out == inweave("run", "ridge_gd", "steps=3", *given).out
 
 
+def test_a_program_that_is_not_the_files_is_refused_at_any_size(inweave: Any) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    argv = ("net.inweave", "lam=1", "eta=0.1", "w0=0", "--program", "ridge_gd", *RUN)
+    result = inweave("run", *argv)
+    assert result.code == 2
+    assert "ridge_gd is not the program of net.inweave, which is 'ridge'" in result.err
+
+
+def test_weights_that_the_program_does_not_compile_to_are_not_resized(
+    inweave: Any, tmp_path: Path, wider: tuple[str, ...]
+) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    inweave("compile", "programs.py:ridge", *SIZES, "--optimize", "depth", "-o", "deep.inweave")
+    _, record, _ = network_file.load(tmp_path / "net.inweave")
+    network_file.save(tmp_path / "mixed.inweave", load(tmp_path / "deep.inweave"), record)
+    argv = ("mixed.inweave", "lam=0.5", "eta=0.1", *wider, "--program", "programs.py:ridge")
+    result = inweave("run", *argv)
+    assert result.code == 2
+    assert "'ridge' does not compile to this network, so it cannot be resized" in result.err
+
+
 def test_a_network_that_fits_its_table_is_not_resized(inweave: Any) -> None:
     inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
     argv = ("run", "net.inweave", "lam=0.5", "eta=0.1", *RUN)
@@ -456,7 +592,7 @@ def test_a_file_that_only_claims_to_be_of_the_gallery_is_not_resized(
             ("ridge",),
             "compiled for any size: inweave run programs.py:ridge",
         ),
-        (("ridge", "n=6", "d=3"), ("other",), "'other' does not compile to this network"),
+        (("ridge", "n=6", "d=3"), ("other",), "other.py:other is not the program of net.inweave"),
         (("ridge", "n=6", "d=3"), (), "to resize it where its weights allow that, add --program"),
     ],
 )
@@ -488,6 +624,12 @@ def test_naming_the_program_of_a_program_is_refused(inweave: Any) -> None:
         (("lam=1", "steps=2", *RUN), "no value for eta (scalar)"),
         (("lam=1", "eta=1", "mu=2", "steps=2", *RUN), "mu: no such input"),
         (("lam=1", "eta=1", "steps=2", "--data", "train.csv"), "with --response"),
+        (("lam=1", "eta=1", "steps=2", *RUN[:4]), "no value for u (vector)"),
+        (("lam=1", "eta=1", "steps=2", *RUN[:4]), "--query TABLE fills u from its rows"),
+        (("lam=1", "eta=1", "steps=2", "u=1", *RUN), "no vector for --query: u is given as u=1"),
+        (("lam=1", "eta=1", "steps=2", "y=1", *RUN), "for --response: y is given as y=1"),
+        (("lam=1", "eta=1", "steps=2", *RUN, "--columns", "a,a"), "--columns names 'a' twice"),
+        (("lam=1", "eta=1", "steps=2", "--data", "."), ". is a folder; name a file"),
         (("lam=1", "eta=1", "steps=2", "n=9", *RUN), "n=9, but the data has n = 6"),
         (("lam=1", "eta=99", "steps=999", *RUN), "diverged"),
         (("lam=1", "eta=1", "steps=2", *RUN, "-o", "out.xls"), "can write .csv"),
@@ -558,6 +700,13 @@ def test_a_failure_while_writing_leaves_the_old_file_and_nothing_else(
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("fails", [Path.stat, Path.read_text, Path.rmdir])
+def test_an_error_about_the_draft_names_the_file(tmp_path: Path, fails: Any) -> None:
+    with pytest.raises(FileNotFoundError) as caught, atomically(tmp_path / "net.csv") as draft:
+        fails(draft)
+    assert caught.value.filename == str(tmp_path / "net.csv")
+
+
 def test_a_finished_file_replaces_the_old_one_and_keeps_its_suffix(tmp_path: Path) -> None:
     path = tmp_path / "net.inweave"
     path.write_text("old", encoding="utf-8")
@@ -582,8 +731,8 @@ def test_an_interrupt_exits_with_130_and_leaves_no_file(tmp_path: Path, how: int
         stderr=subprocess.PIPE,
         text=True,
     )
-    assert running.stdout is not None
-    assert running.stdout.readline() == "ready\n"
+    assert running.stderr is not None
+    assert running.stderr.readline() == "ready\n"
     start = time.monotonic()
     running.send_signal(how)
     _, err = running.communicate(timeout=20)
@@ -701,21 +850,23 @@ def test_the_benchmark_is_run_where_it_is_and_its_exit_code_is_kept(
     inweave: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "benchmarks").mkdir()
-    code = "import sys; sys.exit(0 if sys.argv[1:] == ['--quick'] else 1)"
+    code = "import sys; sys.exit(sys.argv[1:] != ['--store', '--only', 'a', 'b'])"
     (tmp_path / "benchmarks" / "__main__.py").write_text(code, encoding="utf-8")
-    assert inweave("bench", "--quick").code == 0
+    assert inweave("bench", "--only", "a", "b", "--store").code == 0
     assert inweave("bench").code == 1
+    assert "--store" in inweave("bench", "--help").out
 
 
 @pytest.mark.skipif(os.name != "posix", reason="pipes are closed as POSIX has them")
 def test_a_reader_that_goes_away_is_not_an_error(tmp_path: Path) -> None:
     (tmp_path / "programs.py").write_text(PROGRAMS, encoding="utf-8")
-    command = f"{sys.executable} -m inweave show programs.py:ridge {' '.join(SIZES)}"
-    line = f"set -o pipefail; {command} | true"
-    done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, check=False)
-    assert done.returncode == 0, done.stderr.decode()
-    assert b"Traceback" not in done.stderr
-    assert b"Exception" not in done.stderr
+    shown = f"{sys.executable} -m inweave show programs.py:ridge {' '.join(SIZES)}"
+    for command in (shown, f"{shown} --json", f"{sys.executable} -m inweave --help"):
+        line = f"set -o pipefail; {command} | true"
+        done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+        assert b"Exception" not in done.stderr
 
 
 def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_program(

@@ -50,6 +50,12 @@ def changed(network: Network, change, seal: bool = True) -> bytes:
     return files_fuzz.pack(header, rest)
 
 
+def test_a_name_that_the_commands_would_not_take_is_refused(ridge, tmp_path):
+    with pytest.raises(InputError, match=r"networks are stored in \.inweave files; got .*x\.txt"):
+        ridge.save(tmp_path / "x.txt")
+    assert not list(tmp_path.iterdir())
+
+
 # -- round trips -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])

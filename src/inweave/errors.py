@@ -67,6 +67,14 @@ def missing_and_unknown(names: Iterable[str], given: Iterable[str]) -> str:
     return "; ".join(f"{what}: {', '.join(which)}" for what, which in said.items() if which)
 
 
+def did_you_mean(text: str, names: Iterable[str]) -> str:
+    """`did you mean 'ridge'? ` if one of these names is nearly the text; nothing if none is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(text, list(names), n=1)
+    return f"did you mean {found[0]!r}? " if found else ""
+
+
 @contextmanager
 def needs_extra(what: str, extra: str) -> Iterator[None]:
     """Say which extra installs a library that the imports inside do not find."""

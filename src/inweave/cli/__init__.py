@@ -1,4 +1,4 @@
-"""The `inweave` command. One file per command; `main` turns errors into messages and exit codes.
+"""The `inweave` command. One file per command; `app` turns errors into messages and exit codes.
 
 Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 130 interrupted. A user's mistake is
 answered with one message; `--debug` shows the traceback behind it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 import warnings
 from importlib import import_module
 from typing import Any
@@ -23,7 +24,7 @@ DONE, CHECK_FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # inweave.cli.NAME has the command NAME: a function, or an app with commands of its own
 COMMANDS = {
-    "demo": "Run the main example: one regression as seven attention networks, each proved.",
+    "demo": "Run the main example: one regression as seven attention networks, each verified.",
     "compile": "Compile a program into a network and verify it.",
     "show": "Print a network: its prompt, its layers as matrix products, and its certificate.",
     "verify": "Check a network against its program, by algebra or at random points of a field.",
@@ -48,6 +49,7 @@ def build(argv: list[str]) -> App:
         version=__version__,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
+        console=output.console(),  # help, too, may be read by one who goes away
     )
     named = next((word for word in argv if not word.startswith("-")), None)
     for place, (name, line) in enumerate(COMMANDS.items()):
@@ -62,13 +64,14 @@ def run(argv: list[str]) -> int:
     """Run a command line; the exit code."""
     debug = "--debug" in argv
     argv = [word for word in argv if word != "--debug"]
-    before = _interrupt_on_terminate()
+    before, path = _interrupt_on_terminate(), list(sys.path)
     try:
-        with warnings.catch_warnings():
+        with output.answers_alone(), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy; answers are checked instead
             warnings.showwarning = _show_warning
             code = build(argv)(argv, exit_on_error=False, print_error=False)
+            output.answers().flush()
         return int(code or DONE)
     except CycloptsError as error:
         command = " ".join(("inweave", *(error.command_chain or ())))
@@ -82,16 +85,22 @@ def run(argv: list[str]) -> int:
         return DONE
     except (InweaveError, OSError, RecursionError, MemoryError) as error:
         if debug:
-            raise
+            traceback.print_exc()
         output.complain(_message(error))
         return CHECK_FAILED if isinstance(error, VerificationError) else BAD_USAGE
     finally:
+        sys.path[:] = path  # a user's file may have added its folder
         if before is not None:
             signal.signal(signal.SIGTERM, before)
 
 
 def _message(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
+        match error:
+            case FileNotFoundError():
+                return f"there is no file {error.filename}"
+            case IsADirectoryError():
+                return f"{error.filename} is a folder; name a file"
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
         return f"not enough memory{f': {error}' if str(error) else ''}"

@@ -10,16 +10,16 @@ from cyclopts import Parameter
 from inweave.cli import output
 from inweave.cli.options import OUTPUT, Json, Mode, Sizes, Target
 from inweave.cli.show import report
-from inweave.cli.sources import compiled, find_program, settings
-from inweave.errors import InputError
+from inweave.cli.sources import chosen, compiled, find_program, settings
+from inweave.files.network_file import check_name
 
 
 def compile(
     program: Annotated[str, Parameter(help="FILE.py:NAME, or a name from `inweave gallery`.")],
     /,
     *sizes: Sizes,
-    target: Target = "elsa",
-    optimize: Mode = "faithful",
+    target: Target = None,
+    optimize: Mode = None,
     save_as: Annotated[
         Path | None, OUTPUT, Parameter(help="Write the network to this .inweave file.")
     ] = None,
@@ -33,10 +33,10 @@ def compile(
 
         inweave compile ridge.py:ridge_gd n=40 d=10 steps=729 --optimize depth
     """
-    if save_as is not None and save_as.suffix != ".inweave":
-        raise InputError(f"networks are stored in .inweave files; got {save_as}")
+    if save_as is not None:
+        check_name(save_as)
     found = find_program(program)
-    network = compiled(found, target=target, optimize=optimize, sizes=settings(sizes))
+    network = compiled(found, settings(sizes), chosen(target=target, optimize=optimize))
     if save_as is not None:
         network.save(save_as)
     if json:

@@ -25,6 +25,7 @@ from inweave.cli.show import report
 from inweave.cli.tables import Numbers
 from inweave.data import diabetes
 from inweave.errors import InputError
+from inweave.files.atomic import check_place
 from inweave.gallery.least_squares import ridge_gd as ridge_from
 from inweave.network import Network
 from inweave.paper import ridge_elsa, ridge_lsa
@@ -101,7 +102,7 @@ def demo(
     ),
     json: Json = False,
 ) -> None:
-    """Run the main example: one regression as seven attention networks, each proved.
+    """Run the main example: one regression as seven attention networks, each verified.
 
     For example:
 
@@ -111,6 +112,7 @@ def demo(
     """
     if steps < 1:
         raise InputError(f"steps must be at least 1, got {steps}")
+    check_place(page)
     start = time.perf_counter()
     problem = Problem.shipped()
     n, d = problem.X.shape

@@ -10,15 +10,17 @@ from cyclopts import Parameter
 from inweave.cli import output
 from inweave.cli.options import OUTPUT, Mode, Sizes, Source, Target
 from inweave.cli.show import network_of
+from inweave.cli.sources import chosen
 from inweave.errors import InputError
+from inweave.files.atomic import check_place
 
 
 def explore(
     source: Source,
     /,
     *sizes: Sizes,
-    target: Target = "elsa",
-    optimize: Mode = "faithful",
+    target: Target = None,
+    optimize: Mode = None,
     save_as: Annotated[Path, OUTPUT, Parameter(help="The page; open it in any browser.")] = Path(
         "inweave.html"
     ),
@@ -33,5 +35,6 @@ def explore(
     """
     if save_as.suffix not in (".html", ".htm"):
         raise InputError(f"the explorer's page is an .html file; got {save_as}")
-    network_of(source, sizes, target, optimize).explore(save_as)
+    check_place(save_as)
+    network_of(source, sizes, chosen(target=target, optimize=optimize)).explore(save_as)
     output.note(f"wrote {save_as}; open it in a browser")

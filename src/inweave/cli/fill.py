@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.cli import tables
+from inweave.cli import output, tables
 from inweave.cli.roles import Argument, arguments, expect_all, roles
 from inweave.cli.tables import Numbers
 from inweave.errors import InputError
@@ -54,11 +54,14 @@ class Filled:
     features: Sequence[str] = ()
     queries: int | None = None
     scale: Scale = Scale()
+    standardized: bool = False
 
     def finish(self, answers: Any) -> dict[str, Sequence[Any]]:
         """Answers as columns: one row per query, or the entries of the answer."""
         named = answers if isinstance(answers, dict) else {"": answers}
         columns: dict[str, Sequence[Any]] = {}
+        if self.standardized and (self.queries is None or self.scale == Scale()):
+            output.note("in units of the standardized data: only predictions are scaled back")
         for name, value in named.items():
             array = np.atleast_1d(value)
             title = name or ("prediction" if self.queries is not None else "answer")
@@ -91,18 +94,17 @@ def fill(source: Program | Network, given: dict[str, Any], said: Tables) -> Fill
                 raise InputError(
                     f"{said.data} holds the inputs by name; leave out the other options"
                 )
-            expect_all(known, [*arrays, *given])
+            expect_all(known, [*arrays, *given], None)
             return Filled(arrays | given)
-    filled = _from_table(known, given, said)
-    expect_all(known, list(filled.inputs))
-    return filled
+    return _from_table(known, given, said)
 
 
 def _from_table(known: Sequence[Argument], given: dict[str, Any], said: Tables) -> Filled:
     table = tables.read(said.data)
     part = roles(known, list(given))
+    usual = roles(known, ())
     if part.features is None:
-        raise InputError("this program takes no matrix, so a table cannot fill it")
+        raise _not_taken("matrix for the columns of --data", usual.features, given)
     table.expect(said.response)
     borrowed = {name: value for name, value in given.items() if isinstance(value, str)}
     taken = {*said.response, *borrowed.values()}
@@ -121,20 +123,31 @@ def _from_table(known: Sequence[Argument], given: dict[str, Any], said: Tables) 
         y, back = _response(part.response, table, said)
         inputs[part.response.name] = y
     elif said.response:
-        raise InputError("this program takes no response; leave out --response")
+        raise _not_taken("vector or matrix for --response", usual.response, given)
     if said.query is not None:
         if part.query is None:
-            raise InputError("this program takes no query vector; leave out --query")
+            raise _not_taken("vector for --query", usual.query, given)
         asked = tables.read(said.query).numbers(features)
         queries = len(asked)
         inputs[part.query.name] = scale.there(asked)
-    return Filled(inputs, features, queries, back)
+    expect_all(known, list(inputs), part.query if said.query is None else None)
+    return Filled(inputs, features, queries, back, said.standardize)
+
+
+def _not_taken(what: str, usual: Argument | None, given: dict[str, Any]) -> InputError:
+    """There is nothing for a table to fill, or nothing any more."""
+    if usual is None:
+        return InputError(f"this program takes no {what}")
+    name, value = usual.name, given[usual.name]
+    return InputError(f"no {what}: {name} is given as {name}={value}; leave out one of the two")
 
 
 def _check_features(
     wanted: Argument, table: tables.Table, features: Sequence[str], response: Sequence[str]
 ) -> None:
     """Refuse columns that are no features; a network has its sizes, a program takes any."""
+    if twice := [name for name in features if features.count(name) > 1]:
+        raise InputError(f"--columns names {twice[0]!r} twice")
     if not features:
         raise InputError(f"{table.path} has no feature columns beside {', '.join(response)}")
     if both := [name for name in features if name in response]:

@@ -14,12 +14,14 @@ Source = Annotated[
 ]
 Sizes = Annotated[str, Parameter(help="Sizes and static arguments of the program, as name=value.")]
 Target = Annotated[
-    Literal["elsa", "lsa"],
-    Parameter(help="elsa: heads may have biases. lsa: no biases, constants stand in the prompt."),
+    Literal["elsa", "lsa"] | None,
+    Parameter(
+        help="elsa, the default: heads may have biases. lsa: none, constants stand in the prompt."
+    ),
 ]
 Mode = Annotated[
-    Literal["faithful", "speed", "depth"],
-    Parameter(help="faithful: as written. speed: least work. depth: fewest layers."),
+    Literal["faithful", "speed", "depth"] | None,
+    Parameter(help="faithful, the default: as written. speed: least work. depth: fewest layers."),
 ]
 FLAG = Parameter(negative="", show_default=False)
 Json = Annotated[bool, FLAG, Parameter(help="Print one JSON document instead of text.")]

@@ -1,5 +1,8 @@
 """What commands say: answers on standard output, progress and complaints on standard error.
 
+Standard output is for answers alone. Whatever else prints while a command runs, such as a user's
+file, is heard on standard error, so that an answer can be handed on.
+
 On a terminal, long work shows a bar; elsewhere each stage is one plain line, so that a log stays
 readable. Answers of a command with `--json` are one JSON document and nothing else.
 """
@@ -9,8 +12,9 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, redirect_stdout
+from contextvars import ContextVar
+from typing import Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -27,9 +31,28 @@ class Screen(Console):
         raise BrokenPipeError
 
 
+_answers: ContextVar[TextIO | None] = ContextVar("answers", default=None)
+
+
+@contextmanager
+def answers_alone() -> Iterator[None]:
+    """Standard output for what is said here, standard error for all that is printed meanwhile."""
+    token = _answers.set(sys.stdout)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        _answers.reset(token)
+
+
+def answers() -> TextIO:
+    """Where answers go."""
+    return _answers.get() or sys.stdout
+
+
 def console() -> Console:
-    """Standard output as it is now: made anew, so that a caller may have redirected it."""
-    return _console(sys.stdout)
+    """Where answers go, as a console: made anew, so that a caller may have redirected it."""
+    return _console(answers())
 
 
 def errors() -> Console:
@@ -63,7 +86,8 @@ def warn(text: str) -> None:
 
 def say_json(data: Any) -> None:
     """One JSON document; numpy's numbers and arrays become plain ones."""
-    print(json.dumps(data, indent=2, ensure_ascii=False, default=_plain, allow_nan=False))
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
+    print(text, file=answers())
 
 
 def _plain(value: Any) -> Any:

@@ -1,9 +1,10 @@
 """A saved network on data of other sizes, where its weights allow that.
 
-A `.inweave` file holds its program as text that is never run, and the network alone does not say
-which of its sizes is n and which is d. So the program must be known: one of the gallery whose text
-is word for word the file's, or one that the user names. The other size is then not assumed to work
-but compiled, compared with the weights of the file, and verified.
+A `.inweave` file holds its program at the file's own sizes, as data, and its text, which is never
+run: neither can be recorded at other sizes. So the program itself must be at hand: one of the
+gallery whose text is word for word the file's, or one that the user names and that is recorded as
+the file has it. The other size is then not assumed to work but compiled, compared with the weights
+of the file, and verified.
 """
 
 from __future__ import annotations
@@ -19,18 +20,35 @@ from inweave.cli.sources import find_program, from_gallery, users_code
 from inweave.compiler.origin import Origin
 from inweave.compiler.resize import build
 from inweave.errors import CompileError, InputError
+from inweave.files.network_file import Record
 from inweave.language.program import Program
+from inweave.language.recorded import Recorded
 from inweave.network import Network
 
 
-def program_of(network: Network, named: str | None) -> Program | None:
+def program_of(source: str, network: Network, named: str | None) -> Program | None:
     """The program of a saved network: named by the user, or known to be one of the gallery."""
-    if named is not None:
-        return find_program(named)
-    if network.record is None:
-        return None
-    program = from_gallery(network.record.program)
-    return program if program is not None and program.source == network.record.source else None
+    record = network.record
+    if named is None:
+        program = None if record is None else from_gallery(record.program)
+        return program if record and program and program.source == record.source else None
+    if record is None:
+        raise InputError(f"{source} was not compiled from a program; leave out --program")
+    program = find_program(named)
+    if not _is_recorded(program, record):
+        raise InputError(
+            f"{named} is not the program of {source}, which is {record.program!r} as `inweave show "
+            f"{source}` prints it; name that one, or leave out --program"
+        )
+    return program
+
+
+def _is_recorded(program: Program, record: Record) -> bool:
+    """Whether a program, recorded at the sizes of a file, is what the file holds."""
+    if {*record.sizes} != {*program.size_names, *program.statics}:
+        return False
+    with users_code(program):
+        return Recorded.of(program.trace(**record.sizes)) == record.graph
 
 
 def fitted(
@@ -41,8 +59,7 @@ def fitted(
     `called` is what the user would call the program on the command line.
     """
     record = network.record
-    if record is None:
-        raise InputError(f"{source} was not compiled from a program; leave out --program")
+    assert record is not None
     arrays = {name: x for name, x in inputs.items() if isinstance(x, np.ndarray)}
     sizes = program.sizes_of(arrays).items()
     other = {name: size for name, size in sizes if record.sizes.get(name) != size}

@@ -49,14 +49,19 @@ def roles(known: Sequence[Argument], settled: Sequence[str]) -> Roles:
     rows, cols = features.sizes
     high = [a for a in free if a is not features and a.sizes[:1] == (rows,)]
     response = high[0] if high else None
-    wide = [a for a in free if a.kind == "vector" and a.sizes == (cols,) and a is not response]
-    wide.sort(key=lambda a: a.name not in QUERY_NAMES)
-    return Roles(features, response, wide[0] if wide else None)
+    wide = [a for a in known if a.kind == "vector" and a.sizes == (cols,) and a is not response]
+    asking = [a for a in wide if a.name in QUERY_NAMES] or wide
+    query = next((a for a in asking if a in free), None)
+    return Roles(features, response, query)
 
 
-def expect_all(known: Sequence[Argument], given: Sequence[str]) -> None:
-    """Refuse inputs that neither a table nor name=value fills."""
+def expect_all(known: Sequence[Argument], given: Sequence[str], query: Argument | None) -> None:
+    """Refuse inputs that neither a table nor name=value fills; `query` is what --query would."""
     left = [a for a in known if a.name not in given]
-    if left:
-        said = ", ".join(f"{a.name} ({a.kind})" for a in left)
-        raise InputError(f"no value for {said}; add it as name=value, such as {left[0].name}=0.1")
+    if not left:
+        return
+    said = ", ".join(f"{a.name} ({a.kind})" for a in left)
+    asked = "" if query is None else f"; --query TABLE fills {query.name} from its rows"
+    raise InputError(
+        f"no value for {said}; add it as name=value, such as {left[0].name}=0.1{asked}"
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +12,7 @@ from inweave.cli.fill import Tables, fill
 from inweave.cli.options import FLAG, OUTPUT, Json, Mode, Source, Target
 from inweave.cli.resize import fitted, program_of
 from inweave.cli.show import report
-from inweave.cli.sources import compiled, find, settings
+from inweave.cli.sources import chosen, compiled, find, only_for_programs, settings
 from inweave.errors import DivergenceError, InputError
 from inweave.language.program import Program
 from inweave.network import Network
@@ -29,8 +28,8 @@ def run(
     columns: str | None = None,
     program: str | None = None,
     standardize: Annotated[bool, FLAG] = False,
-    target: Target = "elsa",
-    optimize: Mode = "faithful",
+    target: Target = None,
+    optimize: Mode = None,
     save_as: Annotated[Path | None, OUTPUT] = None,
     json: Json = False,
 ) -> None:
@@ -68,8 +67,8 @@ def run(
         The program of a .inweave file, as FILE.py:NAME. With it, a table of another size resizes
         the network where its weights allow that. A file from the gallery does not need it.
     standardize
-        Centre and scale features and response by the data's own mean and deviation, and predictions
-        back.
+        Centre and scale features and response by the data's own mean and deviation. Predictions are
+        scaled back; other answers, such as coefficients, are about the standardized data.
     save_as
         Where predictions go: .csv, .tsv, .npz or .parquet; to the screen if not given.
     """
@@ -78,9 +77,13 @@ def run(
     found = find(source)
     given = settings(values)
     statics = {k: given.pop(k) for k in list(given) if _is_static(found, k)}
-    known = program_of(found, program) if isinstance(found, Network) else found
-    if known is found and program is not None:
-        raise InputError("--program goes with a .inweave file; here the source is a program")
+    if isinstance(found, Network):
+        only_for_programs(source, chosen(target=target, optimize=optimize))
+        known = program_of(source, found, program)
+    else:
+        known = found
+        if program is not None:
+            raise InputError("--program goes with a .inweave file; here the source is a program")
     said = Tables(data, _names(response), query, _names(columns), standardize)
     filled = fill(known or found, given, said)
     network = found
@@ -93,7 +96,7 @@ def run(
         for name, value in statics.items():
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
-        network = compiled(network, target=target, optimize=optimize, sizes=sizes)
+        network = compiled(network, sizes, chosen(target=target, optimize=optimize))
     answers = filled.finish(_answers(network, _spread(network, filled.inputs)))
     if save_as is not None:
         tables.write(save_as, answers)
@@ -101,7 +104,7 @@ def run(
     if json:
         output.say_json({"network": report(network), "answers": answers})
     elif save_as is None:
-        tables.csv_rows(sys.stdout, answers)
+        tables.csv_rows(output.answers(), answers)
 
 
 def _names(text: str | None) -> tuple[str, ...]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from inweave.cli import output
 from inweave.cli.options import Json, Mode, Sizes, Source, Target
-from inweave.cli.sources import compiled, find, settings
+from inweave.cli.sources import chosen, compiled, find, only_for_programs, settings
 from inweave.errors import InputError
 from inweave.network import Network
 from inweave.text.network import facts
@@ -17,8 +18,8 @@ def show(
     source: Source,
     /,
     *sizes: Sizes,
-    target: Target = "elsa",
-    optimize: Mode = "faithful",
+    target: Target = None,
+    optimize: Mode = None,
     json: Json = False,
 ) -> None:
     """Print a network: its prompt, its layers as matrix products, and its certificate.
@@ -31,7 +32,7 @@ def show(
 
         inweave show ridge.py:ridge_gd n=40 d=10 steps=100 --json
     """
-    network = network_of(source, sizes, target, optimize)
+    network = network_of(source, sizes, chosen(target=target, optimize=optimize))
     if json:
         output.say_json(report(network))
         return
@@ -49,13 +50,14 @@ def tell(network: Network) -> None:
         output.say("\nthe file holds no program")
 
 
-def network_of(source: str, sizes: tuple[str, ...], target: str, optimize: str) -> Network:
+def network_of(source: str, sizes: tuple[str, ...], options: Mapping[str, Any]) -> Network:
     """The network of a file, or of a program compiled at these sizes."""
     found = find(source)
     if not isinstance(found, Network):
-        return compiled(found, target=target, optimize=optimize, sizes=settings(sizes))
+        return compiled(found, settings(sizes), options)
     if sizes:
         raise InputError(f"{source} has its sizes already; leave out {' '.join(sizes)}")
+    only_for_programs(source, options)
     return found
 
 

@@ -1,7 +1,7 @@
 """What a command works on: a program of the user's file, one of the gallery, or a `.inweave` file.
 
-`FILE.py:name` runs that Python file, as `python FILE.py` would. A `.inweave` file is data and runs
-nothing.
+`FILE.py:name` runs that Python file, as importing it from its own folder would; what it prints goes
+to standard error, where remarks belong. A `.inweave` file is data and runs nothing.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import ast
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 import inweave
 from inweave import gallery
 from inweave.cli.output import stages
-from inweave.errors import InputError, InweaveError, ProgramError
+from inweave.errors import InputError, InweaveError, ProgramError, did_you_mean
 from inweave.language.program import Program
 from inweave.network import Network
 
@@ -29,7 +29,7 @@ KINDS = "a .inweave file, FILE.py:program, or a name from `inweave gallery`"
 def find(text: str) -> Program | Network:
     """The program or network that a user named."""
     if text.endswith(".inweave"):
-        return load(text)
+        return inweave.load(text)
     path, colon, name = text.rpartition(":")
     if colon and path.endswith(".py"):
         return from_file(Path(path), name)
@@ -37,7 +37,11 @@ def find(text: str) -> Program | Network:
         return from_file(Path(text), None)
     found = from_gallery(text)
     if found is None:
-        raise InputError(f"{text!r} is not {KINDS}; the gallery has {', '.join(gallery.names())}")
+        names = gallery.names()
+        raise InputError(
+            f"{text!r} is not {KINDS}; {did_you_mean(text, names)}the gallery has "
+            f"{', '.join(names)}"
+        )
     return found
 
 
@@ -49,20 +53,13 @@ def find_program(text: str) -> Program:
     return found
 
 
-def load(path: str) -> Network:
-    if not Path(path).is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    return inweave.load(path)
-
-
 def from_gallery(name: str) -> Program | None:
     return gallery.get(name).program if name in gallery.names() else None
 
 
 def from_file(path: Path, name: str | None) -> Program:
     """A program of a Python file; the only one, if no name is given."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    path.open("rb").close()  # whoever cannot read it says so, and not that its code failed
     found = {k: v for k, v in vars(_execute(path)).items() if isinstance(v, Program)}
     programs = ", ".join(found) or "none"
     if name is None:
@@ -70,55 +67,54 @@ def from_file(path: Path, name: str | None) -> Program:
             raise InputError(f"{path}: say which program as {path}:NAME; it has {programs}")
         return next(iter(found.values()))
     if name not in found:
-        raise InputError(f"{path} has no program {name!r}; its programs are: {programs}")
+        meant = did_you_mean(name, found)
+        raise InputError(f"{path} has no program {name!r}; {meant}its programs are: {programs}")
     return found[name]
 
 
 def _execute(path: Path) -> Any:
-    """The module of a user's file, its own folder importable while it runs."""
+    """The module of a user's file; its folder stays importable until the command has ended."""
     spec = importlib.util.spec_from_file_location(f"_inweave_user_{path.stem}", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     sys.path.insert(0, str(path.resolve().parent))
-    try:
+    with users_code(path):
         spec.loader.exec_module(module)
-    except InweaveError:
-        raise
-    except SyntaxError as error:
-        raise ProgramError(f"{path}, line {error.lineno}: {error.msg}") from error
-    except Exception as error:
-        raise ProgramError(f"{path}{where(error, path)}: {_said(error)}") from error
-    finally:
-        sys.path.remove(str(path.resolve().parent))
     return module
 
 
-def where(error: BaseException, path: Path | None = None) -> str:
-    """`, line 7` if the error passed through a given file."""
-    frames = traceback.extract_tb(error.__traceback__)
-    lines = [f.lineno for f in frames if path and Path(f.filename).resolve() == path.resolve()]
-    return f", line {lines[-1]}" if lines else ""
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
-
-
 @contextmanager
-def users_code(program: Program) -> Iterator[None]:
-    """Errors that a user's program raises by itself become messages with file and line."""
+def users_code(code: Path | Program) -> Iterator[None]:
+    """Errors of what a user wrote become messages, with the file and the line.
+
+    An error of a program that did not pass through its file is none of the user's.
+    """
+    if isinstance(code, Path):
+        path, called = code, f"{code}"
+    else:
+        path = Path(code.function.__code__.co_filename)
+        called = f"program {code.name!r}, {path}"
     try:
         yield
-    except (InweaveError, KeyboardInterrupt):
+    except InweaveError:
         raise
-    except Exception as error:
-        path = Path(program.function.__code__.co_filename)
-        line = where(error, path)
-        if not line:
+    except SyntaxError as error:
+        line = "" if error.lineno is None else f", line {error.lineno}"
+        raise ProgramError(f"{called}{line}: {error.msg}") from error
+    except (Exception, SystemExit) as error:
+        line = _where(error, path)
+        if not line and isinstance(code, Program):
             raise
-        raise ProgramError(f"program {program.name!r}, {path}{line}: {_said(error)}") from error
+        raise ProgramError(f"{called}{line}: {type(error).__name__}: {error}") from error
+
+
+def _where(error: BaseException, path: Path) -> str:
+    """`, line 7` if the error passed through a file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [f.lineno for f in frames if Path(f.filename).resolve() == path.resolve()]
+    return f", line {lines[-1]}" if lines else ""
 
 
 # -- settings: n=40 lam=0.1 ------------------------------------------------------------------------
@@ -133,15 +129,27 @@ def settings(words: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"{name} is set twice: {found[name]!r} and {value}")
         try:
             found[name] = ast.literal_eval(value)
-        except (ValueError, SyntaxError):
+        except (ValueError, SyntaxError, TypeError):  # TypeError: {[]: 1} cannot be a dict
             found[name] = value
     return found
 
 
-def compiled(program: Program, *, target: str, optimize: str, sizes: dict[str, Any]) -> Network:
+# -- compiling -------------------------------------------------------------------------------------
+def chosen(**options: str | None) -> dict[str, Any]:
+    """Those options of compiling that the user gave; `compile` knows what the others are."""
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def only_for_programs(source: str, options: Mapping[str, Any]) -> None:
+    """Refuse options of compiling beside a network that was compiled already."""
+    for name, value in options.items():
+        raise InputError(f"{source} is a network already; leave out --{name} {value}")
+
+
+def compiled(program: Program, sizes: Mapping[str, Any], options: Mapping[str, Any]) -> Network:
     """The network of a program, with its certificate, telling what is being done."""
     with stages(2) as begin, users_code(program):
         begin(f"compiling {program.name}")
-        network = inweave.compile(program, target=target, optimize=optimize, verify=False, **sizes)
+        network = inweave.compile(program, verify=False, **options, **sizes)
         begin("verifying")
         return replace(network, certificate=network.verify())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
@@ -19,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inweave.errors import InputError, needs_extra
-from inweave.files.atomic import atomically
+from inweave.files.atomic import atomically, check_place
 
 Numbers = NDArray[np.float64]
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -74,8 +75,7 @@ def _number(cell: Any, at: str) -> float:
 
 def read(path: Path) -> Table:
     """The table of a file, by its suffix."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
+    path.open("rb").close()  # whoever cannot read it says so, whatever the suffix
     match path.suffix:
         case ".csv" | ".tsv":
             names, columns = _read_csv(path)
@@ -138,11 +138,20 @@ def _read_npz(path: Path) -> Columns:
 
 def arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file; objects, which could run code, are refused."""
+    if not zipfile.is_zipfile(path):
+        raise InputError(f"{path} is not an .npz file; np.savez({path.name!r}, X=X) writes one")
+    with np.load(path, allow_pickle=False) as stored:
+        return {name: _array(path, stored, name) for name in stored.files}
+
+
+def _array(path: Path, stored: Any, name: str) -> NDArray[Any]:
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (ValueError, zipfile.BadZipFile, EOFError) as error:
-        raise InputError(f"{path} is not an .npz file of plain arrays: {error}") from None
+        found = stored[name]
+    except (ValueError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error):
+        found = None
+    if not isinstance(found, np.ndarray):
+        raise InputError(f"{path}: {name!r} is no plain array: damaged, or made of objects")
+    return found
 
 
 def _read_parquet(path: Path) -> Columns:
@@ -160,17 +169,20 @@ def _read_parquet(path: Path) -> Columns:
 def write(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """A table to a file, whole or not at all; numbers keep every digit."""
     check_writable(path)
+    made: dict[str, Any]
     with atomically(path) as draft:
         if path.suffix == ".npz":
             with draft.open("wb") as binary:
-                made: dict[str, Any] = {name: np.asarray(c) for name, c in columns.items()}
+                made = {name: np.asarray(c) for name, c in columns.items()}
                 np.savez(binary, **made)
         elif path.suffix == ".parquet":
             with needs_extra(f"{path}: Parquet", "table"):
                 import pyarrow
                 from pyarrow import parquet
 
-            parquet.write_table(pyarrow.table({n: list(c) for n, c in columns.items()}), draft)
+            with draft.open("wb") as binary:
+                made = {name: list(c) for name, c in columns.items()}
+                parquet.write_table(pyarrow.table(made), binary)
         else:
             with draft.open("w", encoding="utf-8", newline="") as stream:
                 csv_rows(stream, columns, "\t" if path.suffix == ".tsv" else ",")
@@ -180,6 +192,7 @@ def check_writable(path: Path) -> None:
     """Refuse a file name before any work is done for it."""
     if path.suffix not in SUFFIXES:
         raise InputError(f"{path}: can write {', '.join(SUFFIXES)}")
+    check_place(path)
 
 
 def csv_rows(stream: Any, columns: Mapping[str, Sequence[Any]], comma: str = ",") -> None:

@@ -9,8 +9,8 @@ from cyclopts import Parameter
 import inweave
 from inweave.cli import output
 from inweave.cli.options import Json, Mode, Sizes, Source, Target
-from inweave.cli.sources import find, find_program, settings, users_code
-from inweave.errors import FileFormatError, InputError, VerificationError
+from inweave.cli.sources import chosen, find, find_program, only_for_programs, settings, users_code
+from inweave.errors import InputError, VerificationError
 from inweave.network import Network
 from inweave.proof.certificate import UNCHECKED, Certificate
 
@@ -23,14 +23,18 @@ def verify(
         str | None,
         Parameter(help="FILE.py:NAME or a gallery name, to check a .inweave file against."),
     ] = None,
-    target: Target = "elsa",
-    optimize: Mode = "faithful",
+    target: Target = None,
+    optimize: Mode = None,
     trials: Annotated[
         int | None,
-        Parameter(help="Compare at so many random points, instead of a proof by algebra first."),
+        Parameter(
+            help="Compare at random points of finite fields instead of a proof by algebra: at so "
+            "many, or more until a wrong network passes with probability below 1e-12."
+        ),
     ] = None,
     seed: Annotated[
-        int | None, Parameter(help="Of the random points; a new one each time if not given.")
+        int | None,
+        Parameter(help="Compare at the random points of this seed instead of a proof by algebra."),
     ] = None,
     seconds: Annotated[
         float, Parameter(help="That comparing at random points may take, about.")
@@ -41,7 +45,8 @@ def verify(
 
     A .inweave file holds its program as data, which `inweave show` prints: the network is checked
     against that, or against a program of your own. The certificate in a file is a claim, and counts
-    for nothing here. Exit code 0 only if the two were found equal now, 1 if not.
+    for nothing here. Where algebra would take too many words, the two are compared at random points
+    of finite fields. Exit code 0 only if the two were found equal now, 1 if not.
 
     For example:
 
@@ -57,11 +62,11 @@ def verify(
         raise InputError(f"--seed must be 0 or more, got {seed}")
     if not seconds >= 0:
         raise InputError(f"--seconds must be 0 or more, got {seconds:g}")
-    given = settings(sizes)
+    options = chosen(target=target, optimize=optimize)
     how = {"trials": trials, "seed": seed, "seconds": seconds}
     try:
-        certificate = _check(source, given, program, target, optimize, how)
-    except (VerificationError, FileFormatError) as error:
+        certificate = _check(source, settings(sizes), program, options, how)
+    except VerificationError as error:
         if json:
             output.say_json({"verified": False, "reason": str(error)})
         else:
@@ -78,8 +83,7 @@ def _check(
     source: str,
     given: dict[str, Any],
     program: str | None,
-    target: str,
-    optimize: str,
+    options: dict[str, Any],
     how: dict[str, Any],
 ) -> Certificate:
     found = find(source)
@@ -87,17 +91,13 @@ def _check(
         if program is not None:
             raise InputError("--program goes with a .inweave file; here the source is a program")
         with users_code(found):
-            network = inweave.compile(
-                found, target=target, optimize=optimize, verify=False, **given
-            )
-            return network.verify(**how)
+            return inweave.compile(found, verify=False, **options, **given).verify(**how)
+    only_for_programs(source, options)
     if program is not None:
         reference = find_program(program)
         sizes = (found.record.sizes if found.record else {}) | given
         with users_code(reference):
             return inweave.verify(reference, found, **how, **sizes)
-    if found.origin is not None:
-        return found.verify(**how)
     if given:
         raise InputError("sizes go with --program FILE.py:NAME; the file alone needs none")
     if found.stored_program is not None:

@@ -12,6 +12,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+def check_place(path: str | os.PathLike[str]) -> None:
+    """Refuse a place where no file can be, before any work is done for it."""
+    final = Path(path)
+    if final.is_dir():
+        raise IsADirectoryError(f"{final} is a folder; name a file")
+    if not final.parent.is_dir():
+        raise FileNotFoundError(f"{final.parent} is not a folder; make it first")
+
+
 @contextmanager
 def atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary name beside `path` to write to; renamed on success, removed on any failure.
@@ -21,16 +30,17 @@ def atomically(path: str | os.PathLike[str]) -> Iterator[Path]:
     already, so that not even a power failure leaves half a file.
     """
     final = Path(path)
-    if final.is_dir():
-        raise IsADirectoryError(f"{final} is a folder; name a file")
-    if not final.parent.is_dir():
-        raise FileNotFoundError(f"{final.parent} is not a folder; make it first")
+    check_place(final)
     draft = final.with_name(f".{final.stem}.{secrets.token_hex(4)}{final.suffix}")
     try:
         yield draft
         with draft.open("rb+") as file:
             os.fsync(file.fileno())
         draft.replace(final)
+    except OSError as error:
+        if str(error.filename) == str(draft):  # a name that nobody has ever heard of
+            error.filename = str(final)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

@@ -29,7 +29,7 @@ from inweave.errors import FileFormatError, InputError
 from inweave.exact.schema import Coefficient, Count, Line, Mismatch, Must, content, dumps, loads
 from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
-from inweave.files.atomic import write
+from inweave.files.atomic import check_place, write
 from inweave.language.recorded import Recorded
 from inweave.model.layout import Layout
 from inweave.model.network import Network
@@ -38,6 +38,7 @@ from inweave.proof.certificate import Certificate, Claim, about
 
 VERSION = 1
 KEY = "inweave"
+SUFFIX = ".inweave"
 LARGEST_FILE = 4 * 2**30
 LARGEST_HEADER = 64 * 2**20
 LARGEST_PROMPT = 2**30  # numbers in one prompt
@@ -99,12 +100,20 @@ def save(
     certificate: Certificate | None = None,
 ) -> None:
     """Write a network to a file, whole or not at all."""
+    check_name(path)
     data = encode(network, record, certificate)
     try:
         decode(data)
     except FileFormatError as error:
         raise InputError(f"this network cannot be saved: {error}") from error
     write(path, data)
+
+
+def check_name(path: str | os.PathLike[str]) -> None:
+    """Refuse a name that no `.inweave` file can have, before any work is done for it."""
+    if Path(path).suffix != SUFFIX:
+        raise InputError(f"networks are stored in {SUFFIX} files; got {path}")
+    check_place(path)
 
 
 Read = tuple[Network, Record | None, Claim | None]

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from inweave.errors import InputError
+from inweave.errors import InputError, did_you_mean
 from inweave.gallery.entry import Entry, difference
 from inweave.language.program import Program
 
@@ -46,7 +46,9 @@ def get(name: str) -> Entry:
     for entry in entries():
         if entry.name == name:
             return entry
-    raise InputError(f"no {name!r} in the gallery; it has {', '.join(names())}")
+    known = names()
+    meant = did_you_mean(name, known)
+    raise InputError(f"no {name!r} in the gallery; {meant}it has {', '.join(known)}")
 
 
 def row(entry: Entry) -> dict[str, Any]:
