@@ -143,7 +143,7 @@ def test_only_programs_compile():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ValueError, match=r"takes the sizes n, m, k; missing: k"):
+    with pytest.raises(ValueError, match=r"takes n, m, k; missing: k"):
         inweave.compile(product, n=2, m=2)
     with pytest.raises(ValueError, match=r"unknown: rows"):
         inweave.compile(product, n=2, m=2, k=2, rows=3)

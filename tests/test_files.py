@@ -131,7 +131,7 @@ def test_a_network_without_a_program_says_how_to_verify_it(ridge):
 
 
 def test_a_network_from_a_file_says_that_resizing_needs_its_program(ridge):
-    with pytest.raises(inweave.InputError, match=r"its program 'ridge_gd' but runs nothing.* d=9"):
+    with pytest.raises(inweave.InputError, match=r"never run; compile 'ridge_gd' at d=9"):
         decode(encode(ridge)).resize(d=9)
 
 

@@ -41,9 +41,13 @@ class Network(data.Network):
     """A layout, modules, how inputs fill the prompt and where the answers are read."""
 
     origin: Origin | None = field(default=None)
+    """The program, sizes and options that it was compiled from; None of one read from a file."""
     certificate: Certificate | None = field(default=None)
+    """What was proved of exactly this network here; None if nothing was yet."""
     record: Record | None = field(default=None)
-    claim: Claim | None = field(default=None)  # of the file that it was read from
+    """What the file that it was read from says of its program: name, text, sizes, options."""
+    claim: Claim | None = field(default=None)
+    """What that file says was proved: a claim, until `verify` checks it."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,8 +115,7 @@ class Network(data.Network):
         for x in every(stored.outputs.values()):
             if x.rows * x.cols > LARGEST_PROMPT:
                 raise VerificationError(f"the file's program computes {x!r}, too much to check")
-        name = f"{self.record.program} (as the file holds it)"
-        return check(name, stored, self, plan=self.plan, **options)
+        return check(self._stored_name, stored, self, plan=self.plan, **options)
 
     @property
     def stored_program(self) -> Traced | None:
@@ -120,17 +123,31 @@ class Network(data.Network):
         graph = None if self.record is None else self.record.graph
         return None if graph is None else graph.traced
 
+    @property
+    def _stored_name(self) -> str:
+        """What a certificate calls the program of the file."""
+        return "" if self.record is None else f"{self.record.program} (as the file holds it)"
+
     def _traced(self) -> Traced | None:
-        """The program that this network was compiled from, recorded at its sizes."""
-        return None if self.origin is None else self.origin.traced
+        """The program of this network: what it was compiled from or, once checked, its file's."""
+        if self.origin is not None:
+            return self.origin.traced
+        checked = self.certificate is not None and self.certificate.program == self._stored_name
+        return self.stored_program if checked else None
 
     @cached_property
     def _degree(self) -> tuple[int, bool]:
         from inweave.proof.degree import network_degree
 
-        if self.origin is None:
-            raise InputError("the degree is known of compiled networks only")
-        return network_degree(self, self.origin.traced)
+        traced = self._traced()
+        if traced is not None:
+            return network_degree(self, traced)
+        if self.stored_program is not None:
+            raise InputError(
+                "the degree is that of the program in the file, which the network was not checked "
+                "against yet; call net.verify() first"
+            )
+        raise InputError("the degree is known of networks with a program only")
 
     @property
     def degree(self) -> int:
@@ -149,19 +166,20 @@ class Network(data.Network):
         from inweave.proof.degree import least_degree, lower_bound
 
         degree, exact = self._degree
-        if not exact:
-            assert self.origin is not None
-            degree = least_degree(self.origin.traced)
+        traced = self._traced()
+        if not exact and traced is not None:
+            degree = least_degree(traced)
         return lower_bound(degree)
 
     def known_degree(self) -> tuple[int, bool] | None:
         """The degree, exact where that is quick to know, else an upper bound; None without one."""
         from inweave.proof.degree import bound
 
-        if self.origin is None or not self.is_polynomial:
+        traced = self._traced()
+        if traced is None or not self.is_polynomial:
             return None
         if "_degree" not in self.__dict__ and self.plan.flops > 2e8:
-            return bound(self.origin.traced), False
+            return bound(traced), False
         return self._degree
 
     # -- sizes ------------------------------------------------------------------------------------
@@ -185,8 +203,8 @@ class Network(data.Network):
 
         if self.origin is None and self.record is not None:
             raise InputError(
-                "this network was read from a file, which holds the text of its program "
-                f"{self.record.program!r} but runs nothing; compile that program at "
+                "this network was read from a file, which holds its program at these sizes and its "
+                f"text, which is never run; compile {self.record.program!r} at "
                 f"{', '.join(f'{name}={size}' for name, size in sizes.items())}"
             )
         if self.origin is None:
@@ -226,7 +244,7 @@ class Network(data.Network):
         """What the explorer shows of this network."""
         from inweave.explore.shown import Shown
 
-        return Shown(self, self.origin, self.proved, self.known_degree())
+        return Shown(self, self.origin, self.proved, self.known_degree(), self._made)
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""
@@ -252,7 +270,15 @@ class Network(data.Network):
     def __str__(self) -> str:
         from inweave.text.network import describe
 
-        return describe(self, self.origin, self.proved, self.known_degree(), self.free_sizes())
+        known, free = self.known_degree(), self.free_sizes()
+        return describe(self, self.origin, self.proved, known, free, self._made)
+
+    @property
+    def _made(self) -> tuple[str, str] | None:
+        """The name of the program and how it was compiled, here or as the file says."""
+        if self.origin is not None:
+            return self.origin.program.name, self.origin.optimize
+        return None if self.record is None else (self.record.program, self.record.optimize)
 
     __repr__ = data.Network.__repr__
 

@@ -15,12 +15,16 @@ from inweave.proof.certificate import Certificate, Claim
 
 @dataclass(frozen=True)
 class Shown:
-    """A network, its origin, what is proved or claimed of it, its degree and if that is exact."""
+    """A network, its origin, what is proved or claimed of it, its degree and if that is exact.
+
+    `made` is the name of its program and how it was compiled.
+    """
 
     network: Network
     origin: Origin | None = None
     proved: Certificate | Claim | None = None
     degree: tuple[int, bool] | None = None
+    made: tuple[str, str] | None = None
 
 
 class Explorable(Protocol):
@@ -35,8 +39,8 @@ Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
 
 def title(shown: Shown) -> str:
     """A name for a network without one."""
-    origin, kind = shown.origin, shown.network.target.upper()
-    return f"{origin.program.name}, {kind}, {origin.optimize}" if origin else f"{kind} network"
+    made, kind = shown.made, shown.network.target.upper()
+    return f"{made[0]}, {kind}, {made[1]}" if made else f"{kind} network"
 
 
 def named(networks: Several) -> dict[str, Shown]:

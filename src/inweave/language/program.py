@@ -225,7 +225,7 @@ class Program:
         values.update(sizes)
         if said := missing_and_unknown(known, values):
             raise BlockError(
-                f"program {self.name!r} takes the sizes {', '.join(known) or '(none)'}; {said}"
+                f"program {self.name!r} takes {', '.join(known) or 'no sizes'}; {said}"
             )
         for name in self.size_names:
             values[name] = whole(f"size {name}", values[name], 1, ShapeError)

@@ -52,10 +52,12 @@ class Network:
     # -- sizes ------------------------------------------------------------------------------------
     @property
     def tokens(self) -> int:
+        """Rows of the prompt."""
         return self.layout.tokens
 
     @property
     def width(self) -> int:
+        """Columns of the prompt."""
         return self.layout.width
 
     @cached_property

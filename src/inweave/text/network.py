@@ -218,11 +218,15 @@ def facts(
 
 
 def _layer_lines(words: Words, layer: Layer) -> list[str]:
-    """One line per head, or per function of a pointwise layer."""
+    """One line per head that adds something, or per function of a pointwise layer."""
     if isinstance(layer, AttentionLayer):
-        return [
+        said = [
             "; ".join(f"{what} → {dest}" for dest, what in words.head(head)) for head in layer.heads
-        ] or ["(nothing)"]
+        ]
+        zero = said.count("")
+        lines = [text for text in said if text] or ["(nothing)"]
+        lines[0] += f"   (heads of zeros: {zero})" * bool(zero) + "   (no skip)" * (not layer.skip)
+        return lines
     if isinstance(layer, PointwiseLayer):
         return [f"pointwise, {layer.V.shape[0]} units per entry"]
     return [
@@ -237,31 +241,29 @@ def describe(
     proved: Certificate | Claim | None = None,
     degree: tuple[int, bool] | None = None,
     free: Sequence[str] = (),
+    made: tuple[str, str] | None = None,
 ) -> str:
     """The table that `print(net)` shows.
 
-    `degree` says whether it is exact; `free` are the sizes that the weights do not depend on.
+    `degree` says whether it is exact; `free` are the sizes that the weights do not depend on;
+    `made` is the program's name and how it was compiled. Modules and layers are counted from 0, as
+    in `net.modules`, in a trace and in errors.
     """
     words = Words(network)
-    lines = [*_summary(network, origin, proved, degree, free), ""]
-    count = [0]
+    lines = [*_summary(network, origin, proved, degree, free, made), ""]
 
     def show(parts: tuple[Part, ...], indent: str) -> None:
-        for part in parts:
+        for i, part in enumerate(parts):
             if isinstance(part, Module):
-                deeper = indent
-                if part.repeat != 1 or part.skip:
-                    note = f"repeat {part.repeat} times" if part.repeat != 1 else "once"
-                    lines.append(f"{indent}{note}{', skip around' if part.skip else ''}:")
-                    deeper = indent + "  "
-                show(part.body, deeper)
+                repeat = f", repeat {part.repeat} times" if part.repeat != 1 else ""
+                skip = ", skip around" if part.skip else ""
+                lines.append(f"{indent}module {i}{repeat}{skip}:")
+                show(part.body, indent + "  ")
                 continue
-            count[0] += 1
-            mark = f"{indent}{count[0]:>3}  "
-            for i, text in enumerate(_layer_lines(words, part)):
-                lines.append((mark if i == 0 else " " * len(mark)) + text)
-            if not part.skip and isinstance(part, AttentionLayer):
-                lines[-1] += "   (no skip)"
+            mark = f"{indent}{i:>3}  "
+            first, *rest = _layer_lines(words, part)
+            lines.append(mark + first)
+            lines.extend(" " * len(mark) + text for text in rest)
 
     show(network.modules, "")
     return "\n".join(lines)
@@ -273,10 +275,10 @@ def _summary(
     proved: Certificate | Claim | None,
     degree: tuple[int, bool] | None,
     free: Sequence[str],
+    made: tuple[str, str] | None,
 ) -> list[str]:
-    title = f"{origin.program.name}: " if origin else ""
-    mode = f", {origin.optimize}" if origin else ""
-    lines = [f"{title}{network.target.upper()}{mode}"]
+    kind = network.target.upper()
+    lines = [kind if made is None else f"{made[0]}: {kind}, {made[1]}"]
     depth = f"{network.depth} attention layers"
     if degree is not None:
         most, exact = degree
@@ -294,7 +296,8 @@ def _summary(
         fixed = [name for name in origin.program.size_names if name not in free]
         said = []
         if free:
-            said.append(f"do not depend on {', '.join(free)}: net.resize({free[0]}=...) is free")
+            other = ", ".join(f"{name}=..." for name in free)
+            said.append(f"do not depend on {', '.join(free)}: net.resize({other}) is free")
         if fixed:
             said.append(f"depend on {', '.join(fixed)}")
         if said:
