@@ -800,6 +800,12 @@ def test_a_mistake_in_a_command_of_the_lab_points_to_its_help(inweave: Any) -> N
         assert result.err.strip().endswith(said)
 
 
+def test_a_folder_without_a_run_is_named_in_words(inweave: Any) -> None:
+    result = inweave("lab", "evaluate", "nope")
+    assert result.code == 2
+    assert "nope holds no readable checkpoint: nope/checkpoint.json: No such file" in result.err
+
+
 def test_what_needs_an_extra_says_which() -> None:
     done = subprocess.run(
         [sys.executable, without_extras.__file__], capture_output=True, text=True, check=False

@@ -290,12 +290,16 @@ def test_without_the_hub_the_error_says_what_to_install_and_nnsight_is_never_imp
         "import sys; sys.modules['huggingface_hub'] = None\n"
         "from tests.files_fuzz import every_kind\n"
         "module = every_kind().to_torch()\n"
-        "try: module.save_pretrained('x')\n"
-        "except ImportError as error: print(error, 'nnsight' in sys.modules)"
+        "for name in ('save_pretrained', 'push_to_hub', 'from_pretrained'):\n"
+        "    try: getattr(module, name)('x')\n"
+        "    except ImportError as error: print(error, 'nnsight' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert "the extra 'hub'" in run.stdout
-    assert run.stdout.endswith(" False\n")
+    lines = run.stdout.splitlines()
+    names = ("save_pretrained", "push_to_hub", "from_pretrained")
+    for line, name in zip(lines, names, strict=True):
+        assert line.startswith(f"{name} needs huggingface_hub, which the extra 'hub' installs")
+        assert line.endswith(" False")
 
 
 # -- other tools -----------------------------------------------------------------------------------

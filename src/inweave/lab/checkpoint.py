@@ -63,7 +63,10 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         current = read(Current, loads((folder / CURRENT).read_bytes()))
         data = (folder / current["file"]).read_bytes()
-    except (OSError, FileFormatError) as error:
+    except OSError as error:
+        said = f"{error.filename}: {error.strerror}"
+        raise FileFormatError(f"{folder} holds no readable checkpoint: {said}") from None
+    except FileFormatError as error:
         raise FileFormatError(f"{folder} holds no readable checkpoint: {error}") from None
     if hashlib.sha256(data).hexdigest() != current["sha256"]:
         raise FileFormatError(f"{folder / current['file']} is damaged: its SHA-256 does not match")

@@ -129,11 +129,6 @@ def induced_weights(predict: Predictor, batch: Batch, points: int = 64, seed: in
     return fitted.mT.to(batch.u.dtype)
 
 
-def induced_difference(one: Predictor, other: Predictor, batch: Batch) -> Tensor:
-    """‖w - w'‖² between the induced weights of two predictors, on each context."""
-    return (induced_weights(one, batch) - induced_weights(other, batch)).square().sum(-1)
-
-
 def best_matching_steps(
     predict: Predictor, batch: Batch, etas: Sequence[float], lam: float = 0.0
 ) -> tuple[int, Tensor]:

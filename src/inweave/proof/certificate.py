@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from textwrap import indent
 from typing import Annotated, Any, TypeVar
 
-from inweave.exact.schema import Line, Must, Natural, Number, dumps, loads, read, write
+from inweave.exact.schema import Line, Must, Natural, Number
 from inweave.model.network import Network
 
 METHODS = {
@@ -50,13 +50,6 @@ class Certificate:
     conditions: tuple[Line, ...] = field(default=())  # on the inputs, where it holds not for all
     beyond: tuple[Line, ...] = field(default=())  # what else it holds for, as it stands
     free: tuple[Line, ...] = field(default=())  # the sizes that the proof does not depend on
-
-    def to_json(self) -> str:
-        return dumps(write(Certificate, self))
-
-    @classmethod
-    def from_json(cls, text: str) -> Certificate:
-        return read(cls, loads(text))
 
     @property
     def is_proof(self) -> bool:

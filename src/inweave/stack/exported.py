@@ -21,6 +21,13 @@ from inweave.model.written import fixed_prompt, is_fixed, standing
 from inweave.stack.blocks import Blocks
 from inweave.stack.network import module_of
 
+
+def needs_hub(method: str) -> None:
+    """Refuse a method that huggingface_hub would have brought."""
+    with needs_extra(method, "hub"):
+        import huggingface_hub  # noqa: F401
+
+
 if TYPE_CHECKING:
     from huggingface_hub import PyTorchModelHubMixin as Hub
 else:
@@ -32,10 +39,14 @@ else:
             """Stands in where huggingface_hub is not installed."""
 
             def save_pretrained(self, *_: Any, **__: Any) -> None:
-                with needs_extra("save_pretrained", "hub"):
-                    import huggingface_hub  # noqa: F401
+                needs_hub("save_pretrained")
 
-            from_pretrained = push_to_hub = save_pretrained
+            def push_to_hub(self, *_: Any, **__: Any) -> None:
+                needs_hub("push_to_hub")
+
+            @classmethod
+            def from_pretrained(cls, *_: Any, **__: Any) -> None:
+                needs_hub("from_pretrained")
 
 
 DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.bfloat16}
