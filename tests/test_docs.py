@@ -1,0 +1,88 @@
+"""Pages whose code the documentation's own build does not execute are executed here."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import re
+import shlex
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inweave import network
+from inweave.cli import main
+from inweave.model import network as data
+
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+FENCE = re.compile(r"^```(\{?[\w-]+\}?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: str, language: str) -> list[str]:
+    text = (DOCS / page).read_text("utf-8")
+    return [body for found, body in FENCE.findall(text) if found == language]
+
+
+def commands(page: str) -> list[list[str]]:
+    lines = "\n".join(blocks(page, "sh")).replace("\\\n", " ").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.startswith("inweave ")]
+
+
+def test_the_code_on_the_page_of_the_explorer_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("anywidget")
+    monkeypatch.chdir(tmp_path)
+    first, *others = blocks("explorer.md", "python")
+    (tmp_path / "ridge.py").write_text(first, encoding="utf-8")
+    names: dict[str, object] = {"__name__": "page"}
+    for code in (first, *others):
+        exec(compile(code, "explorer.md", "exec", dont_inherit=True), names)
+    assert len(others) == 2
+    assert (tmp_path / "ridge.html").is_file()
+    assert (tmp_path / "both.html").is_file()
+    (command,) = commands("explorer.md")
+    assert main(command) == 0
+
+
+def test_the_commands_on_the_page_about_data_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program = blocks("howto/own-data.md", "{code-cell}")[0].partition("\nrng = ")[0]
+    (tmp_path / "program.py").write_text(program, encoding="utf-8")
+    rng = np.random.default_rng(0)
+    for name, width in (("train", 5), ("new", 5), ("wider", 6)):
+        header = ",".join([*(f"x{i}" for i in range(width)), "y"])
+        rows = rng.normal(size=(30, width + 1))
+        np.savetxt(tmp_path / f"{name}.csv", rows, delimiter=",", header=header, comments="")
+    found = commands("howto/own-data.md")
+    assert len(found) == 3
+    for command in found:
+        assert main(command) == 0, command
+
+
+def test_every_public_name_stands_in_the_reference() -> None:
+    import inweave
+
+    text = (DOCS / "api.md").read_text("utf-8")
+    apart = {"__version__", "lab", "nn"}  # theirs are listed one by one; errors as a module
+    names = [n for n in inweave.__all__ if n not in apart and not n.endswith("Error")]
+    assert [n for n in names if not re.search(rf":: inweave\.{n}\n", text)] == []
+    assert ":: inweave.estimators\n" in text
+    assert ":: inweave.errors\n" in text
+
+
+def test_every_public_attribute_of_a_network_is_described() -> None:
+    for kind in (network.Network, data.Network):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
+        assert isinstance(tree, ast.ClassDef)
+        for this, after in itertools.pairwise([*tree.body, ast.Pass()]):
+            if isinstance(this, ast.FunctionDef) and not this.name.startswith("_"):
+                assert ast.get_docstring(this), this.name
+            if isinstance(this, ast.AnnAssign) and kind is network.Network:
+                text = after.value if isinstance(after, ast.Expr) else None
+                assert isinstance(text, ast.Constant), ast.unparse(this.target)
