@@ -52,6 +52,8 @@ UNKNOWN = Sizes({}, {})
 def units(traced: Traced) -> Sizes:
     """The sizes of inputs at which what a program computes is nearest to one."""
     names = [spec.name for spec in traced.inputs]
+    if not names:
+        return UNKNOWN
     rows = np.unique(np.round(_Computed(names).of(traced.outputs.values()), 9), axis=0)
     rows = rows[rows[:, 1:].any(axis=1)]
     rows /= rows[:, 1:].max(axis=1, keepdims=True)
