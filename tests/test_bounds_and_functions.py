@@ -14,7 +14,7 @@ import inweave
 from inweave import Scalar, Vector
 from inweave.cli.show import report
 from inweave.language.values import lift
-from inweave.proof.degree import degree, least_degree
+from inweave.proof.degree import degree, has_functions, least_degree
 from tests.fuzz import MODES, TARGETS, attempt
 from tests.programs import Recipe, recipes
 
@@ -270,7 +270,7 @@ def test_the_degree_that_is_reached_is_a_bound_of_the_exact_one():
 @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(MODES))
 def test_no_random_program_is_shallower_than_its_lower_bound(recipe: Recipe, target, mode):
     _, network = attempt(recipe, target, mode)
-    if network is not None:
+    if network is not None and network.is_polynomial and not has_functions(network.origin.traced):
         assert network.depth >= network.depth_lower_bound
 
 

@@ -381,7 +381,7 @@ def grown():
         (counted, "computes "),
         (drawn, "computes "),
         (used_up, "raises StopIteration"),
-        (grown, "computes w + A @ w + b where w + A @ w stood"),
+        (grown, "computes A @ w + b where A @ w stood"),
     ],
 )
 def test_a_step_with_a_memory_is_refused(make, said, nested):

@@ -168,7 +168,8 @@ class Costs:
                 level, copies, flops = self._defined_cost(leaf, flip, seg)
             if not isinstance(leaf, (InputLeaf, GivenLeaf)):
                 level += _diagonal_level(diagonal)
-            return level, copies + diagonal * diagonal, flops
+            size = 0 if isinstance(leaf, DefinedLeaf) else diagonal * diagonal
+            return level, copies + size, flops
         if isinstance(leaf, DefinedLeaf):
             return self._defined_cost(leaf, flip, seg)
         if leaf.is_scalar:

@@ -14,18 +14,39 @@ from collections.abc import Iterable
 
 from inweave.compiler.costs import storage
 from inweave.compiler.forms import CarriedLeaf, Form, InputLeaf, Leaf, Written
-from inweave.compiler.layers import Schedule
+from inweave.compiler.layers import Schedule, layers
 from inweave.compiler.options import Options
 from inweave.compiler.readings import Readings
 from inweave.compiler.scheduler import Needs, Scheduler
-from inweave.compiler.units import Units
+from inweave.compiler.units import UNKNOWN, Units
+from inweave.exact.constants import log2
+
+FLOATS = 1000  # powers of two from one, within which there are floats
 
 
 def schedule(written: Written, options: Options) -> Schedule:
     needed = written.reachable()
+    units = Units(options.units, needed)
+    found = _searched(written, needed, units, options)
+    if units.matter and not _in_floats(found):  # then sizes were estimated wrongly
+        found = _searched(written, needed, Units(UNKNOWN, ()), options)
+    return found
+
+
+def _in_floats(found: Schedule) -> bool:
+    """Whether floats hold what each head multiplies by."""
+    for layer in layers(found.parts):
+        for head in layer.heads:
+            values = tuple(item for _, item in head.values)
+            sizes = [[log2(x.coefficient) for x in read] for read in (head.query, head.key, values)]
+            if any(abs(sum(ends)) > FLOATS for ends in (map(min, sizes), map(max, sizes))):
+                return False
+    return True
+
+
+def _searched(written: Written, needed: list[Form], units: Units, options: Options) -> Schedule:
     counts = Counter(p for form in needed for p, _, _ in form.products)
-    shared = {p for p, n in counts.items() if n > 1}
-    readings = Readings(options.forms, shared, Units(options.units, needed))
+    readings = Readings(options.forms, {p for p, n in counts.items() if n > 1}, units)
     needs = _needs(written, needed)
     free = list(dict.fromkeys(
         leaf for form in needed for leaf in map(storage, (v for v, _, _ in form.leaves))

@@ -114,11 +114,11 @@ class Units:
 
     def __init__(self, inputs: Sizes, needed: Iterable[Form]) -> None:
         self._likely, self.other = _Measure(inputs.likely), _Measure(inputs.other)
-        self._matters = any(map(self._leaves, needed))
+        self.matter = any(map(self._leaves, needed))
 
     def scale(self, form: Form, far: float = FAR) -> Fraction:
         """The power of two by which a form is multiplied to be in range: one, unless far."""
-        size = self._likely(form) if self._matters else 0.0
+        size = self._likely(form) if self.matter else 0.0
         return Fraction(1) if abs(size) <= far else Fraction(2) ** -round(size)
 
     def _leaves(self, form: Form) -> bool:
