@@ -98,7 +98,7 @@ class Tabled(WholeWherePossible):
 
 
 def equal_in_rationals(network: Network, key: int = 0) -> bool:
-    """Whether the dense forward pass gives the program's answers, in exact rationals.
+    """Whether the dense forward pass and the plan give the program's answers, in exact rationals.
 
     Independent of verification: other numbers, another executor, the whole loop instead of a step.
     Inputs are small, and on other scales; functions are their tables, on both sides.
@@ -112,8 +112,10 @@ def _equal(network: Network, inputs: dict[str, np.ndarray]) -> bool:
     expected = network.origin.traced.evaluate(inputs, arithmetic)
     H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
     H = forward(network, H, arithmetic)
+    planned = network.plan.answers(inputs, arithmetic)
     return all(
         (output.place.read(network.layout, H) == expected[output.name]).all()
+        and (planned[output.name] == expected[output.name]).all()
         for output in network.outputs
     )
 

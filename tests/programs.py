@@ -118,7 +118,8 @@ class Builder:
 
     def statement(self) -> None:
         kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
-                 "stack", "affine", "scaled", "entry", "function"]  # fmt: skip
+                 "stack", "affine", "scaled", "entry", "function", "entrywise",
+                 "masked"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several"]
         getattr(self, self.among(kinds))()
@@ -230,6 +231,39 @@ class Builder:
         elif name in FUNCTIONS:
             f = FUNCTIONS[name]
             self.put(f"{name}(v{i})", lambda p: f(p[i]), k.shape, k.depth + 1, k.degree)
+
+    def entrywise(self) -> None:
+        i = self.value()
+        if i is None:
+            return
+        a = self.pool[i]
+        j = self.value(lambda k: k.shape == a.shape)
+        assert j is not None
+        b = self.pool[j]
+        self.put(
+            f"v{i} * v{j}", lambda p: p[i] * p[j],
+            a.shape, 1 + max(a.depth, b.depth), a.degree + b.degree,
+        )  # fmt: skip
+
+    def masked(self) -> None:
+        """A product with a constant entry by entry, or a diagonal."""
+        i = self.value()
+        if i is None:
+            return
+        a, how = self.pool[i], self.among(("constant", "tril", "matrix", "vector"))
+        rows, cols = a.shape
+        if how == "constant":
+            mask = np.array([self.among(ENTRIES) for _ in range(rows * cols)]).reshape(a.shape)
+            self.put(f"{mask.tolist()} * v{i}", lambda p: mask * p[i], a.shape, a.depth + 1,
+                     a.degree)  # fmt: skip
+        elif how == "tril":
+            self.put(f"tril(v{i})", lambda p: inweave.tril(p[i]), a.shape, a.depth + 1, a.degree)
+        elif how == "matrix":
+            compute = lambda p: inweave.diag(p[i][:, 0])  # noqa: E731
+            self.put(f"diag(v{i}[:, 0])", compute, (rows, rows), a.depth + 1, a.degree)
+        elif rows > 1 < cols:
+            self.put(f"diag(v{i})", lambda p: inweave.diag(p[i]), (min(a.shape), 1), a.depth + 1,
+                     a.degree)  # fmt: skip
 
     def constant(self) -> None:
         i = self.value()

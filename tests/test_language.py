@@ -24,8 +24,24 @@ def traced(function, **sizes):
 
 
 # -- refusals: the user's line, the operands with their shapes, and what to do instead -------------
-def elementwise(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+def elementwise(A: Matrix["n", "m"], B: Matrix["m", "n"]):
     return A * B
+
+
+def rows_scaled(A: Matrix["n", "m"], v: Vector["n"]):
+    return A * v
+
+
+def columns_scaled(A: Matrix["n", "m"], v: Vector["m"]):
+    return v * A
+
+
+def mask_by_value(A: Matrix["n", "m"]):
+    return inweave.where(A, A, 0)
+
+
+def mask_of_another_size(A: Matrix["n", "m"]):
+    return inweave.where(np.ones((3, 2)), A, 0)
 
 
 def data_dependent(A: Matrix["n", "m"], s: Scalar):
@@ -65,7 +81,7 @@ def division_by_zero(A: Matrix["n", "m"]):
 
 
 def power(A: Matrix["n", "n"]):
-    return A**2
+    return A**0.5
 
 
 def matmul_number(A: Matrix["n", "n"]):
@@ -113,7 +129,11 @@ def to_float(A: Matrix["n", "m"], s: Scalar):
 
 
 REFUSED = [
-    (elementwise, ProgramError, "entry by entry", ["A [2 x 3]", "B [2 x 3]"], "use a @ b"),
+    (elementwise, ShapeError, "entry by entry", ["A [2 x 3]", "B [3 x 2]"], "a * b.T"),
+    (rows_scaled, ShapeError, "differ in size", ["v [2 x 1]"], "inweave.diag(b) @ a"),
+    (columns_scaled, ShapeError, "differ in size", ["v [3 x 1]"], "b @ inweave.diag(a)"),
+    (mask_by_value, ProgramError, "not known at compile time", ["A [2 x 3]"], "inweave.relu"),
+    (mask_of_another_size, ShapeError, "3 x 2", ["A [2 x 3]"], "or a scalar"),
     (data_dependent, ProgramError, "cannot compare", ["s [1 x 1]"], "inweave.relu"),
     (truth, ProgramError, "data-dependent `if`", ["s [1 x 1]"], "inweave.relu"),
     (sum_of_sizes, ShapeError, "differ in size", ["A [2 x 3]", "B [3 x 2]"], ""),
@@ -123,7 +143,7 @@ REFUSED = [
     (division, ProgramError, "by the variable", ["A [2 x 3]", "s [1 x 1]"], "inweave.reciprocal"),
     (division_of_number, ProgramError, "by the variable", ["s [1 x 1]"], "inweave.reciprocal"),
     (division_by_zero, InweaveError, "by zero", ["A [2 x 3]"], ""),
-    (power, ProgramError, "to the power 2", ["A [2 x 2]"], "products with @"),
+    (power, ProgramError, "to the power 0.5", ["A [2 x 2]"], "products with @"),
     (matmul_number, ProgramError, "by the number 2", ["A [2 x 2]"], "use *"),
     (looped_over, ProgramError, "cannot loop over", ["A [2 x 3]"], "x[i:i+1, :]"),
     (index_beyond, ShapeError, "index 7 is outside axis 1", ["A [2 x 3]"], ""),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from inweave.exact.constants import Constant
+    from inweave.language.entrywise import diag, tril, triu, where
     from inweave.language.functions import absolute as abs
     from inweave.language.functions import (
         hold,
@@ -52,6 +53,7 @@ _WHERE = {
     "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
     "InputError InweaveError MissingExtraError ProgramError ShapeError VerificationError",
     "exact.constants": "Constant",
+    "language.entrywise": "diag tril triu where",
     "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
     "language.iterate": "iterate",
     "language.scan": "scan",
@@ -108,6 +110,7 @@ __all__ = [
     "block",
     "compile",
     "constant",
+    "diag",
     "explain",
     "explore",
     "eye",
@@ -128,8 +131,11 @@ __all__ = [
     "scan",
     "sigmoid",
     "soft_threshold",
+    "tril",
+    "triu",
     "verify",
     "vstack",
+    "where",
     "zeros",
 ]
 

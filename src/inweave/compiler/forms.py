@@ -626,6 +626,8 @@ class Forms:
             return self.form(f.rows, f.cols)
         if s.is_constant:
             return self.combine([(_constant_number(s), f)])
+        if f.sole and f.sole[1]:  # the product stays the way round that it is
+            return self.transpose(self.scale(s, self.transpose(f)))
         return self.product((s, f), ()) if f.is_scalar else self.product((s,), (f,))
 
     def diagonal(self, s: Form, q: int) -> Form:

@@ -7,9 +7,12 @@ way (see `store`, which cannot wait until the forms are there).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 from typing import Any
 
+from inweave.compiler.entrywise import entrywise
 from inweave.compiler.forms import (
+    ONE,
     AppliedLeaf,
     CarriedLeaf,
     Form,
@@ -46,7 +49,7 @@ def normalize(traced: Traced, options: Options) -> Written:
     normalizer = Normalizer(options, ex.read_often(traced.outputs.values()))
     known = Known()
     normalizer.fill(ex.ordered(traced.outputs.values()), known)
-    outputs = {name: known[x] for name, x in traced.outputs.items()}
+    outputs = {name: normalizer.whole(x, known) for name, x in traced.outputs.items()}
     return Written(tuple(normalizer.loops.values()), outputs)
 
 
@@ -57,6 +60,7 @@ class Normalizer:
         self.options, self.forms, self.often = options, options.forms, often
         self.loops: dict[ex.Loop, LoopForm] = {}  # an inner one stands before the one around it
         self._scopes = 0
+        self._whole: dict[Expr, Form] = {}  # what may be stored, as it was before
 
     def fill(self, order: Iterable[Expr], known: Known) -> None:
         """Know the forms of expressions, given parts first."""
@@ -67,8 +71,33 @@ class Normalizer:
                 if type(x) not in RULES:
                     raise ProgramError(f"cannot compile {x!r}")
                 form = RULES[type(x)](self, x, known)
-                stored = is_stored(form, x in self.often)
+                stored = is_stored(form, x in self.often) or _is_many_heads(x, form)
                 known[x] = self.forms.bind(form) if stored else form
+                if x not in self.often and self._is_entrywise(x, known):
+                    self._whole[x] = form
+
+    def _is_entrywise(self, x: Expr, known: Known) -> bool:
+        """Whether this is a product entry by entry, or linear in one: its heads are as many."""
+        read: Iterable[Expr] = ()
+        match x:
+            case ex.Entrywise():
+                return True
+            case ex.Sum():
+                read = (y for _, y in ex.summands(x, self.often))
+            case ex.Transposed() | ex.Scaled():
+                read = (x.x,)
+            case ex.Product():
+                pairs = ((x.a, x.b), (x.b, x.a))
+                read = (y for y, other in pairs if known[other].is_constant)
+        return any(y in self._whole for y in read)
+
+    def whole(self, x: Expr, known: Known) -> Form:
+        """A value for those who read it linearly and alone: they join the heads of a product."""
+        return self._whole.get(x, known[x])
+
+    def _summands(self, x: Expr, known: Known) -> list[tuple[Fraction, Form]]:
+        parts = self.forms.apart(self._whole[x]) if x in self._whole else []
+        return parts or [(ONE, known[x])]
 
     # -- one rule for each kind of expression -----------------------------------------------------
     def input(self, x: ex.InputExpr, _: Known) -> Form:
@@ -80,16 +109,41 @@ class Normalizer:
         return self.forms.constant(x.constant)
 
     def sum(self, x: ex.Sum, known: Known) -> Form:
-        return self.forms.combine([(c, known[y]) for c, y in ex.summands(x, self.often)])
+        terms = ex.summands(x, self.often)
+        return self.forms.combine([(c, self.whole(y, known)) for c, y in terms])
 
     def product(self, x: ex.Product, known: Known) -> Form:
-        return self.forms.matmul(known[x.a], known[x.b])
+        left, right = known[x.a], known[x.b]
+        if left.is_constant:
+            parts = [(c, self.forms.matmul(left, f)) for c, f in self._summands(x.b, known)]
+        elif right.is_constant:
+            parts = [(c, self.forms.matmul(f, right)) for c, f in self._summands(x.a, known)]
+        else:
+            return self.forms.matmul(left, right)
+        return self.forms.combine(parts)
 
     def scaled(self, x: ex.Scaled, known: Known) -> Form:
-        return self.forms.scale(known[x.s], known[x.x])
+        scalar = known[x.s]
+        parts = [(c, self.forms.scale(scalar, f)) for c, f in self._summands(x.x, known)]
+        return self.forms.combine(parts)
+
+    def entrywise(self, x: ex.Entrywise, known: Known) -> Form:
+        return entrywise(self.forms, [known[y] for y in self._factors(x)])
+
+    def _factors(self, x: ex.Entrywise) -> list[Expr]:
+        """What is multiplied entry by entry, through products that nothing else reads."""
+        found: list[Expr] = []
+        waiting: list[Expr] = [x]
+        while waiting:
+            y = waiting.pop()
+            if isinstance(y, ex.Entrywise) and (y is x or y not in self.often):
+                waiting += (y.b, y.a)
+            else:
+                found.append(y)
+        return found
 
     def transposed(self, x: ex.Transposed, known: Known) -> Form:
-        return self.forms.transpose(known[x.x])
+        return self.forms.transpose(self.whole(x.x, known))
 
     def held(self, x: ex.Held, known: Known) -> Form:
         return self.forms.bind(known[x.x])
@@ -120,8 +174,14 @@ class Normalizer:
         for symbol, leaf in zip(loop.carried, carried, strict=True):
             inside[symbol] = self.forms.of(leaf)
         self.fill(loop.body, inside)
-        init, step = tuple(known[x] for x in loop.init), tuple(inside[x] for x in loop.step)
+        init = tuple(self.whole(x, known) for x in loop.init)
+        step = tuple(self.whole(x, inside) for x in loop.step)
         return self.forms.intern(LoopForm, scope, loop.times, carried, init, step)
+
+
+def _is_many_heads(x: Expr, form: Form) -> bool:
+    """Whether this is a product entry by entry of several heads, which no reader multiplies out."""
+    return isinstance(x, ex.Entrywise) and len(form.products) > 1
 
 
 RULES: dict[type[Expr], Callable[[Normalizer, Any, Known], Form]] = {
@@ -130,6 +190,7 @@ RULES: dict[type[Expr], Callable[[Normalizer, Any, Known], Form]] = {
     ex.Sum: Normalizer.sum,
     ex.Product: Normalizer.product,
     ex.Scaled: Normalizer.scaled,
+    ex.Entrywise: Normalizer.entrywise,
     ex.Transposed: Normalizer.transposed,
     ex.Held: Normalizer.held,
     ex.Applied: Normalizer.applied,

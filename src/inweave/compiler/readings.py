@@ -135,7 +135,7 @@ class Readings:
             return None
         a, b = p.chain
         if not a.is_constant and b.is_constant:
-            if not flip:
+            if not flip or p.is_scalar:  # a scalar is its own transpose
                 return a, b, False
             return (a, None, True) if _embeds(self.forms.transpose(b)) else None
         if a.is_constant and not b.is_constant:

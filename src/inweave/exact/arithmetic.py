@@ -62,6 +62,9 @@ class Arithmetic(Protocol):
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
         """Arrays side by side (axis -1) or on top of each other (axis -2), batch axes broadcast."""
 
+    def diagonal(self, x: Array) -> Array:
+        """The diagonal of square matrices, as columns."""
+
     def pointwise(self, function: Any, x: Array) -> Array:
         """A pointwise function of the language, entry by entry."""
 
@@ -177,6 +180,9 @@ class Floats(Arithmetic):
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
         return self.xp.concat(batched(self.xp.broadcast_to, arrays), axis=axis)
 
+    def diagonal(self, x: Array) -> Array:
+        return self.xp.linalg.diagonal(x)[..., None]
+
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.floats(self.xp, x)
 
@@ -207,6 +213,9 @@ class Rationals(Arithmetic):
 
     def concat(self, arrays: Sequence[Array], axis: int) -> Array:
         return np.concatenate(batched(np.broadcast_to, arrays), axis=axis)
+
+    def diagonal(self, x: Array) -> Array:
+        return np.linalg.diagonal(x)[..., None]
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.rationals(x)

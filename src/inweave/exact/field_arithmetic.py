@@ -41,6 +41,9 @@ class FieldArithmetic(Arithmetic):
         values = batched(np.broadcast_to, [self.field.array(array).values for array in arrays])
         return FieldArray(self.field, np.concatenate(values, axis=axis))
 
+    def diagonal(self, x: FieldArray) -> FieldArray:
+        return FieldArray(self.field, np.linalg.diagonal(x.values)[..., None])
+
     def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
         if self.opaque or not function.is_reciprocal:
             self.met.setdefault(function.digest, []).append(x.values.ravel())

@@ -101,7 +101,7 @@ def operation(x: Expr, values: Sequence[Array], arithmetic: Arithmetic) -> Array
             return _sum(x, values, arithmetic)
         case ex.Product():
             return values[0] @ values[1]
-        case ex.Scaled():
+        case ex.Scaled() | ex.Entrywise():
             return values[0] * values[1]
         case ex.Transposed():
             return values[0].mT

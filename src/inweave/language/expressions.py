@@ -222,7 +222,8 @@ class Product(Expr):
         return super().__new__(cls, (a, b), (a.rows, b.cols), units, a=a, b=b)
 
     def words(self, parts: Sequence[str]) -> str:
-        return " @ ".join(map(_bracketed, self.parts, parts))
+        pairs = zip(self.parts, parts, strict=True)
+        return " @ ".join(_bracketed(x, text, Entrywise) for x, text in pairs)
 
 
 class Scaled(Expr):
@@ -236,6 +237,21 @@ class Scaled(Expr):
 
     def words(self, parts: Sequence[str]) -> str:
         return " * ".join(map(_bracketed, self.parts, parts))
+
+
+class Entrywise(Expr):
+    """A product of two values of one size, entry by entry."""
+
+    a: Expr
+    b: Expr
+
+    def __new__(cls, a: Expr, b: Expr) -> Self:
+        units = (a.units[0] and b.units[0], a.units[1] and b.units[1])
+        return super().__new__(cls, (a, b), a.shape, units, a=a, b=b)
+
+    def words(self, parts: Sequence[str]) -> str:
+        pairs = zip(self.parts, parts, strict=True)
+        return " * ".join(_bracketed(x, text, Product) for x, text in pairs)
 
 
 class Transposed(Expr):
@@ -336,8 +352,8 @@ def shortened(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 3] + "..."
 
 
-def _bracketed(x: Expr, text: str) -> str:
-    return f"({text})" if isinstance(x, Sum) else text
+def _bracketed(x: Expr, text: str, *others: type[Expr]) -> str:
+    return f"({text})" if isinstance(x, (Sum, *others)) else text
 
 
 # -- recordings -----------------------------------------------------------------------------------

@@ -68,6 +68,13 @@ class Scaled:
 
 
 @dataclass(frozen=True)
+class Entrywise:
+    """A product entry by entry."""
+
+    entrywise: tuple[Count, Count]
+
+
+@dataclass(frozen=True)
 class Transposed:
     """A transpose."""
 
@@ -105,7 +112,18 @@ class End:
     times: Size
 
 
-Operation = ConstantValue | Added | Multiplied | Scaled | Transposed | Applied | Held | Begin | End
+Operation = (
+    ConstantValue
+    | Added
+    | Multiplied
+    | Scaled
+    | Entrywise
+    | Transposed
+    | Applied
+    | Held
+    | Begin
+    | End
+)
 
 
 @dataclass(frozen=True)
@@ -224,6 +242,8 @@ class _Writer:
                 return Multiplied(*read)
             case ex.Scaled():
                 return Scaled(*read)
+            case ex.Entrywise():
+                return Entrywise((read[0], read[1]))
             case ex.Transposed():
                 return Transposed(*read)
             case ex.Applied():
@@ -324,6 +344,13 @@ class _Reader:
                 if not self._at(i).is_scalar:
                     raise ProgramError(f"scales by {_shape(self._at(i))}, expected 1 x 1")
                 made = ex.Scaled(self._at(i), self._at(j))
+            case Entrywise((i, j)):
+                left, right = self._at(i), self._at(j)
+                if left.shape != right.shape:
+                    raise ProgramError(
+                        f"multiplies {_shape(left)} by {_shape(right)} entry by entry"
+                    )
+                made = ex.Entrywise(left, right)
             case Transposed(i):
                 made = ex.Transposed(self._at(i))
             case Applied(f, i):

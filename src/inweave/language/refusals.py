@@ -40,8 +40,13 @@ _INSTEAD = {
         "zeros_like ones_like": "use inweave.zeros or inweave.ones with sizes",
         "maximum max fmax clip": "max(a, b) is b + inweave.relu(a - b)",
         "minimum min fmin": "min(a, b) is a - inweave.relu(a - b)",
-        "where sign heaviside": "use inweave.relu or another pointwise function",
-        "exp log log1p expm1 sqrt tanh sin cos square cbrt": _ENTRIES,
+        "where": "use inweave.where with a constant mask, or a pointwise function of the values",
+        "tril": "use inweave.tril",
+        "triu": "use inweave.triu",
+        "diag diagonal": "use inweave.diag",
+        "square": "use x ** 2",
+        "sign heaviside": "use inweave.relu or another pointwise function",
+        "exp log log1p expm1 sqrt tanh sin cos cbrt": _ENTRIES,
         "reciprocal": "use inweave.reciprocal(x, domain=(lo, hi))",
     }.items()
     for name in names.split()

@@ -17,6 +17,7 @@ from inweave.exact.whole import is_whole
 from inweave.language.expressions import (
     Applied,
     ConstantExpr,
+    Entrywise,
     Expr,
     Product,
     Scaled,
@@ -109,15 +110,16 @@ class Value(Refusing):
         return _multiply(lift(other), self._node)
 
     def __pow__(self, power: Any) -> Value:
-        if not (is_whole(power, 1) and self._node.is_scalar):
+        if not is_whole(power, 1):
             raise refuse(
-                f"cannot raise {self!r} to the power {power!r}: write products with @ for "
-                "matrices, inweave.pointwise(f, domain=..., error=...) for entries"
+                f"cannot raise {self!r} to the power {power!r}: powers are entry by entry and "
+                "positive whole numbers known at compile time; use inweave.pointwise(f, "
+                "domain=..., error=...) for others, products with @ for powers of a matrix"
             )
-        out = self._node
-        for _ in range(power - 1):
-            out = Scaled(self._node, out)
-        return Value(out)
+        out = self
+        for _ in range(int(power) - 1):
+            out = _times(self._node, out._node)
+        return out
 
     def __getitem__(self, key: Any) -> Value:
         return _take(self._node, key)
@@ -205,10 +207,25 @@ def _times(a: Expr, b: Expr) -> Value:
     for s, x in ((a, b), (b, a)):
         if s.is_scalar:
             return Value(Scaled(s, x))
+    if a.shape == b.shape:
+        return Value(Entrywise(a, b))
     raise refuse(
-        f"cannot multiply a = {a!r} and b = {b!r} entry by entry: attention multiplies matrices; "
-        "use a @ b, or scale by a scalar"
+        f"cannot multiply a = {a!r} and b = {b!r} entry by entry: they differ in size; "
+        + _instead(a, b),
+        ShapeError,
     )
+
+
+def _instead(a: Expr, b: Expr) -> str:
+    """What to write for an entrywise product of different sizes."""
+    if a.shape == b.shape[::-1]:
+        return "did you mean a * b.T?"
+    for x, y, small, large in ((a, b, "a", "b"), (b, a, "b", "a")):
+        if x.shape in ((y.rows, 1), (1, y.rows)):
+            return f"use inweave.diag({small}) @ {large} to scale the rows of {large}"
+        if x.shape in ((y.cols, 1), (1, y.cols)):
+            return f"use {large} @ inweave.diag({small}) to scale the columns of {large}"
+    return "use a @ b for a matrix product, or values of one size"
 
 
 def _multiply(a: Expr, b: Expr) -> Value:

@@ -18,7 +18,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from inweave.exact.constants import Shift, identity, select
+from inweave.exact.constants import Constant, Shift, identity, select
+from inweave.exact.masks import Diagonal, separated
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
@@ -374,6 +375,8 @@ class Scope:
             return known[x.a] @ known[x.b]
         if isinstance(x, ex.Scaled):
             return known[x.x].scaled(known[x.s])
+        if isinstance(x, ex.Entrywise):
+            return self._entrywise(x)
         if isinstance(x, ex.Transposed):
             return known[x.x].T
         if isinstance(x, ex.Held):
@@ -386,6 +389,39 @@ class Scope:
             return self.results[x.loop][x.index]
         raise NotProved(f"{type(x).__name__} has no words")
 
+    def _entrywise(self, x: ex.Entrywise) -> Words:
+        """A product entry by entry, which is written differently at every size."""
+        alphabet, known = self.prover.alphabet, self.known
+        alphabet.generic = False
+        for mask, y in ((x.a, x.b), (x.b, x.a)):
+            if isinstance(mask, ex.ConstantExpr):
+                return self._masked(mask.constant, known[y])
+        factors = [known[y] for y in _factors(x)]
+        total = alphabet.zero(*x.shape)
+        columns = [alphabet.constant(select(x.cols, j, j + 1)) for j in range(x.cols)]
+        for i in range(x.rows):
+            row = alphabet.constant(select(x.rows, i, i + 1))
+            rows = [row.T @ factor for factor in factors]
+            for column in columns:
+                entry = row @ column.T
+                for factor in rows:
+                    entry = entry.scaled(factor @ column)
+                total += entry
+        return total
+
+    def _masked(self, mask: Constant, x: Words) -> Words:
+        """A constant times a value, entry by entry."""
+        total = self.prover.alphabet.zero(*x.shape)
+        for left, right in separated(mask.entries()):
+            total += self._diagonal(x.rows, left) @ x @ self._diagonal(x.cols, right)
+        return total
+
+    def _diagonal(self, size: int, pieces: Diagonal) -> Words:
+        total = self.prover.alphabet.zero(size, size)
+        for piece, c in pieces:
+            total = total.plus(self.prover.alphabet.constant(piece), c)
+        return total
+
     def _unrolled(self, loop: ex.Loop) -> list[Words]:
         """A loop that the network does not repeat, step by step."""
         if loop.times > MOST_STEPS:
@@ -397,3 +433,16 @@ class Scope:
         for _ in range(loop.times):
             state = self.inside(loop, state).values(loop.step)
         return state
+
+
+def _factors(x: ex.Entrywise) -> list[ex.Expr]:
+    """The values whose entries are multiplied, through products of products."""
+    found: list[ex.Expr] = []
+    waiting: list[ex.Expr] = [x]
+    while waiting:
+        y = waiting.pop()
+        if isinstance(y, ex.Entrywise):
+            waiting += y.parts
+        else:
+            found.append(y)
+    return found

@@ -108,6 +108,9 @@ class Leading(Arithmetic):
         parts = [x.part if x.degree == top else self.field.zeros(x.shape) for x in arrays]
         return Top(top, self.field.concat(parts, axis))
 
+    def diagonal(self, x: Top) -> Top:
+        return Top(x.degree, self.field.diagonal(x.part))._nonzero()
+
     def pointwise(self, function: Any, x: Top) -> Top:
         raise Cancelled
 

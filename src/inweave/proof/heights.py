@@ -220,6 +220,9 @@ class Heights(Arithmetic):
             shape[axis] += array.shape[axis]
         return Bounded(shape, height)
 
+    def diagonal(self, x: Bounded) -> Bounded:
+        return Bounded((*x.shape[:-1], 1), x.height)
+
     def pointwise(self, function: Any, x: Bounded) -> Bounded:
         entries = math.prod(x.shape)
         if function.is_reciprocal and not self.opaque:

@@ -20,14 +20,10 @@ from inweave.model.projection import AnyProjection
 from inweave.run.graph import Graph, Node
 from inweave.run.loops import follow_loop
 from inweave.run.spans import Pieces, spans
+from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import (
-    Box,
-    Matrix,
-    State,
-    Term,
     around,
     assemble,
-    bounding,
     clip,
     clip_cols,
     collect,

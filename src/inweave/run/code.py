@@ -22,9 +22,9 @@ from inweave.run.graph import ONE, LoopBody, Node, flops, placed
 class Line(NamedTuple):
     """`slots[out] = op(slots[a], slots[b])`, a rows x cols value.
 
-    The operations: `matmul`, `mul`, `add`, `sub`; `getitem` by an index; `flip` (transpose);
-    `one`, `more` and `concat` (collect arrays, then join them along an axis); `pointwise`; `pick`
-    (the row whose number stands in the other slot).
+    The operations: `matmul`, `mul`, `add`, `sub`; `getitem` by an index; `flip` (transpose); `one`,
+    `more` and `concat` (collect arrays, then join them along an axis); `pointwise`; `pick` (the row
+    whose number stands in the other slot); `diagonal`.
     """
 
     op: str
@@ -272,6 +272,8 @@ class _Encoder:
             a = self.slot[node.args[0]]
             if node.op == "scale":
                 op, b = "mul", self._fixed("number", node.data)
+            elif node.op == "diagonal":
+                op, b = node.op, a
             elif node.op == "pointwise":
                 op, b = "pointwise", self._fixed("layer", node.data)
             elif node.op == "apply":

@@ -163,6 +163,7 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
         "sub": operator.sub,
         "getitem": operator.getitem,
         "flip": lambda x, _: x.mT,
+        "diagonal": lambda x, _: arithmetic.diagonal(x),
         "one": lambda x, _: (x,),
         "more": lambda held, x: (*held, x),
         "concat": arithmetic.concat,

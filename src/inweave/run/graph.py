@@ -17,7 +17,9 @@ from fractions import Fraction
 from itertools import count
 from typing import Any
 
-from inweave.exact.constants import Constant, Ones, Shift, identity, zeros
+import numpy as np
+
+from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
 
 ONE = Fraction(1)
 NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
@@ -32,12 +34,12 @@ Part = tuple[int, "Node", int, int]
 class Node:
     """A rows x cols value.
 
-    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (a
-    1 x 1 node times a matrix, or a column times a row), `scale` (by a number), `sum` (of placed
-    nodes), `pointwise` (a layer) and `apply` (a function) entry by entry; for loops `phi` (a
-    carried value), `loop`, and `result` (its last one); and for loops over rows `at` (which row it
-    is in this step), `unit` (the column with a one there), `pick` (that row of a matrix) and
-    `place` (a row there, zeros elsewhere).
+    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (entry
+    by entry, where a single row or column stands for many), `diagonal` (as a column), `scale` (by a
+    number), `sum` (of placed nodes), `pointwise` (a layer) and `apply` (a function) entry by entry;
+    for loops `phi` (a carried value), `loop`, and `result` (its last one); and for loops over rows
+    `at` (which row it is in this step), `unit` (the column with a one there), `pick` (that row of a
+    matrix) and `place` (a row there, zeros elsewhere).
     """
 
     op: str
@@ -200,6 +202,10 @@ class Graph:
             return self.view(x.args[0], up + row, left + col, rows, cols, flip != flipped)
         if flip and x.symmetric:
             return self.view(x, col, row, cols, rows)
+        part = _part(x, row, col, rows, cols)
+        if part is not None:
+            node, up, left = part
+            return self.view(node, row - up, col - left, rows, cols, flip)
         if flip and whole and x.turns:
             return self.const(x.data.T)
         shape = (cols, rows) if flip else (rows, cols)
@@ -214,6 +220,11 @@ class Graph:
         selected = self._selected(a, b)
         if selected is not None:
             return selected
+        left, right = _on_diagonal(a), _on_diagonal(b)
+        if left is not None and right is not None:
+            return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
+        if left is not None or right is not None:
+            return self.entrywise(left or a, b if right is None else self.flip(right))
         if _wants_flip(a, b):
             return self.flip(self.matmul(self.flip(b), self.flip(a)))
         op = "mul" if a.cols == 1 else "matmul"
@@ -276,6 +287,23 @@ class Graph:
         node.symmetric = x.symmetric
         return node
 
+    def entrywise(self, a: Node, b: Node) -> Node:
+        """A product entry by entry; one row, or one column, stands for as many as are needed."""
+        if a.is_scalar or b.is_scalar:
+            return self.mul(a, b) if a.is_scalar else self.mul(b, a)
+        if _turned((a, b)) > 0:
+            return self.flip(self.entrywise(self.flip(a), self.flip(b)))
+        a, b = sorted((a, b), key=lambda x: (x.op == "const", _age(x)))
+        if a.rows == 1 and b.op == "const" and b.data.is_identity():
+            a = self.flip(a)  # a diagonal matrix is made of a column
+        node = self.make("mul", (a, b), None, max(a.rows, b.rows), max(a.cols, b.cols))
+        node.symmetric = (a.symmetric and b.symmetric) or _on_diagonal(node) is not None
+        return node
+
+    def diagonal(self, x: Node) -> Node:
+        """The diagonal of a square, as a column."""
+        return self.make("diagonal", (x,), None, x.rows, 1)
+
     def scale(self, number: Fraction, x: Node) -> Node:
         if number == 1:
             return x
@@ -334,6 +362,9 @@ class Graph:
         if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
             sign, node, _, _ = parts[0]
             return node if sign > 0 else self.scale(-ONE, node)
+        wider = self._wider_mask(rows, cols, parts)
+        if wider is not None:
+            return wider
         nodes = [node for _, node, _, _ in parts]
         turned = _turned(nodes)
         if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
@@ -349,6 +380,23 @@ class Graph:
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+    def _wider_mask(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
+        """A mask with zeros around it, as a mask of as much more of what it masks."""
+        if len(parts) > 1 or parts[0][1].op != "mul" or parts[0][1].args[1].op != "const":
+            return None
+        sign, node, down, right = parts[0]
+        x, mask = node.args
+        if x.op != "view" or x.data[4] or (x.rows, x.cols) != (node.rows, node.cols):
+            return None
+        base, (row, col, *_) = x.args[0], x.data
+        row, col = row - down, col - right
+        if min(row, col) < 0 or row + rows > base.rows or col + cols > base.cols:
+            return None
+        entries = mask.data.entries()
+        wide = np.zeros((rows, cols), dtype=entries.dtype)
+        wide[down : down + node.rows, right : right + node.cols] = sign * entries
+        return self.entrywise(self.view(base, row, col, rows, cols), self.const(simplest(wide)))
 
 
 def is_near(c: Fraction, near: int = NEAR) -> bool:
@@ -366,6 +414,34 @@ def _wants_flip(a: Node, b: Node) -> bool:
     turned = _turned((a, b))
     tie = turned == 0 and not (a.turns or b.turns)  # the transpose of a constant is another node
     return turned > 0 or (tie and _age(b) < _age(a))
+
+
+def _part(x: Node, row: int, col: int, rows: int, cols: int) -> tuple[Node, int, int] | None:
+    """The part of a sum that a slice lies in, if it meets no other: (node, its row, its column)."""
+    if x.op != "sum":
+        return None
+    found = None
+    for node, (sign, up, left) in zip(x.args, x.data[2], strict=True):
+        if (
+            up < row + rows
+            and row < up + node.rows
+            and left < col + cols
+            and col < left + node.cols
+        ):
+            holds = up <= row and left <= col
+            holds &= row + rows <= up + node.rows and col + cols <= left + node.cols
+            if found is not None or sign < 0 or not holds:
+                return None
+            found = node, up, left
+    return found
+
+
+def _on_diagonal(x: Node) -> Node | None:
+    """The column on the diagonal of a diagonal matrix, which is that column times the identity."""
+    is_made = x.op == "mul" and x.args[0].cols == 1 and x.rows == x.cols > 1
+    return (
+        x.args[0] if is_made and x.args[1].op == "const" and x.args[1].data.is_identity() else None
+    )
 
 
 def _turned(nodes: Sequence[Node]) -> int:
@@ -405,7 +481,7 @@ def cost(node: Node) -> float:
         a, b = node.args
         multiply = node.rows * a.cols * node.cols * MULTIPLY if node.op == "matmul" else 0.0
         return CALL + ENTRY * (a.size + b.size + node.size) + multiply
-    if node.op == "pick":
+    if node.op in ("pick", "diagonal"):
         return CALL + ENTRY * node.size
     if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)

@@ -15,18 +15,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from inweave.run.graph import Graph, Node
-from inweave.run.terms import (
-    Box,
-    Matrix,
-    State,
-    Term,
-    assemble,
-    bounding,
-    on_diagonal,
-    same_diagonal,
-    standing,
-    transposed,
-)
+from inweave.run.term import Box, Matrix, State, Term, bounding
+from inweave.run.terms import assemble, on_diagonal, same_diagonal, standing, transposed
 
 
 class Frame(NamedTuple):

@@ -156,6 +156,7 @@ def _product_into(a: Array, b: Array, out: Array) -> Call:
 MOVES: dict[str, Callable[[Any, Any], Any]] = {
     "getitem": lambda x, index: x[index],
     "flip": lambda x, _: x.mT,
+    "diagonal": lambda x, _: np.linalg.diagonal(x)[..., None],
     "one": lambda x, _: (x,),
     "more": lambda held, x: (*held, x),
 }

@@ -31,7 +31,8 @@ from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound
 from inweave.run.graph import ONE, Node
 from inweave.run.growth import check_growth, reach
-from inweave.run.terms import Box, State, Term, scaled, standing, transposed, written
+from inweave.run.term import Box, State, Term
+from inweave.run.terms import scaled, standing, transposed, written
 
 
 class Variant:

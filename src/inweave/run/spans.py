@@ -54,12 +54,30 @@ def spans(network: Network, pieces: Pieces) -> list[Range]:
         for head in layer.heads
     ]
     fixed = _fixed_blocks(network, heads, pieces)
+    ranges += [span for layer in network.layers if isinstance(layer, AttentionLayer)
+               for span in _swept(layout, layer, pieces)]  # fmt: skip
     for head in heads:
         reads = [[p for p in pieces.of(part) if p.block not in fixed] for part in head.projections]
         if sum(map(bool, reads)) > 1:
             ranges += [_read(layout, piece) for part in reads for piece in part]
             ranges += [_written(piece) for piece in pieces.of(head.value)]
     return list(_merged(layout, ranges))
+
+
+def _swept(layout: Layout, layer: AttentionLayer, pieces: Pieces) -> Iterator[Range]:
+    """Columns that the heads of a layer read one after the other: the entries of one value."""
+    singles: dict[int, set[int]] = {}
+    for head in layer.heads:
+        for slot, projection in enumerate(head.projections):
+            for piece in pieces.of(projection):
+                if piece.block is not None:
+                    start, stop = _read(layout, piece)
+                    if stop == start + 1:
+                        singles.setdefault(slot, set()).add(start)
+    for columns in singles.values():
+        for column in columns:
+            if column + 1 in columns:
+                yield column, column + 2
 
 
 def _fixed_blocks(network: Network, heads: Iterable[Head], pieces: Pieces) -> set[str | None]:

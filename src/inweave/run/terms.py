@@ -10,84 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 
 from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
+from inweave.run.alike import fused
 from inweave.run.graph import ONE, Graph, Node, Part, is_near
-
-
-class Term(NamedTuple):
-    """`coefficient * scalars * core` from (row, col) on; an int core is an identity of that size.
-
-    A 1 x 1 node always stands among the scalars, with the identity of size 1 as core.
-    """
-
-    row: int
-    col: int
-    core: Node | int
-    coefficient: Fraction = ONE
-    scalars: tuple[Node, ...] = ()
-
-    @property
-    def rows(self) -> int:
-        return self.core if isinstance(self.core, int) else self.core.rows
-
-    @property
-    def cols(self) -> int:
-        return self.core if isinstance(self.core, int) else self.core.cols
-
-    @property
-    def box(self) -> Box:
-        return Box(self.row, self.col, self.row + self.rows, self.col + self.cols)
-
-    def moved(self, down: int, right: int) -> Term:
-        return self._replace(row=self.row + down, col=self.col + right)
-
-
-Matrix = tuple[Term, ...]
-
-State = tuple[Matrix, ...]
-"""One matrix per span, in the prompt's own rows and columns."""
-
-
-class Box(NamedTuple):
-    """Rows top to bottom, columns left to right, half-open."""
-
-    top: int
-    left: int
-    bottom: int
-    right: int
-
-    @classmethod
-    def of(cls, rows: slice, cols: slice) -> Box:
-        return cls(rows.start, cols.start, rows.stop, cols.stop)
-
-    @property
-    def rows(self) -> int:
-        return self.bottom - self.top
-
-    @property
-    def cols(self) -> int:
-        return self.right - self.left
-
-    def join(self, other: Box) -> Box:
-        return Box(min(self.top, other.top), min(self.left, other.left),
-                   max(self.bottom, other.bottom), max(self.right, other.right))  # fmt: skip
-
-    def meets(self, other: Box) -> bool:
-        return (self.top < other.bottom and other.top < self.bottom
-                and self.left < other.right and other.left < self.right)  # fmt: skip
-
-
-def bounding(terms: Iterable[Term]) -> Box:
-    """The smallest box that holds all terms."""
-    boxes = [term.box for term in terms]
-    box = boxes[0]
-    for other in boxes[1:]:
-        box = box.join(other)
-    return box
+from inweave.run.term import Box, Matrix, Term, bounding
 
 
 def standing(
@@ -235,6 +164,7 @@ def collect(terms: Iterable[Term]) -> Matrix:
 # -- products -----------------------------------------------------------------------------------
 def times(graph: Graph, left: Matrix, right: Matrix) -> Matrix:
     """`left @ right`, term by term; nodes that overlap are added up before they meet nodes."""
+    left, right = _summed(graph, left, right), _summed(graph, right, left)
     lefts, rights = _nodes(left), _nodes(right)
     pairs = [(a, b) for a in left for b in right if _is_identity(a) or _is_identity(b)]
     if lefts and rights:
@@ -242,6 +172,31 @@ def times(graph: Graph, left: Matrix, right: Matrix) -> Matrix:
         pairs += [(a, b) for a in gather(graph, lefts) for b in gathered]
     products = (_pair(graph, a, b) for a, b in pairs)
     return collect(term for term in products if term is not None)
+
+
+def _summed(graph: Graph, matrix: Matrix, other: Matrix) -> Matrix:
+    """The same matrix, the numbers at one entry added up where they meet other than numbers.
+
+    `(s - t) x` is so what it says, and no difference of two large products.
+    """
+    if len(matrix) < 2 or all(isinstance(t.core, int) and not t.scalars for t in other):
+        return matrix
+    places: dict[tuple[int, int], list[Term]] = {}
+    for term in matrix:
+        if term.core == 1:
+            places.setdefault((term.row, term.col), []).append(term)
+    if all(len(terms) == 1 for terms in places.values()):
+        return matrix
+    out = [term for term in matrix if term.core != 1]
+    for terms in places.values():
+        first = terms[0]
+        node = (
+            first
+            if len(terms) == 1
+            else standing(graph, assemble(graph, terms, first.box), *first[:2])
+        )
+        out.append(node)
+    return tuple(out)
 
 
 def _is_identity(term: Term) -> bool:
@@ -329,7 +284,7 @@ def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
     def rank(t: Term) -> int:
         return 0 if t.coefficient > 0 else 2 - _is_multiple(t)
 
-    ordered = sorted(collect(terms), key=rank)
+    ordered = sorted(fused(graph, collect(terms)), key=rank)
     parts: list[Part] = []
     for term in ordered:
         sign, size = (1, term.coefficient) if term.coefficient > 0 else (-1, -term.coefficient)

@@ -115,7 +115,10 @@ class _Printer:
 
     def _expression(self, node: Node) -> str:
         if node.op in ("matmul", "mul"):
-            return " ".join(self._text(arg, "*") for arg in node.args)
+            sign = " * " if _is_entrywise(node) else " "
+            return sign.join(self._text(arg, "*") for arg in node.args)
+        if node.op == "diagonal":
+            return f"diag({self._text(node.args[0])})"
         if node.op == "scale" and node.data == -1:
             return f"-{self._text(node.args[0], '*')}"
         if node.op == "scale":
@@ -142,6 +145,12 @@ class _Printer:
             across = "" if cols == base.cols else f"{col}:{col + cols}"
             text += f"[{down or ':'},{across or ':'}]"
         return f"{text}ᵀ" if flip else text
+
+
+def _is_entrywise(node: Node) -> bool:
+    """Whether a product is no product of matrices, and not by a scalar either."""
+    a, b = node.args
+    return node.op == "mul" and not a.is_scalar and (a.cols, b.rows) != (1, 1)
 
 
 def _joined(parts: Sequence[tuple[int, str]]) -> str:

@@ -106,6 +106,8 @@ class _Speller:
                 return f"{self._inner(x.a)} @ {self._inner(x.b)}"
             case ex.Scaled():
                 return f"{self._inner(x.s)} * {self._inner(x.x)}"
+            case ex.Entrywise():
+                return f"{self._inner(x.a)} * {self._inner(x.b)}"
             case ex.Applied():
                 return f"{self._function(x.function)}({self.texts[x.x]})"
             case _:
@@ -113,7 +115,7 @@ class _Speller:
 
     def _inner(self, x: Expr) -> str:
         text = self.texts[x]
-        is_open = isinstance(x, (ex.Sum, ex.Product, ex.Scaled)) and " " in text
+        is_open = isinstance(x, (ex.Sum, ex.Product, ex.Scaled, ex.Entrywise)) and " " in text
         return f"({text})" if is_open else text
 
     def _sum(self, x: ex.Sum) -> str:

@@ -1,0 +1,143 @@
+"""Products entry by entry, written as matrix products with constants.
+
+Let A and B be r x c, eᵢ unit vectors, Eᵢᵢ = eᵢeᵢᵀ, and Fⱼ the matrix that picks the j-th r of r c
+columns. A value is laid out as D(A) = [diag(A e₀) ... diag(A e_(c−1))], r heads:
+
+    D(A) = Σᵢ Eᵢᵢ A Gᵢ,   Gᵢ = Σⱼ eⱼ e_(j r + i)ᵀ.
+
+Then the product is c heads, each of which has room for a third factor that is laid out as well:
+
+    A ∘ B = Σⱼ (D(A) Fⱼ) B Eⱼⱼ,   D(A ∘ B) = Σⱼ (D(A) Fⱼ) (D(B) Fⱼ) Fⱼᵀ.
+
+For one row (r = 1) D(A) is A and nothing has to be laid out: vectors are multiplied in one layer,
+n heads. So a value that is higher than wide is multiplied transposed. Many factors are grouped in
+threes: k of them take ⌈log₃ k⌉ layers, and one more where r > 1.
+
+A constant mask is linear: rows that are equal are one head (`inweave.exact.masks`). In a product of
+two values or more it costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from inweave.compiler.forms import ONE, Form, Forms, innermost
+from inweave.exact.constants import Array, Shift, fractions, select, simplest
+from inweave.exact.masks import diagonal, separated
+
+SLOTS = 3  # what a head multiplies
+
+
+def entrywise(forms: Forms, factors: Sequence[Form]) -> Form:
+    """The product of forms of one size, entry by entry."""
+    values = [f for f in factors if not f.is_constant]
+    mask = _mask([f for f in factors if f.is_constant], factors[0].rows, factors[0].cols)
+    if not values:
+        return forms.constant(simplest(mask))
+    if len(values) == 1:
+        return _masked(forms, mask, values[0])
+    if len(mask) <= len(mask.T):
+        return _product(forms, values, mask)
+    return forms.transpose(_product(forms, [forms.transpose(f) for f in values], mask.T))
+
+
+def _mask(factors: Sequence[Form], rows: int, cols: int) -> Array:
+    """The entries of a product of constants, exactly."""
+    if not factors:
+        return np.ones((rows, cols))
+    if len(factors) == 1 and [c for _, c in factors[0].constants] == [ONE]:
+        return factors[0].constants[0][0].entries()
+    mask = fractions(np.ones((rows, cols)))
+    for f in factors:
+        total = fractions(np.zeros((rows, cols)))
+        for constant, c in f.constants:
+            total = total + c * fractions(constant.entries())
+        mask = mask * total
+    return mask
+
+
+def _masked(forms: Forms, mask: Array, x: Form) -> Form:
+    """A mask times a value."""
+    total = [(ONE, forms.form(x.rows, x.cols))]
+    for pair in separated(mask):
+        left, right = (forms.form(n, n, consts=d) for d, n in zip(pair, mask.shape, strict=True))
+        total.append((ONE, forms.product((), [left, x, right])))
+    return forms.combine(total)
+
+
+def _product(forms: Forms, values: Sequence[Form], mask: Array) -> Form:
+    """The product of values; what a loop changes or is long comes last and is not laid out."""
+    rows, cols = mask.shape
+    *others, last = _thirds(sorted(values, key=_weight))
+    laid = [_laid(forms, group) for group in others]
+    if len(last) > 1:
+        last = [_product(forms, last, np.ones_like(mask))]
+    if len(last[0].products) > 1 or sum(map(_factors, (*laid, *last))) > SLOTS:
+        laid, last = [forms.bind(x) for x in laid], [forms.bind(x) for x in last]
+    heads = []
+    for j in range(cols):
+        kept = forms.form(rows, rows, consts=diagonal(mask[:, j]))
+        unit = forms.constant(Shift(cols, cols, j, j, 1))
+        heads.append([*_columns(forms, laid, j), kept, *last, unit])
+    return _sum(forms, heads)
+
+
+def _factors(f: Form) -> int:
+    """How many factors the longest product of a form has."""
+    return max((p.factors for p, _, _ in f.products), default=1)
+
+
+def _weight(f: Form) -> tuple[int, int]:
+    scope = innermost(f.loops)
+    return (0 if scope is None else scope.serial, f.factors)
+
+
+def _laid(forms: Forms, values: Sequence[Form]) -> Form:
+    """The product of values, laid out by diagonals and stored."""
+    rows, cols = values[0].rows, values[0].cols
+    if len(values) > 1:
+        laid = [_laid(forms, group) for group in _thirds(values)]
+        heads = [
+            [*_columns(forms, laid, j), forms.constant(_pick(rows, cols, j).T)] for j in range(cols)
+        ]
+    elif rows > 1:
+        heads = [_row(forms, values[0], i) for i in range(rows)]
+    else:
+        return values[0]
+    return forms.bind(_sum(forms, heads))
+
+
+def _row(forms: Forms, x: Form, i: int) -> list[Form]:
+    """Row i of a value, spread over the diagonals."""
+    unit = forms.constant(Shift(x.rows, x.rows, i, i, 1))
+    places = [Shift(x.cols, x.rows * x.cols, j, j * x.rows + i, 1) for j in range(x.cols)]
+    return [unit, x, forms.form(x.cols, x.rows * x.cols, consts=[(k, ONE) for k in places])]
+
+
+def _columns(forms: Forms, laid: Sequence[Form], j: int) -> list[Form]:
+    """The diagonal matrix of column j of every value, the middle one of a head transposed."""
+    chain: list[Form] = []
+    for i, x in enumerate(laid):
+        pick = forms.constant(_pick(x.rows, x.cols // x.rows, j))
+        pair = [x, pick]
+        chain += [forms.transpose(f) for f in reversed(pair)] if i == 1 else pair
+    return chain
+
+
+def _pick(rows: int, cols: int, j: int) -> Shift:
+    """The matrix that picks one diagonal out of those that are laid out."""
+    return select(rows * cols, j * rows, (j + 1) * rows)
+
+
+def _sum(forms: Forms, heads: Sequence[Sequence[Form]]) -> Form:
+    return forms.combine([(ONE, forms.product((), chain)) for chain in heads])
+
+
+def _thirds(values: Sequence[Form]) -> list[Sequence[Form]]:
+    """Two or three groups, full ones first: equal groups are one value, and a tree stays low."""
+    size = 1
+    while 3 * size < len(values):
+        size *= 3
+    return [values[i : i + size] for i in range(0, len(values), size)]

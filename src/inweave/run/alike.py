@@ -1,0 +1,314 @@
+"""Terms that are alike: the same operation on neighbouring slices, in neighbouring places.
+
+A network multiplies entry by entry with one head for each entry, masks a matrix row by row, and
+lays out diagonals one number at a time. Each of these is one operation on whole matrices. So before
+terms are added up, those that do the same with slices of the same values are looked at together: if
+every slice moves with the place where its term stands, down with its rows or across with its
+columns, or does not move at all, the terms are the entries of one value, computed from the wider
+slices. What they leave out, or weigh differently, is a mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inweave.exact.constants import Ones, simplest
+from inweave.run.graph import ONE, Graph, Node
+from inweave.run.term import Term
+
+DEEP = 8  # operations inside each other that are looked into
+FEWEST = 3  # terms that a mask replaces
+
+ROWS, COLS, INNER = 0, 1, 2  # what an axis stands for or moves with: those of a term, or neither
+PRODUCTS = ((ROWS, COLS), (COLS, ROWS), (ROWS, ROWS), (COLS, COLS))  # what a product's may be
+Axes = tuple[int, int]
+Pattern = tuple[Any, ...]
+"""What is done with slices, wherever they begin: (operation, data, patterns of the operands...), or
+for a slice (None, base, transposed, axes, sizes of inner axes)."""
+
+Slice = tuple[int, int, int, int]
+"""The row and column where a slice begins, its rows and columns."""
+
+
+Member = tuple[Term, list[Slice]]
+
+
+class Unlike(Exception):
+    """The slices do not move with the places."""
+
+
+def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
+    """The same sum, with terms that are alike as one."""
+    if len(terms) < 2:
+        return list(terms)
+    families: dict[Pattern, list[Member]] = {}
+    rest: list[Term] = []
+    for term in terms:
+        if isinstance(term.core, int) and (term.core > 1 or not term.scalars):
+            rest.append(term)
+            continue
+        slices: list[Slice] = []
+        families.setdefault(_of_term(term, slices), []).append((term, slices))
+    _join(graph, families)
+    masked: dict[Mask, list[tuple[Fraction, Node]]] = {}
+    waiting = [(pattern, members, True) for pattern, members in families.items()]
+    for pattern, members, whole in waiting:
+        value = None if len(members) == 1 else _Family(graph, members).value(pattern)
+        if value is not None:
+            mask, coefficient, node = value
+            masked.setdefault(mask, []).append((coefficient, node))
+        elif whole and len(members) > 1:
+            waiting += [(pattern, part, False) for part in _by_diagonal(members)]
+        else:
+            rest += [term for term, _ in members]
+    return rest + [_standing(graph, terms[0], mask, parts) for mask, parts in masked.items()]
+
+
+def _join(graph: Graph, families: dict[Pattern, list[Member]]) -> None:
+    """Let a single entry, a row times a column, join those that are written the other way round."""
+    for pattern, members in list(families.items()):
+        term = members[0][0]
+        if len(members) > 1 or term.core != 1 or [x.op for x in term.scalars] != ["matmul"]:
+            continue
+        a, b = term.scalars[0].args
+        slices: list[Slice] = []
+        parts = [
+            _pattern(graph.flip(b), (COLS, INNER), slices),
+            _pattern(graph.flip(a), (INNER, ROWS), slices),
+        ]
+        turned = ("mul", None, ("flip", None, ("matmul", None, *parts)))
+        if turned in families:
+            families[turned].append((term, slices))
+            del families[pattern]
+
+
+def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
+    """Terms apart by the diagonal on which they stand."""
+    found: dict[int, list[Member]] = {}
+    for member in members:
+        found.setdefault(member[0].col - member[0].row, []).append(member)
+    return list(found.values())
+
+
+# -- what a term does ------------------------------------------------------------------------------
+def _of_term(term: Term, slices: list[Slice]) -> Pattern:
+    """The product of a term's scalars and core; scalars in the order of the values they are of."""
+    parts: list[tuple[Pattern, list[Slice]]] = []
+    for node in term.scalars:
+        own: list[Slice] = []
+        parts.append((_pattern(node, (ROWS, COLS), own), own))
+    parts.sort(key=lambda part: (_age(part[0]), part[1]))
+    if not isinstance(term.core, int):
+        own = []
+        parts.append((_pattern(term.core, (ROWS, COLS), own), own))
+    for _, own in parts:
+        slices += own
+    return ("mul", None, *(pattern for pattern, _ in parts))
+
+
+def _age(pattern: Pattern) -> tuple[int, ...]:
+    if pattern[0] is None:
+        return (pattern[1].order,)
+    return tuple(order for part in pattern[2:] for order in _age(part))
+
+
+def _pattern(node: Node, axes: Axes, slices: list[Slice], depth: int = 0) -> Pattern:
+    """What a node does whose rows and columns stand for `axes`; its slices are appended.
+
+    Named values are stored anyway, so they are taken as they are.
+    """
+    base, place, flip = node, (0, 0, node.rows, node.cols), False
+    if node.op == "view":
+        base, place, flip = node.args[0], node.data[:4], node.data[4]
+    if place == (0, 0, base.rows, base.cols) and depth < DEEP and not base.label:
+        inner = _operands(base, axes[::-1] if flip else axes)
+        if inner is not None:
+            pairs = zip(base.args, inner, strict=True)
+            parts = [_pattern(x, own, slices, depth + 1) for x, own in pairs]
+            found = (base.op, _data(base), *parts)
+            return ("flip", None, found) if flip else found
+    slices.append(place)
+    sizes = place[:1:-1] if flip else place[2:]
+    inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
+    return (None, base, flip, axes, inner_sizes)
+
+
+def _operands(node: Node, axes: Axes) -> list[Axes] | None:
+    """What the axes of an operation's operands stand for; None if it is not looked into."""
+    if node.op == "matmul":
+        return [(axes[0], INNER), (INNER, axes[1])]
+    if node.op in ("mul", "scale") or (
+        node.op == "sum" and all(_fills(node, x) for x in node.args)
+    ):
+        return [axes for _ in node.args]
+    return None
+
+
+def _fills(node: Node, part: Node) -> bool:
+    return (part.rows, part.cols) == (node.rows, node.cols)
+
+
+def _data(node: Node) -> Any:
+    return tuple(sign for sign, _, _ in node.data[2]) if node.op == "sum" else node.data
+
+
+# -- what many of them do --------------------------------------------------------------------------
+class Mask(NamedTuple):
+    """Where a value stands, and what its entries are multiplied by; None if all count alike."""
+
+    top: int
+    left: int
+    rows: int
+    cols: int
+    weights: tuple[Any, ...] | None
+    shape: tuple[int, int]  # of the value itself, which may be one row or column for all
+
+
+class _Family:
+    """Terms with one pattern, the slices of each beside it."""
+
+    def __init__(self, graph: Graph, members: Sequence[Member]) -> None:
+        self.graph = graph
+        self.terms = [term for term, _ in members]
+        boxes = np.array([(t.row, t.col, t.rows, t.cols) for t in self.terms])
+        self.starts, self.sizes = boxes[:, :2].T, boxes[:, 2:].T  # by axis
+        self.begin = self.starts.min(axis=1)
+        self.length = (self.starts + self.sizes).max(axis=1) - self.begin
+        self.slices = np.array([own for _, own in members])
+        self._read = 0  # slices of the pattern so far
+        self._inside: tuple[int, int, int] | None = None  # a product: what its axes stand for
+
+    def value(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
+        """The value whose entries the terms are, its mask and a common factor; None if unlike."""
+        first = self.terms[0].coefficient
+        weights = self._weights(first)
+        if weights is not None and len(self.terms) < FEWEST:
+            return None
+        mark = self.graph.mark()
+        try:
+            node = self._computed(pattern)
+        except Unlike:
+            self.graph.rollback(mark)
+            return None
+        (top, left), (rows, cols) = self.begin.tolist(), self.length.tolist()
+        return Mask(top, left, rows, cols, weights, (node.rows, node.cols)), first, node
+
+    def _weights(self, first: Fraction) -> tuple[Any, ...] | None:
+        """How much the entries count, relative to the first."""
+        equal = all(t.coefficient == first for t in self.terms)
+        weights = np.zeros(self.length, dtype=int if equal else object)
+        for t in self.terms:
+            row, col = t.row - self.begin[0], t.col - self.begin[1]
+            added = 1 if equal else t.coefficient / first
+            weights[row : row + t.rows, col : col + t.cols] += added
+        return None if (weights == 1).all() else tuple(map(tuple, weights.tolist()))
+
+    # -- the pattern on wide slices ---------------------------------------------------------------
+    def _computed(self, pattern: Pattern) -> Node:
+        op, data, *parts = pattern
+        if op is None:
+            return self._wide(data, *parts)
+        if op == "matmul":
+            return self._product(*parts)
+        values = [self._computed(part) for part in parts]
+        if op == "flip":
+            return self.graph.flip(values[0])
+        if op == "scale":
+            return self.graph.scale(data, values[0])
+        if op == "sum":
+            return _added(self.graph, list(zip(data, values, strict=True)))
+        value = values[0]
+        for other in values[1:]:
+            value = self.graph.entrywise(value, other)
+        return value
+
+    def _product(self, a: Pattern, b: Pattern) -> Node:
+        """A matrix product; of single entries also one that stands transposed, or row by row."""
+        if self._inside is not None:
+            return self.graph.matmul(self._computed(a), self._computed(b))
+        read = self._read
+        for rows, cols in PRODUCTS if (self.sizes == 1).all() else PRODUCTS[:1]:
+            self._read, self._inside = read, (rows, cols, INNER)
+            try:
+                left, right = self._computed(a), self._computed(b)
+            except Unlike:
+                continue
+            finally:
+                self._inside = None
+            if rows == cols:
+                products = self.graph.entrywise(left, self.graph.flip(right))
+                found = self.graph.matmul(products, self.graph.const(Ones(products.cols, 1)))
+            else:
+                found = self.graph.matmul(left, right)
+            return found if rows == ROWS else self.graph.flip(found)
+        raise Unlike
+
+    def _wide(self, base: Node, flip: bool, axes: Axes, _: Any) -> Node:
+        """All that the terms read of a value, its axes standing for what they stand for there."""
+        place = self.slices[:, self._read].T
+        self._read += 1
+        if self._inside is not None:
+            axes = (self._inside[axes[0]], self._inside[axes[1]])
+        moves = [self._move(axis, place[i], place[i + 2], INNER in axes)
+                 for i, axis in enumerate(axes[::-1] if flip else axes)]  # fmt: skip
+        (down, row, rows), (across, col, cols) = moves
+        if down == across != INNER:
+            found = self.graph.diagonal(self.graph.view(base, row, col, rows, cols))
+            return found if axes[0] == down else self.graph.flip(found)
+        turned = flip if INNER in axes else down == axes[1] or across == axes[0]
+        return self.graph.view(base, row, col, rows, cols, turned)
+
+    def _move(self, axis: int, starts: Any, sizes: Any, inside: bool) -> tuple[int, int, int]:
+        """What an axis of the slices moves with, and where it begins and how long it is then.
+
+        That is what the axis stands for; or neither, if there is nothing else to read; or for
+        single entries, outside of a matrix product, what the other axis stands for.
+        """
+        single = bool((sizes == 1).all())
+        if axis != INNER and (sizes == self.sizes[axis]).all():
+            if _constant(starts - self.starts[axis]):
+                return self._along(axis, starts)
+        if _constant(starts) and _constant(sizes) and (single or axis == INNER):
+            return INNER, int(starts[0]), int(sizes[0])
+        other = 1 - axis
+        if not inside and single and (self.sizes[other] == 1).all():
+            if _constant(starts - self.starts[other]):
+                return self._along(other, starts)
+        raise Unlike
+
+    def _along(self, axis: int, starts: Any) -> tuple[int, int, int]:
+        begin = starts[0] - self.starts[axis][0] + self.begin[axis]
+        return axis, int(begin), int(self.length[axis])
+
+
+def _constant(numbers: Any) -> bool:
+    return bool((numbers == numbers[0]).all())
+
+
+def _added(graph: Graph, parts: Sequence[tuple[int, Node]]) -> Node:
+    """A sum of values of one size."""
+    first = parts[0][1]
+    if not all(_fills(first, node) for _, node in parts):
+        raise Unlike
+    return graph.total(first.rows, first.cols, [(sign, node, 0, 0) for sign, node in parts])
+
+
+def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fraction, Node]]) -> Term:
+    """The term of values that stand at one place with one mask."""
+    coefficient, node = parts[0]
+    if len(parts) > 1:
+        ordered = sorted(parts, key=lambda part: part[0] < 0)
+        signed = [(1 if c > 0 else -1, graph.scale(abs(c), part)) for c, part in ordered]
+        coefficient, node = ONE, _added(graph, signed)
+    if mask.weights is not None:
+        weights = np.array(mask.weights, dtype=object) * coefficient
+        coefficient, node = ONE, graph.entrywise(node, graph.const(simplest(weights)))
+    elif mask.shape != (mask.rows, mask.cols):
+        node = graph.entrywise(node, graph.const(Ones(mask.rows, mask.cols)))
+    return like._replace(
+        row=mask.top, col=mask.left, core=node, coefficient=coefficient, scalars=()
+    )

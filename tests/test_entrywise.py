@@ -1,0 +1,396 @@
+"""Entrywise products, masks and diagonals: exact, as few heads as promised, and one operation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.errors import VerificationError
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.masks import diagonal, separated
+from inweave.model.dense import forward
+from inweave.model.prompt import fill_prompt
+from inweave.run.code import Line
+from inweave.text.plan import describe
+
+TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
+
+
+# -- programs, each with what numpy makes of the same arrays ---------------------------------------
+def vectors(a: Vector["n"], b: Vector["n"]):
+    return a * b
+
+
+def three_vectors(a: Vector["n"], b: Vector["n"], c: Vector["n"]):
+    return a * b * c
+
+
+def fourth_power(a: Vector["n"]):
+    return a**4
+
+
+def residuals(X: Matrix["n", "m"], w: Vector["m"], a: Vector["n"]):
+    return (X @ w - a) ** 2
+
+
+def matrices(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return A * B
+
+
+def three_matrices(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["n", "m"]):
+    return A * B * C
+
+
+def tall(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return A.T * (2 * B.T) - A.T
+
+
+def with_product(A: Matrix["n", "m"], X: Matrix["n", "n"], B: Matrix["n", "m"]):
+    return A * (X @ B)
+
+
+def masked(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    mask = np.arange(A.shape[0] * A.shape[1]).reshape(A.shape) % 3 - 1.0
+    return {
+        "one": mask * A,
+        "two": A * mask * B,
+        "either": inweave.where(mask, A, B),
+        "number": inweave.where(mask > 0, 2.5, A),
+    }
+
+
+def triangles(S: Matrix["n", "n"], A: Matrix["n", "m"]):
+    return {
+        "lower": inweave.tril(S),
+        "upper": inweave.triu(A),
+        "below": inweave.tril(A, -1),
+        "above": inweave.triu(S @ A, 1),
+    }
+
+
+def diagonals(a: Vector["n"], A: Matrix["n", "m"], s: Scalar):
+    return {
+        "matrix": inweave.diag(a),
+        "vector": inweave.diag(A),
+        "rows": inweave.diag(a) @ A,
+        "norms": s * inweave.diag(A @ A.T) + a,
+    }
+
+
+def causal(X: Matrix["n", "m"], Y: Matrix["n", "m"], A: Matrix["n", "m"]):
+    return inweave.tril(X @ Y.T) @ A
+
+
+def looped(a: Vector["n"], b: Vector["n"], s: Scalar):
+    return inweave.iterate(lambda v: v - s * (v * v) + b, a, times=5)
+
+
+def looped_matrix(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return inweave.iterate(lambda V: V - 0.5 * (V * B), A, times=5)
+
+
+REFERENCES = {
+    vectors: lambda a, b: a * b,
+    three_vectors: lambda a, b, c: a * b * c,
+    fourth_power: lambda a: a * a * a * a,
+    residuals: lambda X, w, a: (X @ w - a) * (X @ w - a),
+    matrices: lambda A, B: A * B,
+    three_matrices: lambda A, B, C: A * B * C,
+    tall: lambda A, B: (2 * A * B - A).T,
+    with_product: lambda A, X, B: A * (X @ B),
+    masked: lambda A, B: _masked(np.arange(A.size).reshape(A.shape) % 3 - 1, A, B),
+    triangles: lambda S, A: (np.tril(S), np.triu(A), np.tril(A, -1), np.triu(S @ A, 1)),
+    diagonals: lambda a, A, s: (
+        np.diag(a), np.diag(A), a[:, None] * A, s * np.diag(A @ A.T) + a,
+    ),
+    causal: lambda X, Y, A: np.tril(X @ Y.T) @ A,
+    looped: lambda a, b, s: _repeated(lambda v: v - s * (v * v) + b, a),
+    looped_matrix: lambda A, B: _repeated(lambda V: V - V * B / 2, A),
+}  # fmt: skip
+
+
+def _masked(mask, A, B):
+    half = A.dtype.type(2.5) if A.dtype != object else Fraction(5, 2)
+    return mask * A, A * mask * B, np.where(mask != 0, A, B), np.where(mask > 0, half, A)
+
+
+def _repeated(step, v):
+    for _ in range(5):
+        v = step(v)
+    return v
+
+
+def _inputs(network, rng, dtype=object):
+    """Small rationals, as the user's arrays."""
+    out = {}
+    for spec in network.inputs:
+        whole = rng.integers(-4, 5, size=spec.shape)
+        exact = np.vectorize(lambda k: Fraction(int(k), 4), otypes=[object])(whole)
+        out[spec.name] = exact if dtype is object else exact.astype(dtype)
+    return out
+
+
+def _tuple(answer):
+    return answer if isinstance(answer, tuple) else (answer,)
+
+
+def _expected(function, inputs):
+    given = {name: x if np.ndim(x) else x[()] for name, x in inputs.items()}
+    return _tuple(REFERENCES[function](**given))
+
+
+@pytest.mark.parametrize("function", REFERENCES, ids=lambda f: f.__name__)
+@pytest.mark.parametrize("target", TARGETS)
+@settings(max_examples=4, deadline=None)
+@given(st.data())
+def test_networks_equal_numpy_in_rationals(function, target, data):
+    program = inweave.program(function)
+    sizes = {name: data.draw(st.integers(1, 5), name) for name in program.size_names}
+    mode = data.draw(st.sampled_from(MODES))
+    network = inweave.compile(program, target=target, optimize=mode, **sizes)
+    inputs = _inputs(network, np.random.default_rng(data.draw(st.integers(0, 99))))
+    arithmetic = Rationals()
+    lifted = {s.name: inputs[s.name].reshape(s.rows, s.cols) for s in network.inputs}
+    H = fill_prompt(network.layout, network.fills, lifted, arithmetic)
+    H = forward(network, H, arithmetic)
+    answers = [output.place.read(network.layout, H) for output in network.outputs]
+    for answer, expected in zip(answers, _expected(function, inputs), strict=True):
+        assert (answer == np.reshape(expected, answer.shape)).all()
+
+
+# -- how many heads --------------------------------------------------------------------------------
+def _heads(function, target="elsa", **sizes):
+    network = inweave.compile(inweave.program(function), target=target, **sizes)
+    return [len(layer.heads) for layer in network.layers], network
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("n", [3, 12])
+def test_vectors_are_multiplied_in_one_layer_of_n_heads(target, n):
+    assert _heads(vectors, target, n=n)[0] == [n]
+    assert _heads(three_vectors, target, n=n)[0] == [n]
+    assert _heads(fourth_power, target, n=n)[0] == [n, n]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("n", "m"), [(2, 5), (5, 2), (10, 9)])
+def test_matrices_are_laid_out_along_the_short_side_and_multiplied_along_the_long_one(target, n, m):
+    assert _heads(matrices, target, n=n, m=m)[0] == [min(n, m), max(n, m)]
+    assert len(_heads(three_matrices, target, n=n, m=m)[0]) == 2
+
+
+def test_rows_or_columns_of_a_mask_that_are_equal_share_a_head():
+    def striped(A: Matrix["n", "m"]):
+        return np.tile([1.0, 0.0, 2.0], (9, 4)) * A
+
+    def blocks(A: Matrix["n", "m"]):
+        return np.kron(np.tri(3), np.ones((3, 4))) * A
+
+    def few_columns(A: Matrix["n", "m"]):
+        return np.tile(np.arange(1.0, 10)[:, None] % 4, (1, 12)) * A
+
+    assert _heads(striped, n=9, m=12)[0] == [1]
+    assert _heads(blocks, n=9, m=12)[0] == [3]
+    assert _heads(few_columns, n=9, m=12)[0] == [1]
+
+
+def test_what_is_linear_in_a_product_needs_no_layer_of_its_own():
+    def added(a: Vector["n"], b: Vector["n"], s: Scalar):
+        return b - s * (a * b) + 3 * (a * a)
+
+    def trace(S: Matrix["n", "n"]):
+        return inweave.ones(S.shape[0]).T @ inweave.diag(S)
+
+    def step(a: Vector["n"], b: Vector["n"]):
+        return inweave.iterate(lambda v: v - v * b, a, times=7)
+
+    assert inweave.compile(inweave.program(added), n=20).depth == 1
+    assert inweave.compile(inweave.program(trace), n=20).depth == 1
+    assert inweave.compile(inweave.program(step), n=20).depth == 7
+
+
+def test_a_factor_that_is_a_product_is_multiplied_in_the_same_layer():
+    def weighted(X: Matrix["n", "m"], w: Vector["m"], a: Vector["n"]):
+        return (X @ w) * a
+
+    assert _heads(weighted, n=12, m=3)[0] == [12]
+    assert _heads(causal, n=12, m=3)[0] == [12, 1]
+
+
+# -- certificates ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("function", [vectors, matrices, triangles, diagonals, causal, looped])
+def test_products_are_proved_by_algebra_for_their_own_size_only(function):
+    program = inweave.program(function)
+    network = inweave.compile(program, **{name: 5 + i for i, name in enumerate(program.size_names)})
+    assert "by algebra" in str(network.certificate)
+    assert "for all" not in str(network.certificate)
+
+
+@pytest.mark.parametrize("function", [vectors, matrices, triangles, diagonals])
+def test_a_network_without_one_of_the_heads_is_refused(function):
+    program = inweave.program(function)
+    sizes = {name: 4 + i for i, name in enumerate(program.size_names)}
+    network = inweave.compile(program, **sizes)
+    *before, last = network.modules
+    *others, layer = last.body
+    fewer = replace(layer, heads=layer.heads[:-1])
+    wrong = replace(network, modules=(*before, replace(last, body=(*others, fewer))))
+    with pytest.raises(VerificationError):
+        inweave.verify(program, wrong)
+
+
+def test_a_saved_program_keeps_its_products(tmp_path):
+    network = inweave.compile(inweave.program(matrices), n=3, m=4)
+    network.save(tmp_path / "product.inweave")
+    loaded = inweave.load(tmp_path / "product.inweave")
+    A, B = np.random.default_rng(0).normal(size=(2, 3, 4))
+    assert np.array_equal(loaded(A=A, B=B), A * B)
+    assert "by algebra" in str(loaded.verify())
+
+
+# -- masks -----------------------------------------------------------------------------------------
+@given(st.integers(1, 6), st.integers(1, 6), st.integers(0, 999))
+def test_a_mask_is_the_sum_of_its_separated_diagonals(rows, cols, seed):
+    mask = np.random.default_rng(seed).integers(-1, 2, size=(rows, cols)).astype(float)
+    total = np.zeros((rows, cols))
+    pairs = separated(mask)
+    for left, right in pairs:
+        total += np.outer(_written(left), _written(right))
+    assert np.array_equal(total, mask)
+    alike = [len({tuple(row) for row in m.tolist() if any(row)}) for m in (mask, mask.T)]
+    assert len(pairs) == min(alike)
+
+
+def _written(pieces):
+    return np.diagonal(sum(float(c) * piece.entries() for piece, c in pieces))
+
+
+def test_a_run_of_equal_entries_is_one_piece_of_the_identity():
+    pieces = diagonal(np.array([2.0, 2.0, 0.0, 3.0, 3.0, 3.0]))
+    assert [(piece.row, piece.size, c) for piece, c in pieces] == [(0, 2, 2), (3, 3, 3)]
+
+
+# -- plans -----------------------------------------------------------------------------------------
+def _operations(network):
+    """What the plan computes, line by line, without views."""
+    variant, _ = network.plan.shown
+    found = []
+    for line in variant.code.lines:
+        lines = [line] if isinstance(line, Line) else line.body
+        found += [one.op for one in lines if one.op not in ("flip", "getitem")]
+    return found
+
+
+def column(X: Matrix["n", "m"], w: Vector["m"], a: Vector["n"]):
+    return (X @ w) * a
+
+
+def rank_one(A: Matrix["n", "m"]):
+    return np.outer(np.arange(1.0, 1 + A.shape[0]), np.arange(1.0, 1 + A.shape[1])) * A
+
+
+def one_mask(A: Matrix["n", "m"]):
+    return inweave.triu(A, 1)
+
+
+def any_mask(A: Matrix["n", "m"]):
+    return np.random.default_rng(0).normal(size=A.shape) * A
+
+
+def to_matrix(a: Vector["n"]):
+    return inweave.diag(a)
+
+
+def to_vector(A: Matrix["n", "m"]):
+    return inweave.diag(A)
+
+
+def rows(a: Vector["n"], A: Matrix["n", "m"]):
+    return inweave.diag(a) @ A
+
+
+def squared_rows(A: Matrix["n", "m"]):
+    return inweave.diag(A @ A.T)
+
+
+def sums(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["n", "m"]):
+    return (A - B) * (C + B)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize(("n", "m"), [(6, 5), (4, 11)])
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (vectors, ["mul"]),
+        (three_vectors, ["mul", "mul"]),
+        (matrices, ["mul"]),
+        (three_matrices, ["mul", "mul"]),
+        (column, ["matmul", "mul"]),
+        (residuals, ["matmul", "sub", "mul"]),
+        (with_product, ["matmul", "mul"]),
+        (rank_one, ["mul"]),
+        (one_mask, ["mul"]),
+        (any_mask, ["mul"]),
+        (to_matrix, ["mul"]),
+        (to_vector, ["diagonal"]),
+        (rows, ["mul"]),
+        (squared_rows, ["mul", "matmul"]),
+        (sums, ["sub", "add", "mul"]),
+        (causal, ["matmul", "mul", "matmul"]),
+        (looped_matrix, ["mul", "mul", "sub"]),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)
+def test_a_plan_runs_whole_matrices_and_not_their_entries(function, expected, target, n, m):
+    program = inweave.program(function)
+    sizes = {name: {"n": n, "m": m}[name] for name in program.size_names}
+    network = inweave.compile(program, target=target, **sizes)
+    assert sorted(_operations(network)) == sorted(expected), network.plan
+
+
+@cache
+def _fast(function):
+    program = inweave.program(function)
+    sizes = {name: {"n": 9, "m": 5}[name] for name in program.size_names}
+    return inweave.compile(program, optimize="speed", **sizes)
+
+
+@pytest.mark.parametrize("function", REFERENCES, ids=lambda f: f.__name__)
+def test_every_library_computes_what_numpy_does_alone_and_in_batches(function, xp):
+    network, rng = _fast(function), np.random.default_rng(1)
+    problems = [_inputs(network, rng, float) for _ in range(3)]
+    expected = [_expected(function, problem) for problem in problems]
+    batch = {name: np.stack([problem[name] for problem in problems]) for name in problems[0]}
+    cases = ((problems[0], expected[0]), (batch, list(zip(*expected, strict=True))))
+    for dtype, tolerance in ((xp.float32, 1e-4), (xp.float64, 1e-12)):
+        for problem, wanted in cases:
+            arrays = {name: xp.asarray(x.tolist(), dtype=dtype) for name, x in problem.items()}
+            found = network(**arrays)
+            found = list(found.values()) if isinstance(found, dict) else [found]
+            assert all(got.dtype == dtype for got in found)
+            for got, answer in zip(found, map(np.asarray, wanted), strict=True):
+                scale = max(1.0, np.abs(answer).max())
+                difference = np.asarray(got, dtype=float) - answer
+                assert np.abs(difference).max() <= tolerance * scale
+
+
+def test_a_difference_is_squared_and_not_multiplied_out():
+    network = inweave.compile(inweave.program(residuals), n=3, m=2)
+    X, w = np.ones((3, 2)), np.array([1e8, 1.0])
+    a = np.array([1e8, 1e8 + 1, 1e8 - 1])
+    assert np.array_equal(network(X=X, w=w, a=a), [1.0, 0.0, 4.0])
+
+
+def test_print_says_how_many_heads_a_product_takes():
+    assert "20 heads" in str(inweave.compile(inweave.program(vectors), n=20))
+    assert "7 heads" in str(inweave.compile(inweave.program(matrices), n=3, m=4))
+    assert "A * B" in describe(inweave.compile(inweave.program(matrices), n=3, m=4).plan)
