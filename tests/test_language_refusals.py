@@ -190,18 +190,24 @@ def test_a_program_that_is_another_one_each_time_is_not_certified():
 
 # -- what Python and numpy offer and attention has not ---------------------------------------------
 REFUSED = {
-    "np.dot(X, w)": ("numpy's dot", "use a @ b"),
+    "np.einsum('ij,j', X, w)": ("numpy's einsum", "use a @ b"),
     "np.linalg.inv(X) @ w": ("numpy's inv", "inweave.iterate"),
     "np.maximum(w, 0)": ("numpy's maximum", "inweave.relu"),
-    "np.sum(w)": ("numpy's sum", "inweave.ones"),
+    "np.cumsum(w)": ("numpy's cumsum", "inweave.scan(step, start, x)"),
+    "np.sum(w, axis=1)": ("w [2 x 1] has the axes [0]", "got axis=1"),
+    "np.sum(w, where=[True, False])": ("numpy's sum of w", "'where'"),
+    "np.linalg.norm(w)": ("numpy's norm", "inweave.squared_norm(x)"),
     "np.exp(w)": ("numpy's exp", "inweave.pointwise"),
     "np.vstack([w, w])": ("numpy's vstack", "inweave.vstack"),
     "np.add.reduce(w)": ("numpy's add.reduce", "use +"),
     "np.array(w)": ("cannot become an array", "use +"),
     "np.array([w, w])": ("cannot become an array", "use +"),
     "X @ [s, s]": ("a list of expressions", "inweave.vstack"),
-    "X.dot(w)": ("no attribute 'dot'", "use a @ b"),
-    "w.sum()": ("no attribute 'sum'", "inweave.ones"),
+    "X.trace() * w": ("no attribute 'trace'", "inweave.trace(x)"),
+    "w.cumsum()": ("no attribute 'cumsum'", "inweave.scan(step, start, x)"),
+    "X / s": ("the variable s [1 x 1]", "write X * inweave.reciprocal(s, domain=(lo, hi))"),
+    "w / (2 * s + 1)": ("the variable", "w * inweave.reciprocal(2 s + I1, domain=(lo, hi))"),
+    "1 / s": ("the variable s [1 x 1]", "write inweave.reciprocal(s, domain=(lo, hi))"),
     "w // 2": ("cannot compute // of w [2 x 1]", "inweave.pointwise"),
     "w % 2": ("cannot compute % of w [2 x 1]", "inweave.pointwise"),
     "np.ones(2) % w": ("cannot compute % of w [2 x 1]", ""),
@@ -262,7 +268,7 @@ def test_hasattr_says_what_an_expression_has():
     seen = []
 
     def function(w: Vector["n"]):
-        seen.append((hasattr(w, "shape"), hasattr(w, "dot"), hasattr(w, "_repr_html_")))
+        seen.append((hasattr(w, "shape"), hasattr(w, "cumsum"), hasattr(w, "_repr_html_")))
         return 2 * w
 
     inweave.program(function).trace(n=2)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         VerificationError,
     )
     from inweave.exact.constants import Constant
+    from inweave.language.annotations import Matrix, Scalar, Vector
     from inweave.language.entrywise import diag, tril, triu, where
     from inweave.language.functions import absolute as abs
     from inweave.language.functions import (
@@ -38,8 +39,21 @@ if TYPE_CHECKING:
         soft_threshold,
     )
     from inweave.language.iterate import iterate
-    from inweave.language.matrices import block, constant, eye, hstack, ones, vstack, zeros
-    from inweave.language.program import Matrix, Program, Scalar, Vector, program
+    from inweave.language.matrices import (
+        block,
+        constant,
+        eye,
+        hstack,
+        kron,
+        matrix_power,
+        ones,
+        outer,
+        squared_norm,
+        trace,
+        vstack,
+        zeros,
+    )
+    from inweave.language.program import Program, program
     from inweave.language.scan import scan
     from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
     from inweave.model.layout import Block, Layout
@@ -53,12 +67,14 @@ _WHERE = {
     "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
     "InputError InweaveError MissingExtraError ProgramError ShapeError VerificationError",
     "exact.constants": "Constant",
+    "language.annotations": "Matrix Scalar Vector",
     "language.entrywise": "diag tril triu where",
     "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
     "language.iterate": "iterate",
+    "language.matrices": "block constant eye hstack kron matrix_power ones outer squared_norm "
+    "trace vstack zeros",
+    "language.program": "Program program",
     "language.scan": "scan",
-    "language.matrices": "block constant eye hstack ones vstack zeros",
-    "language.program": "Matrix Program Scalar Vector program",
     "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
     "model.layout": "Block Layout",
     "model.modules": "Module",
@@ -118,10 +134,13 @@ __all__ = [
     "hold",
     "hstack",
     "iterate",
+    "kron",
     "lab",
     "load",
+    "matrix_power",
     "nn",
     "ones",
+    "outer",
     "paper",
     "pointwise",
     "program",
@@ -131,6 +150,8 @@ __all__ = [
     "scan",
     "sigmoid",
     "soft_threshold",
+    "squared_norm",
+    "trace",
     "tril",
     "triu",
     "verify",

@@ -18,6 +18,7 @@ from inweave.cli.roles import Argument, arguments, expect_all, roles
 from inweave.cli.tables import Numbers
 from inweave.errors import InputError
 from inweave.language.program import Program
+from inweave.model.prompt import by_name
 from inweave.network import Network
 
 
@@ -58,11 +59,10 @@ class Filled:
 
     def finish(self, answers: Any) -> dict[str, Sequence[Any]]:
         """Answers as columns: one row per query, or the entries of the answer."""
-        named = answers if isinstance(answers, dict) else {"": answers}
         columns: dict[str, Sequence[Any]] = {}
         if self.standardized and (self.queries is None or self.scale == Scale()):
             output.note("in units of the standardized data: only predictions are scaled back")
-        for name, value in named.items():
+        for name, value in by_name(answers).items():
             array = np.atleast_1d(value)
             title = name or ("prediction" if self.queries is not None else "answer")
             if self.queries is None and len(array) == len(self.features):

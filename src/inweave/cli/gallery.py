@@ -14,6 +14,7 @@ from inweave.cli import output
 from inweave.cli.options import Json
 from inweave.cli.show import report, tell
 from inweave.gallery import Entry, difference, entries, get
+from inweave.model.prompt import by_name
 
 SHOWN = 4  # entries of an answer that are printed
 
@@ -103,11 +104,8 @@ def _one(entry: Entry, json: bool) -> int:
 
 def _rows(answer: Any, reference: Any) -> list[tuple[str, str, str]]:
     """The first entries of each answer, side by side."""
-    pairs = (
-        {"": (answer, reference)}
-        if not isinstance(reference, dict)
-        else {name: (answer[name], value) for name, value in reference.items()}
-    )
+    found, expected = by_name(answer), by_name(reference)
+    pairs = {name: (found[name], value) for name, value in expected.items()}
     rows = []
     for name, pair in pairs.items():
         ours, theirs = (np.asarray(x) for x in pair)

@@ -15,6 +15,7 @@ from inweave.cli.show import report
 from inweave.cli.sources import chosen, compiled, find, only_for_programs, settings
 from inweave.errors import DivergenceError, InputError
 from inweave.language.program import Program
+from inweave.model.prompt import by_name
 from inweave.network import Network
 
 
@@ -124,7 +125,7 @@ def _answers(network: Network, inputs: dict[str, Any]) -> Any:
     except DivergenceError as error:
         said = str(error).removesuffix("; check=False returns it as it is")
         raise DivergenceError(f"the iteration diverged: {said}; {advice}") from error
-    for value in answers.values() if isinstance(answers, dict) else [answers]:
+    for value in by_name(answers).values():
         if not np.isfinite(value).all():
             raise DivergenceError(f"the answers are not finite; {advice}")
     return answers

@@ -345,7 +345,8 @@ class Scheduler(Costs):
             item, _ = self._read_leaf(sole[0], flip, ONE, seg, 0)
             assert item.key is not None
             return item.key, sole[1]
-        leaf = self.forms.intern(AnswerLeaf, name or "answer", form.rows, form.cols, form, None)
+        title = name if name.strip("0123456789") else f"answer{name}"
+        leaf = self.forms.intern(AnswerLeaf, title, form.rows, form.cols, form, None)
         if form.is_constant:
             key = Key(leaf, False)
             self.leaves[key] = 1

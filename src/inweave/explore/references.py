@@ -15,7 +15,7 @@ from inweave.errors import BlockError, InputError, InweaveError, ShapeError
 from inweave.explore.prompts import real
 from inweave.explore.shown import Shown
 from inweave.model.network import Network
-from inweave.model.prompt import Output
+from inweave.model.prompt import Output, by_name, numbered
 
 Answer = tuple[str, dict[str, np.ndarray[Any, Any]]]
 
@@ -37,12 +37,14 @@ def references(
 def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, Answer | None]:
     """A reference that the user gave, by output or for the only one: all of it must fit."""
     one = "the reference"
-    wanted = (
-        {str(k): real(f"{one} for {str(k)!r}", v) for k, v in given.items()}
-        if isinstance(given, Mapping)
-        else {"": real(one, given)}
-    )
     known = {output.name for net in networks.values() for output in net.outputs}
+    several = any(numbered([output.name for output in net.outputs]) for net in networks.values())
+    named = by_name(given) if several else given
+    wanted = (
+        {str(k): real(f"{one} for {str(k)!r}", v) for k, v in named.items()}
+        if isinstance(named, Mapping)
+        else {"": real(one, named)}
+    )
     if not known:
         raise InputError("a reference needs an answer to compare with; no output is named here")
     names = ", ".join(repr(name) for name in sorted(known))
@@ -87,9 +89,8 @@ def program_value(origin: Origin | None, inputs: dict[str, Any] | None) -> Answe
             found = origin.program(**inputs, **statics)
     except InweaveError:
         return None
-    named = found if isinstance(found, Mapping) else {"": found}
     return f"program {origin.program.name}, evaluated directly", {
-        name: np.asarray(value, float) for name, value in named.items()
+        name: np.asarray(value, float) for name, value in by_name(found).items()
     }
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from inweave.compiler.options import TARGETS
 from inweave.language.program import Program
+from inweave.model.prompt import by_name
 from inweave.network import Network, compile
 
 Array = NDArray[np.float64]
@@ -68,8 +69,9 @@ class Entry:
 
 def difference(found: Any, expected: Any) -> float:
     """The largest difference of two answers, relative to the largest number expected."""
-    if isinstance(expected, Mapping):
-        return max(difference(found[name], value) for name, value in expected.items())
+    if isinstance(expected, (Mapping, tuple)):
+        got = by_name(found)
+        return max(difference(got[name], value) for name, value in by_name(expected).items())
     gap = float(np.max(np.abs(np.asarray(found) - np.asarray(expected))))
     size = float(np.max(np.abs(expected)))
     return gap / size if size else gap

@@ -21,16 +21,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from inweave.errors import InputError
-from inweave.exact.constants import Array, Ones
-from inweave.language.expressions import Applied, ConstantExpr, Held
+from inweave.exact.constants import Array
+from inweave.language.expressions import Applied, Held
 from inweave.language.refusals import refuse
 from inweave.language.values import Value, lift
 from inweave.model.relunet import ABS, RELU, Function, ReluNet
+
+if TYPE_CHECKING:
+    from inweave.language.typed import Expression, Number, Scalar
+
+V = TypeVar("V", bound="Expression")
 
 MOST_UNITS = 200_000
 TABLE_UNITS = 64  # of a table that Newton's iteration refines, on domains of moderate width
@@ -250,35 +255,34 @@ def _sigmoid(xp: Any, x: Array) -> Array:
 
 
 # -- the language ---------------------------------------------------------------------------------
-def apply(function: Function, x: Any) -> Value:
+def apply(function: Function, x: V) -> V:
     """A pointwise function of every entry."""
-    return Value(Applied(function, lift(x)))
+    return cast("V", Value(Applied(function, lift(x))))
 
 
-def hold(x: Any) -> Value:
+def hold(x: V) -> V:
     """The same value, stored as it is: the compiler neither expands it nor multiplies through it.
 
     For numerics: `2r - r p r` is computed at each step, instead of a polynomial in the first r.
     """
-    return Value(Held(lift(x)))
+    return cast("V", Value(Held(lift(x))))
 
 
-def relu(x: Any) -> Value:
+def relu(x: V) -> V:
     """max(x, 0) of every entry, exactly."""
     return apply(RELU, x)
 
 
-def absolute(x: Any) -> Value:
+def absolute(x: V) -> V:
     """|x| of every entry, exactly."""
     return apply(ABS, x)
 
 
-def soft_threshold(x: Any, t: Any) -> Value:
+def soft_threshold(x: V, t: Scalar | Number) -> V:
     """sign(x) max(|x| - t, 0) of every entry, exactly; t is a number or a scalar of the program."""
-    x, t = Value(lift(x)), Value(lift(t))
     entries, threshold = lift(x), lift(t)
     if not threshold.is_scalar:
-        raise refuse(f"soft_threshold needs one threshold, got {t!r}")
+        raise refuse(f"soft_threshold needs one threshold, got {threshold!r}")
     if threshold.number is not None:
         value = float(threshold.number)
         if value < 0:
@@ -287,8 +291,8 @@ def soft_threshold(x: Any, t: Any) -> Value:
             )
         net = ReluNet((1.0, -1.0), (-value, -value), (1.0, -1.0))
         return apply(Function(f"soft_threshold({value:g})", net), x)
-    shift = t * Value(ConstantExpr(Ones(*entries.shape), entries.units))
-    return relu(x - shift) - relu(-x - shift)
+    whole: Any = Value(entries)
+    return cast("V", relu(whole - t) - relu(-whole - t))
 
 
 def _domain(name: str, domain: Any, positive: bool = False) -> tuple[float, float]:
@@ -384,7 +388,7 @@ def _refined(
     return replace(made, steps=steps, reached=reached)
 
 
-def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Value:
+def reciprocal(x: V, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> V:
     """1/x on a positive domain, to a relative error.
 
     A scalar: a table of at most 64 units and Newton layers; more units where the domain spans more
@@ -405,31 +409,31 @@ def reciprocal(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Value
         ...
     inweave.errors.DomainError: reciprocal got 16 at module 0, layer 1, block ...
     """
-    x = Value(lift(x))
+    p: Any = Value(lift(x))
     low, high, error = _inverse_power("reciprocal", domain, error)
     if not lift(x).is_scalar:
         return apply(_geometric("reciprocal", reciprocal_table, low, high, error), x)
     table = _refined(reciprocal_table, low, high, error, 1.0)
-    r = apply(table, x)
+    r = apply(table, p)
     for _ in range(table.steps):
-        r = hold(2 * r - r * x * r)
-    return r
+        r = hold(2 * r - r * p * r)
+    return cast("V", r)
 
 
-def rsqrt(x: Any, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> Value:
+def rsqrt(x: V, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> V:
     """1/√x on a positive domain, to a relative error; a scalar by a table and Newton layers.
 
     As `reciprocal`, with domains within [1e-200, 1e200].
     """
-    x = Value(lift(x))
+    p: Any = Value(lift(x))
     low, high, error = _inverse_power("rsqrt", domain, error)
     if not lift(x).is_scalar:
         return apply(_geometric("rsqrt", rsqrt_table, low, high, error), x)
     table = _refined(rsqrt_table, low, high, error, 2.0)
-    r = apply(table, x)
+    r = apply(table, p)
     for _ in range(table.steps):
-        r = hold(1.5 * r - 0.5 * (r * x * r * r))
-    return r
+        r = hold(1.5 * r - 0.5 * (r * p * r * r))
+    return cast("V", r)
 
 
 @lru_cache(maxsize=64)
@@ -451,15 +455,23 @@ def _sigmoid_curvature(knots: Array) -> Array:
     return largest
 
 
-def sigmoid(x: Any, domain: Any = (-8.0, 8.0), error: float = 1e-4) -> Value:
+def sigmoid(x: V, domain: Any = (-8.0, 8.0), error: float = 1e-4) -> V:
     """1/(1 + exp(-x)) of every entry, to an absolute error on the domain."""
     low, high = _domain("sigmoid", domain)
     return apply(_sigmoid_function(low, high, _error("sigmoid", error)), x)
 
 
-def pointwise(
-    f: Callable[[Array], Array], domain: Any, error: float, name: str = ""
-) -> Callable[[Any], Value]:
+@dataclass(frozen=True)
+class Pointwise:
+    """A function of every entry, as `inweave.pointwise` makes it."""
+
+    function: Function
+
+    def __call__(self, x: V) -> V:
+        return apply(self.function, x)
+
+
+def pointwise(f: Callable[[Array], Array], domain: Any, error: float, name: str = "") -> Pointwise:
     """A pointwise function from any numpy function: `g = inweave.pointwise(np.tanh, (-4, 4),
     1e-3)`.
 
@@ -470,8 +482,4 @@ def pointwise(
     name = name or getattr(f, "__name__", "function").replace("<lambda>", "function")
     made = tabulate(name, f, _domain(name, domain), _error(name, error))
 
-    def applied(x: Any) -> Value:
-        return apply(made, x)
-
-    applied.function = made  # type: ignore[attr-defined]
-    return applied
+    return Pointwise(made)

@@ -10,13 +10,35 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from inweave.errors import InputError, InweaveError, ShapeError
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import Carried, Expr, Loop, LoopResult, current
 from inweave.language.refusals import refuse, user_line
 from inweave.language.values import Value, lift
+
+if TYPE_CHECKING:
+    from inweave.language.typed import Expression, Number
+
+    More = Number | list[Any] | tuple[Any, Any, Any, Any, *tuple[Any, ...]]
+
+V = TypeVar("V", bound="Expression")
+A = TypeVar("A", bound="Expression")
+B = TypeVar("B", bound="Expression")
+C = TypeVar("C", bound="Expression")
+
+
+@overload
+def iterate(step: Callable[[V], V], init: V, times: int) -> V: ...
+@overload
+def iterate(step: Callable[[A, B], tuple[A, B]], init: tuple[A, B], times: int) -> tuple[A, B]: ...
+@overload
+def iterate(
+    step: Callable[[A, B, C], tuple[A, B, C]], init: tuple[A, B, C], times: int
+) -> tuple[A, B, C]: ...
+@overload
+def iterate(step: Callable[..., Any], init: More, times: int) -> Any: ...
 
 
 def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:

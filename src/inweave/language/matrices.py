@@ -1,26 +1,62 @@
-"""Constants and block matrices: what a program builds that is no operator."""
+"""Constants, block matrices, functions of matrices: what a program builds that is no operator."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 from inweave.errors import ShapeError
 from inweave.exact.constants import Ones, identity, select
 from inweave.exact.constants import zeros as zero
 from inweave.exact.whole import is_whole
+from inweave.language import products
 from inweave.language.expressions import ConstantExpr, Expr, Product, Sum, Units
 from inweave.language.refusals import refuse
-from inweave.language.values import ONE, Value, lift
+from inweave.language.shapes import ONE
+from inweave.language.values import Value, lift
+
+if TYPE_CHECKING:
+    from inweave.language.typed import Array, Expression, Matrix, Number, Row, Scalar, Vector
+
+    Block = Expression | Number | Array
+
+N = TypeVar("N")
+K = TypeVar("K")
 
 
-def zeros(*sizes: Any) -> Value:
+def _matrix(node: Expr) -> Matrix[Any, Any]:
+    """A value, to type checkers a matrix."""
+    return cast("Matrix[Any, Any]", Value(node))
+
+
+def _scalar(node: Expr) -> Scalar:
+    return cast("Scalar", Value(node))
+
+
+@overload
+def zeros(size: int, /) -> Vector[Any]: ...
+@overload
+def zeros(rows: int, cols: int, /) -> Matrix[Any, Any]: ...
+@overload
+def zeros(shape: tuple[int, int], /) -> Matrix[Any, Any]: ...
+
+
+def zeros(*sizes: Any) -> Any:
     """A vector (one size) or matrix (two sizes) of zeros."""
     rows, cols, units = _shape(sizes, "zeros")
     return Value(ConstantExpr(zero(rows, cols), units))
 
 
-def ones(*sizes: Any) -> Value:
+@overload
+def ones(size: int, /) -> Vector[Any]: ...
+@overload
+def ones(rows: int, cols: int, /) -> Matrix[Any, Any]: ...
+@overload
+def ones(shape: tuple[int, int], /) -> Matrix[Any, Any]: ...
+
+
+def ones(*sizes: Any) -> Any:
     """A vector (one size) or matrix (two sizes) of ones."""
     rows, cols, units = _shape(sizes, "ones")
     return Value(ConstantExpr(Ones(rows, cols), units))
@@ -35,29 +71,37 @@ def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, Units]:
     return rows, cols, (False, len(sizes) == 1)
 
 
-def eye(size: int) -> Value:
+def eye(size: int) -> Matrix[Any, Any]:
     """The identity matrix."""
     if not is_whole(size, 1):
         raise refuse(f"inweave.eye takes one positive size, got {size!r}", ShapeError)
-    return Value(ConstantExpr(identity(int(size))))
+    return _matrix(ConstantExpr(identity(int(size))))
 
 
-def constant(array: Any) -> Value:
+def constant(array: Any) -> Any:
     """A constant number, vector or matrix."""
     return Value(lift(array))
 
 
-def hstack(blocks: Any) -> Value:
+def hstack(blocks: Iterable[Block]) -> Matrix[Any, Any]:
     """Blocks side by side."""
     return block([blocks])
 
 
-def vstack(blocks: Any) -> Value:
+@overload
+def vstack(  # type: ignore[overload-overlap]
+    blocks: Iterable[Vector[Any] | Scalar],
+) -> Vector[Any]: ...
+@overload
+def vstack(blocks: Iterable[Block]) -> Matrix[Any, Any]: ...
+
+
+def vstack(blocks: Iterable[Any]) -> Any:
     """Blocks on top of each other."""
     return block([x] for x in blocks)
 
 
-def block(rows: Any) -> Value:
+def block(rows: Iterable[Iterable[Block]]) -> Matrix[Any, Any]:
     """A block matrix from a list of rows of blocks."""
     blocks = [[lift(x) for x in row] for row in rows]
     if not blocks or not all(blocks):
@@ -77,7 +121,7 @@ def block(rows: Any) -> Value:
         for x, left in zip(row, lefts, strict=False)
     ]
     is_vector = len(widths) == 1 and all(row[0].units[1] for row in blocks)
-    return Value(Sum([(ONE, x) for x in placed], (False, is_vector)))
+    return _matrix(Sum([(ONE, x) for x in placed], (False, is_vector)))
 
 
 def _placed(x: Expr, top: int, rows: int, left: int, cols: int) -> Expr:
@@ -88,3 +132,29 @@ def _placed(x: Expr, top: int, rows: int, left: int, cols: int) -> Expr:
     if x.cols != cols:
         out = Product(out, ConstantExpr(select(cols, left, left + x.cols).T))
     return out
+
+
+# -- functions of matrices -------------------------------------------------------------------------
+def trace(A: Matrix[N, N]) -> Scalar:
+    """The sum of the diagonal, a head for each entry."""
+    return _scalar(products.trace(lift(A)))
+
+
+def outer(x: Vector[N] | Row[N], y: Vector[K] | Row[K]) -> Matrix[N, K]:
+    """The matrix of all products of two vectors' entries, x yᵀ."""
+    return _matrix(products.outer(lift(x), lift(y)))
+
+
+def squared_norm(x: Expression) -> Scalar:
+    """The sum of all squared entries: xᵀx of a vector, tr(XᵀX) of a matrix."""
+    return _scalar(products.squared_norm(lift(x)))
+
+
+def matrix_power(A: Matrix[N, N], power: int) -> Matrix[N, N]:
+    """A @ A @ ... @ A, `power` times; the identity for power 0."""
+    return _matrix(products.power(lift(A), power))
+
+
+def kron(A: Expression | Array, B: Expression | Array) -> Matrix[Any, Any]:
+    """The Kronecker product; with a constant, a head for each of its columns that differ."""
+    return _matrix(products.kron(lift(A), lift(B)))

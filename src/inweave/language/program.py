@@ -1,7 +1,7 @@
 """The language: ordinary Python functions over matrices, marked with `@inweave.program`.
 
     @inweave.program
-    def ridge(X: Matrix["n", "d"], y: Vector["n"], *, steps: int) -> Vector["d"]: ...
+    def ridge(X: Matrix[n, d], y: Vector[n], *, steps: int) -> Vector[d]: ...
 
 Arguments annotated `Matrix`, `Vector` or `Scalar` are the data; keyword-only arguments are static
 and known at compile time. Called with arrays a program computes, given to `inweave.compile` it
@@ -27,64 +27,16 @@ from inweave.errors import (
     missing_and_unknown,
 )
 from inweave.exact.constants import Array
-from inweave.exact.whole import is_whole, whole
+from inweave.exact.whole import whole
 from inweave.language import expressions as ex
+from inweave.language.annotations import ANY, Type, as_type, as_types
 from inweave.language.evaluate import evaluate
 from inweave.language.expressions import Expr
 from inweave.language.refusals import refuse
 from inweave.language.repeats import rolled
 from inweave.language.values import Value, lift
 from inweave.model.inputs import accept
-from inweave.model.prompt import Input, Kind, as_answer, of_kind
-
-Size = str | int
-
-
-@dataclass(frozen=True)
-class Type:
-    """What an annotation says: the kind of a value and its named or literal sizes."""
-
-    kind: Kind
-    sizes: tuple[Size, ...] = ()
-
-    def __repr__(self) -> str:
-        inner = ", ".join(map(repr, self.sizes))
-        return self.kind.capitalize() + (f"[{inner}]" if inner else "")
-
-
-def _typed(kind: Kind, axes: int, sizes: Any) -> Type:
-    sizes = sizes if isinstance(sizes, tuple) else (sizes,)
-    good = all((isinstance(s, str) and s.isidentifier()) or is_whole(s, 1) for s in sizes)
-    if len(sizes) != axes or not good:
-        raise ProgramError(
-            f"{kind.capitalize()} takes {axes} sizes, each a name like 'n' or a positive int; "
-            f"got {sizes!r}"
-        )
-    return Type(kind, tuple(s if isinstance(s, str) else int(s) for s in sizes))
-
-
-class Matrix:
-    """Annotation of a matrix argument: `Matrix["n", "d"]`."""
-
-    def __class_getitem__(cls, sizes: Any) -> Any:
-        return _typed("matrix", 2, sizes)
-
-
-class Vector:
-    """Annotation of a vector argument, a column: `Vector["n"]`."""
-
-    def __class_getitem__(cls, sizes: Any) -> Any:
-        return _typed("vector", 1, sizes)
-
-
-class Scalar:
-    """Annotation of a scalar argument."""
-
-
-def _as_type(annotation: Any) -> Type | None:
-    if annotation is Scalar:
-        return Type("scalar")
-    return annotation if isinstance(annotation, Type) else None
+from inweave.model.prompt import Input, Kind, as_answer, numbered, of_kind
 
 
 @dataclass(frozen=True)
@@ -142,7 +94,8 @@ class Program:
         self.__name__ = function.__name__
         self.__wrapped__ = function
         try:
-            signature = inspect.signature(function, eval_str=True)
+            own = {size.__name__: size for size in getattr(function, "__type_params__", ())}
+            signature = inspect.signature(function, eval_str=True, locals=own)
         except InweaveError:
             raise
         except Exception as error:  # annotations are the user's own expressions
@@ -156,14 +109,16 @@ class Program:
             if parameter.kind is parameter.KEYWORD_ONLY:
                 self.statics[name] = parameter.default
                 continue
-            kind = _as_type(parameter.annotation)
+            kind = as_type(parameter.annotation)
             if kind is None or parameter.kind is not parameter.POSITIONAL_OR_KEYWORD:
                 raise ProgramError(
                     f"program {self.name!r}: argument {name!r} needs an annotation Matrix[...], "
                     "Vector[...] or Scalar; put arguments that are known at compile time after a *"
                 )
+            if ANY in kind.sizes:
+                raise ProgramError(f"program {self.name!r}: name the sizes of {name!r}: {kind!r}")
             self.arguments[name] = kind
-        self.returns = _as_type(signature.return_annotation)
+        self.returns = as_types(signature.return_annotation)
         self._check_names()
 
     def _check_names(self) -> None:
@@ -213,9 +168,10 @@ class Program:
             named = dict(zip(named, looped, strict=True))
             operations = tuple(ex.ordered(looped))
         kinds = {name: x.kind for name, x in named.items()}
-        if self.returns is not None and "" in named:
-            self._check_return(named[""], values)
-            kinds[""] = self.returns.kind
+        for name, wanted in self.returns.items():
+            if name in named:
+                self._check_return(named[name], wanted, values)
+                kinds[name] = wanted.kind
         sizes = {name: values[name] for name in self.size_names}
         return Traced(tuple(specs), named, kinds, operations, sizes)
 
@@ -244,15 +200,23 @@ class Program:
         """What the program's function returned, by name."""
         if result is None:
             raise ProgramError(
-                f"program {self.name!r} returns nothing; return a value or a dict of them"
+                f"program {self.name!r} returns nothing; return a value, or a tuple or dict of them"
             )
         if isinstance(result, (tuple, list)):
-            raise ProgramError(f"program {self.name!r} returns a {type(result).__name__}; "
-                               "return one value, or a dict that names several")  # fmt: skip
-        if not isinstance(result, dict):
-            return {"": lift(result)}
-        if not result or not all(isinstance(k, str) and k for k in result):
-            raise ProgramError(f"program {self.name!r} must return a value or a dict with names")
+            result = {str(i): x for i, x in enumerate(result)}
+        elif not isinstance(result, dict):
+            result = {"": result}
+        elif numbered([*result]):
+            raise ProgramError(
+                f"program {self.name!r} returns a dict with the names {', '.join(result)}, which "
+                "are those of a tuple; return a tuple, or give them other names"
+            )
+        elif not all(isinstance(k, str) and k for k in result):
+            result = {}
+        if not result:
+            raise ProgramError(
+                f"program {self.name!r} must return a value, a tuple or a dict with names"
+            )
         return {name: lift(x) for name, x in result.items()}
 
     def _check_symbols(self, needed: Sequence[Expr], symbols: Mapping[str, Expr]) -> None:
@@ -269,13 +233,12 @@ class Program:
                     "earlier call, kept in a variable outside; take it as an argument"
                 )
 
-    def _check_return(self, x: Expr, values: Mapping[str, Any]) -> None:
-        assert self.returns is not None
-        sizes = [values.get(s, "?") if isinstance(s, str) else s for s in self.returns.sizes]
+    def _check_return(self, x: Expr, wanted: Type, values: Mapping[str, Any]) -> None:
+        sizes = [values.get(s, ANY) if isinstance(s, str) else s for s in wanted.sizes]
         rows, cols = (*sizes, 1, 1)[:2]
-        if (rows != "?" and rows != x.rows) or (cols != "?" and cols != x.cols):
+        if rows not in (ANY, x.rows) or cols not in (ANY, x.cols):
             raise ShapeError(
-                f"program {self.name!r} is annotated to return {self.returns!r} "
+                f"program {self.name!r} is annotated to return {wanted!r} "
                 f"({rows} x {cols}), but returns {x!r}"
             )
 

@@ -26,14 +26,23 @@ _POLYNOMIAL = (
     "inweave.gallery.get('newton_schulz') does for an inverse"
 )
 _ENTRIES = "use inweave.pointwise(f, domain=..., error=...) for entries"
-_OPERATORS = "use +, -, *, @, .T, slices and the functions of inweave"
+_OPERATORS = "use +, -, *, @, .T, .sum, .mean, slices and the functions of inweave"
 _INSTEAD = {
     name: instead
     for names, instead in {
-        "dot vdot inner multi_dot einsum tensordot": "use a @ b",
+        "vdot inner multi_dot einsum tensordot": "use a @ b",
         "inv solve pinv lstsq det eigh svd": _POLYNOMIAL,
-        "sum mean trace cumsum": "multiply by inweave.ones(n).T @ x to sum",
+        "trace": "use inweave.trace(x)",
+        "norm": "use inweave.squared_norm(x)",
+        "var std": "write it with x.mean(axis) and inweave.squared_norm",
+        "cumsum cumprod diff ediff1d accumulate": (
+            "what runs along rows is written with inweave.scan(step, start, x), whose step gets "
+            "what it carries and one row"
+        ),
         "transpose swapaxes matrix_transpose": "use x.T",
+        "flip flipud": "use x[::-1]",
+        "take": "use x[[0, 2]] with a list of ints",
+        "squeeze expand_dims atleast_2d": "use x[:, 0], x[:, None] or x.reshape(...)",
         "vstack stack concatenate append": "use inweave.vstack or inweave.hstack",
         "hstack column_stack": "use inweave.hstack",
         "block": "use inweave.block",
@@ -122,10 +131,6 @@ class Refusing:
     __rshift__ = __rrshift__ = _no_operator(">>")
     __round__ = __floor__ = __ceil__ = __trunc__ = _no_operator("a rounding")
 
-    __rtruediv__ = _refused(
-        "cannot divide by the variable {x}: attention computes polynomials; "
-        "use inweave.reciprocal(x, domain=(lo, hi)) instead"
-    )
     __setitem__ = _refused(
         "cannot assign to entries of {x}: values do not change; put a new one together "
         "with inweave.vstack, inweave.hstack or inweave.block"
@@ -153,16 +158,12 @@ class Refusing:
         "cannot ask whether {x} contains a value: its entries are not known while a "
         "program is traced"
     )
-    __iter__ = _refused("cannot loop over {x}; take rows with x[i:i+1, :]")
     __float__ = __int__ = __index__ = __complex__ = _refused(
         "{x} has no value while a program is traced; keep it symbolic"
     )
     __array__ = _refused(
         "{x} cannot become an array: it has no value while a program is traced; " + _OPERATORS
     )
-
-    def __array_function__(self, function: Any, *_: Any) -> Any:
-        raise self._not_numpy(function.__name__)
 
     def _not_numpy(self, name: str) -> InweaveError:
         return refuse(

@@ -27,7 +27,8 @@ from inweave.language.expressions import (
 )
 from inweave.language.iterate import Recorded, of_same_shapes, parameters
 from inweave.language.refusals import refuse
-from inweave.language.values import ONE, Value, lift
+from inweave.language.shapes import ONE
+from inweave.language.values import Value, lift
 
 
 def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) -> Any:

@@ -6,28 +6,30 @@ inweave reads expressions, which can be compared and looked up, and the user's v
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from fractions import Fraction
+from inspect import signature
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import DTypeError, InweaveError, ProgramError, ShapeError
-from inweave.exact.constants import exact, identity, select, simplest
+from inweave.exact.constants import exact, identity, simplest
 from inweave.exact.whole import is_whole
+from inweave.language import products
 from inweave.language.expressions import (
     Applied,
     ConstantExpr,
     Entrywise,
     Expr,
-    Product,
     Scaled,
     Sum,
-    Transposed,
+    shortened,
 )
+from inweave.language.indexing import reshaped, take
 from inweave.language.refusals import Refusing, check_range, refuse
+from inweave.language.shapes import ONE, SCALAR, alike, multiplied, total, transposed, upright
 from inweave.model.relunet import ABS
-
-ONE = Fraction(1)
 
 # numpy's names for operators of the language.
 _UFUNCS = {
@@ -59,8 +61,7 @@ class Value(Refusing):
 
     @property
     def T(self) -> Value:
-        x = self._node
-        return Value(x.x if isinstance(x, Transposed) else Transposed(x))
+        return Value(transposed(self._node))
 
     def __add__(self, other: Any) -> Value:
         return _add(self._node, lift(other), ONE, "+")
@@ -93,7 +94,8 @@ class Value(Refusing):
         if isinstance(other, Value):
             raise refuse(
                 f"cannot divide {self!r} by the variable {other!r}: attention computes "
-                "polynomials; multiply by inweave.reciprocal(x, domain=(lo, hi)) instead"
+                f"polynomials; for a divisor that stays between lo and hi, write "
+                f"{_factor(self._node)} * inweave.reciprocal({_text(other._node)}, domain=(lo, hi))"
             )
         if not is_number(other):
             raise refuse(f"cannot divide {self!r} by {type(other).__name__}; divide by a number")
@@ -101,13 +103,21 @@ class Value(Refusing):
             raise refuse(f"division of {self!r} by zero", InweaveError)
         return Value(Sum([(1 / exact(other), self._node)]))
 
+    def __rtruediv__(self, other: Any) -> Value:
+        factor = "" if is_number(other) and other == 1 else f"{_factor(lift(other))} * "
+        raise refuse(
+            f"cannot divide by the variable {self!r}: attention computes polynomials; for a "
+            f"divisor that stays between lo and hi, write {factor}"
+            f"inweave.reciprocal({_text(self._node)}, domain=(lo, hi))"
+        )
+
     def __matmul__(self, other: Any) -> Value:
         if is_number(other):
             raise refuse(f"cannot matrix-multiply {self!r} by the number {other!r}; use *")
-        return _multiply(self._node, lift(other))
+        return Value(multiplied(self._node, lift(other)))
 
     def __rmatmul__(self, other: Any) -> Value:
-        return _multiply(lift(other), self._node)
+        return Value(multiplied(lift(other), self._node))
 
     def __pow__(self, power: Any) -> Value:
         if not is_whole(power, 1):
@@ -122,7 +132,38 @@ class Value(Refusing):
         return out
 
     def __getitem__(self, key: Any) -> Value:
-        return _take(self._node, key)
+        return Value(take(self._node, key))
+
+    def __iter__(self) -> Iterator[Value]:
+        """The rows of a matrix, the entries of a vector: a loop over them is written out."""
+        if self._node.units[0]:
+            raise refuse(f"cannot loop over {self!r}; loop over a vector or the rows of a matrix")
+        return iter([self[i] for i in range(len(self))])
+
+    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Value:
+        """The sum of all entries, or along an axis, as numpy's."""
+        return Value(total(self._node, axis, keepdims)[0])
+
+    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Value:
+        """The mean of all entries, or along an axis, as numpy's."""
+        summed, count = total(self._node, axis, keepdims)
+        return Value(Sum([(Fraction(1, count), summed)]))
+
+    def dot(self, other: Any) -> Value:
+        """numpy's dot: of two vectors a number, whether they stand or lie."""
+        a, b = upright(self._node), upright(lift(other))
+        scaling = SCALAR in (a.units, b.units)
+        return _times(a, b) if scaling else Value(multiplied(a, b))
+
+    def reshape(self, *sizes: Any, order: str = "C") -> Value:
+        """The same entries in another shape, as numpy's."""
+        return Value(reshaped(self._node, sizes, order))
+
+    def ravel(self, order: str = "C") -> Value:
+        """All entries as one vector, as numpy's."""
+        return self.reshape(-1, order=order)
+
+    flatten = ravel
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """`array @ x` and np.add(array, x) are the operators of the language; the rest is not."""
@@ -135,6 +176,35 @@ class Value(Refusing):
             return getattr(first, f"__{operator}__")(*rest)
         reflected = operator if operator in _COMPARISONS else f"r{operator}"
         return getattr(self, f"__{reflected}__")(first)
+
+    def __array_function__(self, function: Any, _: Any, args: Any, options: Any) -> Any:
+        """np.sum(x), np.outer(x, y) and others that mean here what they mean there."""
+        name = function.__name__
+        if name not in _FUNCTIONS:
+            raise self._not_numpy(name)
+        try:
+            signature(_FUNCTIONS[name]).bind(*args, **options)
+        except TypeError as error:
+            raise refuse(f"numpy's {name} of {self!r}: {error}") from None
+        return _FUNCTIONS[name](*args, **options)
+
+
+# numpy's functions that mean the same of values.
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "sum": lambda a, axis=None, keepdims=False: _of(a).sum(axis, keepdims=keepdims),
+    "mean": lambda a, axis=None, keepdims=False: _of(a).mean(axis, keepdims=keepdims),
+    "dot": lambda a, b: _of(a).dot(b),
+    "reshape": lambda a, /, shape, order="C": _of(a).reshape(shape, order=order),
+    "ravel": lambda a, order="C": _of(a).ravel(order),
+    "trace": lambda a: Value(products.trace(lift(a))),
+    "outer": lambda a, b: Value(products.outer(lift(a), lift(b))),
+    "kron": lambda a, b: Value(products.kron(lift(a), lift(b))),
+    "matrix_power": lambda a, n: Value(products.power(lift(a), n)),
+}
+
+
+def _of(x: Any) -> Value:
+    return Value(lift(x))
 
 
 # -- lifting --------------------------------------------------------------------------------------
@@ -188,15 +258,20 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
     return array
 
 
+def _text(x: Expr) -> str:
+    """How the user could write a value, in a line that is advised."""
+    return shortened(x.text(), 30)
+
+
+def _factor(x: Expr) -> str:
+    return f"({_text(x)})" if isinstance(x, Sum) else _text(x)
+
+
 # -- operators ------------------------------------------------------------------------------------
 def _add(a: Expr, b: Expr, sign: Fraction, symbol: str) -> Value:
-    if a.shape != b.shape:
-        raise refuse(
-            f"cannot compute a {symbol} b: a = {a!r} and b = {b!r} differ in size"
-            + ("; write inweave.ones(...) * s to add a number to every entry"
-               if a.is_scalar or b.is_scalar else ""),
-            ShapeError,
-        )  # fmt: skip
+    if a.number == 0 and a.units == SCALAR and sign == 1:  # sum(...) starts with it
+        return Value(b)
+    a, b = alike(a, b, symbol)
     return Value(Sum([(ONE, a), (sign, b)]))
 
 
@@ -207,13 +282,14 @@ def _times(a: Expr, b: Expr) -> Value:
     for s, x in ((a, b), (b, a)):
         if s.is_scalar:
             return Value(Scaled(s, x))
-    if a.shape == b.shape:
-        return Value(Entrywise(a, b))
-    raise refuse(
-        f"cannot multiply a = {a!r} and b = {b!r} entry by entry: they differ in size; "
-        + _instead(a, b),
-        ShapeError,
-    )
+    try:
+        return Value(Entrywise(*alike(a, b, "*")))
+    except ShapeError:
+        raise refuse(
+            f"cannot multiply a = {a!r} and b = {b!r} entry by entry: they differ in size; "
+            + _instead(a, b),
+            ShapeError,
+        ) from None
 
 
 def _instead(a: Expr, b: Expr) -> str:
@@ -226,62 +302,3 @@ def _instead(a: Expr, b: Expr) -> str:
         if x.shape in ((y.cols, 1), (1, y.cols)):
             return f"use {large} @ inweave.diag({small}) to scale the columns of {large}"
     return "use a @ b for a matrix product, or values of one size"
-
-
-def _multiply(a: Expr, b: Expr) -> Value:
-    if a.cols != b.rows:
-        hint = ""
-        if a.rows == b.rows:
-            hint = "; did you mean a.T @ b?"
-        elif a.cols == b.cols:
-            hint = "; did you mean a @ b.T?"
-        raise refuse(
-            f"cannot compute a @ b: a = {a!r} has {a.cols} columns, b = {b!r} has {b.rows} rows"
-            + hint,
-            ShapeError,
-        )
-    return Value(Product(a, b))
-
-
-def _take(x: Expr, key: Any) -> Value:
-    """Row and column slices: products with pieces of an identity."""
-    keys = key if isinstance(key, tuple) else (key,)
-    if len(keys) > 2:
-        raise refuse(f"{x!r} has two axes, got the index {key!r}", ShapeError)
-    if len(keys) == 1 and is_whole(keys[0]) and not x.units[1]:
-        raise refuse(
-            f"{x!r}[{keys[0]}] is ambiguous; write x[i:i+1, :] for a row, x[i, j] for an entry"
-        )
-    out, units = x, list(x.units)
-    for axis, k in enumerate(keys):
-        size = x.shape[axis]
-        start, stop = _bounds(k, axis, x)
-        units[axis] |= is_whole(k)
-        if (start, stop) != (0, size):
-            piece = select(size, start, stop)
-            pair = (ConstantExpr(piece.T), out) if axis == 0 else (out, ConstantExpr(piece))
-            out = Product(*pair)
-    if (units[0], units[1]) != out.units:
-        out = Sum([(ONE, out)], (units[0], units[1]))
-    return Value(out)
-
-
-def _bounds(k: Any, axis: int, x: Expr) -> tuple[int, int]:
-    """Where an index or a slice starts and stops, which must be known and whole."""
-    size = x.shape[axis]
-    if is_whole(k):
-        if not -size <= k < size:
-            raise refuse(f"index {int(k)} is outside axis {axis} of {x!r}", ShapeError)
-        return int(k) % size, int(k) % size + 1
-    if not isinstance(k, slice):
-        raise refuse(f"index {k!r} of {x!r} is not an int or a slice known at compile time")
-    if not (k.step is None or (is_whole(k.step) and k.step == 1)):
-        raise refuse(f"slices of {x!r} must have step 1, got {k!r}")
-    for end in (k.start, k.stop):
-        if end is not None and not is_whole(end):
-            said = ":".join("" if end is None else str(end) for end in (k.start, k.stop))
-            raise refuse(f"the slice {said} of {x!r} needs ints known at compile time, got {end!r}")
-    start, stop, _ = k.indices(size)
-    if stop <= start:
-        raise refuse(f"the slice {k!r} of {x!r} is empty", ShapeError)
-    return start, stop

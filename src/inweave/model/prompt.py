@@ -206,7 +206,10 @@ class Fill:
 
 @dataclass(frozen=True)
 class Output:
-    """A named answer and where it is read. The only output of a network may have the name ''."""
+    """A named answer and where it is read.
+
+    The only output of a network may have the name ''; those named '0', '1', ... are a tuple.
+    """
 
     name: str
     place: Place
@@ -253,9 +256,23 @@ def fill_blocks(
     return blocks
 
 
+def numbered(names: Sequence[str]) -> bool:
+    """Whether names of answers are those of a tuple: "0", "1" and so on."""
+    return len(names) > 0 and list(names) == [str(i) for i in range(len(names))]
+
+
 def as_answer(answers: Mapping[str, Any]) -> Any:
-    """Answers as a user gets them: a dict, or the value itself where the only one has no name."""
-    return answers[""] if list(answers) == [""] else answers
+    """Answers as a program returns them: one without a name as itself, numbered ones as a tuple."""
+    if list(answers) == [""]:
+        return answers[""]
+    return tuple(answers.values()) if numbered([*answers]) else answers
+
+
+def by_name(answer: Any) -> dict[str, Any]:
+    """The answers by name again, as a network's outputs have them: the way back of `as_answer`."""
+    if isinstance(answer, tuple):
+        return {str(i): value for i, value in enumerate(answer)}
+    return dict(answer) if isinstance(answer, Mapping) else {"": answer}
 
 
 def of_kind(value: Array, kind: Kind) -> Array:
