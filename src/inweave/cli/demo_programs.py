@@ -1,21 +1,23 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
-"""The program of `inweave demo`, as a user would write it (sizes as strings are not for mypy)."""
+"""The program of `inweave demo`, as a user would write it."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypeVar
 
 import inweave
 from inweave import Matrix, Scalar, Vector
 
+n = TypeVar("n")
+d = TypeVar("d")
+
 
 @inweave.program
 def ridge(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
     """Ridge regression by gradient descent, and its prediction for u."""
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
     return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """The programs behind the estimators.
 
 They differ from the gallery's in one point: columns of the data are scaled (see
@@ -17,23 +16,24 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.closed_forms import eliminated
+from inweave.gallery.sizes import d, n
 from inweave.language.functions import apply, float_error, interpolant
 from inweave.model.relunet import Function
 
 
 @inweave.program
 def ridge_descent(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    R: Matrix["d", "d"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    R: Matrix[d, d],
+    u: Vector[d],
     eta: Scalar,
     *,
     steps: int,
 ) -> Scalar:
     """Gradient descent on ½‖Xw − y‖² + ½ wᵀRw, from zero."""
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         return w - eta * (X.T @ (X @ w - y) + R @ w)
 
     return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
@@ -41,10 +41,10 @@ def ridge_descent(
 
 @inweave.program
 def ridge_tripling(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    R: Matrix["d", "d"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    R: Matrix[d, d],
+    u: Vector[d],
     eta: Scalar,
     *,
     levels: int,
@@ -57,7 +57,7 @@ def ridge_tripling(
     a cost that does not grow with the number of steps.
     """
 
-    def triple(A: Any, z: Any) -> Any:
+    def triple(A: Matrix[d, d], z: Vector[d]) -> tuple[Matrix[d, d], Vector[d]]:
         return A @ A.T @ A, z + A @ z + A @ A.T @ z
 
     start = (inweave.eye(X.shape[1]) - eta * (X.T @ X + R), eta * (X.T @ y))
@@ -66,10 +66,10 @@ def ridge_tripling(
 
 @inweave.program
 def ridge_elimination(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    R: Matrix["d", "d"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    R: Matrix[d, d],
+    u: Vector[d],
     *,
     low: float,
 ) -> Scalar:
@@ -79,15 +79,15 @@ def ridge_elimination(
     matrix, which is at least `low`, and 1.
     """
     system = inweave.hstack([X.T @ X + R, X.T @ y])
-    return u.T @ eliminated(system, X.shape[1], (low, 1.5))
+    return u.T @ eliminated(system, X.shape[1], (low, 1.5))[:, 0]
 
 
 @inweave.program
 def lasso_descent(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    t: Vector["d"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    t: Vector[d],
+    u: Vector[d],
     eta: Scalar,
     beta: Scalar,
     *,
@@ -157,10 +157,10 @@ def _bend(x: Any) -> Any:
 
 @inweave.program
 def logistic_descent(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    R: Matrix["d", "d"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    R: Matrix[d, d],
+    u: Vector[d],
     eta: Scalar,
     beta: Scalar,
     *,

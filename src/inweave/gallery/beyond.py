@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """Beyond regression: eigenvectors, policy evaluation, covariate shift, kernels, matrix series."""
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, positive_definite, regression, step_size
+from inweave.gallery.sizes import d, e, m, n, t
 
 
 def leading(A: Any, start: Any, steps: int, domain: tuple[float, float]) -> Any:
@@ -25,8 +25,8 @@ def leading(A: Any, start: Any, steps: int, domain: tuple[float, float]) -> Any:
 
 @inweave.program
 def power_iteration(
-    A: Matrix["m", "m"],
-    v0: Vector["m"],
+    A: Matrix[m, m],
+    v0: Vector[m],
     *,
     steps: int,
     domain: tuple[float, float] = (1e-6, 1e6),
@@ -43,8 +43,8 @@ def power_iteration(
 
 @inweave.program
 def pca(
-    X: Matrix["n", "d"],
-    v0: Vector["d"],
+    X: Matrix[n, d],
+    v0: Vector[d],
     *,
     steps: int,
     domain: tuple[float, float] = (1e-6, 1e6),
@@ -66,10 +66,10 @@ def pca(
 
 @inweave.program
 def td0(
-    Phi: Matrix["n", "d"],
-    After: Matrix["n", "d"],
-    r: Vector["n"],
-    u: Vector["d"],
+    Phi: Matrix[n, d],
+    After: Matrix[n, d],
+    r: Vector[n],
+    u: Vector[d],
     gamma: Scalar,
     eta: Scalar,
     *,
@@ -90,16 +90,16 @@ def td0(
 
 @inweave.program
 def covariate_shift(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    Z: Matrix["t", "d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    Z: Matrix[t, d],
     lam: Scalar,
     mu: Scalar,
     eta: Scalar,
     rho: Scalar,
     *,
     steps: int,
-) -> Vector["e"]:
+) -> Vector[e]:
     """Regression for a shifted population: examples weighted by an estimated density ratio.
 
     uLSIF: α ← α − ρ ((FᵀF/n + μ)α − Gᵀ1/t) with features F = [1 X], G = [1 Z] of examples and
@@ -126,7 +126,7 @@ def covariate_shift(
 
 @inweave.program
 def kernel_regression(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Scalar:
     """Linear kernel ridge regression: a coefficient per example instead of one per feature.
 
@@ -135,7 +135,7 @@ def kernel_regression(
     The network: one tied module, X twice per step and K never formed.
     """
 
-    def step(a: Any) -> Any:
+    def step(a: Vector[n]) -> Vector[n]:
         return a - eta * (X @ (X.T @ a) + lam * a - y)
 
     return u.T @ (X.T @ inweave.iterate(step, inweave.zeros(X.shape[0]), steps))
@@ -143,16 +143,16 @@ def kernel_regression(
 
 @inweave.program
 def matrix_polynomial(
-    A: Matrix["m", "m"], *, coefficients: tuple[float, ...] = (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24)
-) -> Matrix["m", "m"]:
+    A: Matrix[m, m], *, coefficients: tuple[float, ...] = (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24)
+) -> Matrix[m, m]:
     """A polynomial of a matrix, here the first terms of its exponential.
 
     Σ cₖ Aᵏ, powers by threes. Polynomials of matrices are what linear attention computes at all:
     Giannou et al. (2023) use them for matrix functions.
     The network: ⌈log₃ degree⌉ layers.
     """
-    power: Any = inweave.eye(A.shape[0])
-    total: Any = coefficients[0] * power
+    power = inweave.eye(A.shape[0])
+    total = coefficients[0] * power
     for c in coefficients[1:]:
         power = power @ A
         total = total + c * power
@@ -160,7 +160,7 @@ def matrix_polynomial(
 
 
 @inweave.program
-def neumann_series(A: Matrix["m", "m"], b: Vector["m"], *, steps: int) -> Vector["m"]:
+def neumann_series(A: Matrix[m, m], b: Vector[m], *, steps: int) -> Vector[m]:
     """The solution of (I − A) x = b by its Neumann series.
 
     x ← Ax + b, `steps` times from b: Σ Aᵏ b up to k = `steps`. The recurrence behind value

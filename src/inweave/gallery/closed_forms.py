@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,operator,type-arg"
 """Closed forms: linear systems solved to machine precision, divisions by table and Newton layers.
 
 A reciprocal is a ReLU table of 63 units and a few layers of r ← 2r − r p r, whatever the domain:
@@ -15,29 +14,31 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, positive_definite, regression
+from inweave.gallery.sizes import d, k, m, n
 
 PRECISE = 1e-15  # of a reciprocal: elimination multiplies its error by the condition number
 
 
-def eliminated(P: Any, m: int, domain: tuple[float, float]) -> Any:
+def eliminated(P: Matrix[m, k], size: int, domain: tuple[float, float]) -> Matrix[m, Any]:
     """Gauss–Jordan on [F B]: the pivot always in the corner, rows and columns moving past it."""
-    corner = np.eye(m)[:, :1]
-    up = np.roll(np.eye(m), 1, axis=1)
+    corner = inweave.constant(np.eye(size)[:, :1])
+    up = np.roll(np.eye(size), 1, axis=1)
     left = np.eye(P.shape[1])
-    left[:m, :m] = up.T
+    left[:size, :size] = up.T
 
-    def step(P: Any) -> Any:
+    def step(P: Matrix[m, k]) -> Matrix[m, k]:
         pivot = inweave.reciprocal(P[0, 0], domain=domain, error=PRECISE)
         P = inweave.hold(P - (P[:, 0:1] - corner) * pivot @ P[0:1, :])
-        return up @ P @ left
+        moved: Matrix[m, k] = up @ P @ left
+        return moved
 
-    return inweave.iterate(step, P, m)[:, m:]
+    return inweave.iterate(step, P, size)[:, size:]
 
 
 @inweave.program
 def gauss_jordan(
-    F: Matrix["m", "m"], B: Matrix["m", "k"], *, domain: tuple[float, float] = (1e-6, 1e6)
-) -> Matrix["m", "k"]:
+    F: Matrix[m, m], B: Matrix[m, k], *, domain: tuple[float, float] = (1e-6, 1e6)
+) -> Matrix[m, k]:
     """Linear systems F X = B by Gauss–Jordan elimination, every pivot in the corner.
 
     P ← P − (P[:, 0] − e₀) P[0, :] / P[0, 0], then rows and columns move on by one; m times from
@@ -50,8 +51,8 @@ def gauss_jordan(
 
 @inweave.program
 def gaussian_elimination(
-    F: Matrix["m", "m"], B: Matrix["m", "k"], *, domain: tuple[float, float] = (1e-6, 1e6)
-) -> Matrix["m", "k"]:
+    F: Matrix[m, m], B: Matrix[m, k], *, domain: tuple[float, float] = (1e-6, 1e6)
+) -> Matrix[m, k]:
     """Linear systems F X = B by forward elimination and back substitution.
 
     For k = 0, 1, ...: rows below k lose their multiple of row k; then rows are solved from the last
@@ -60,23 +61,23 @@ def gaussian_elimination(
     """
     m = F.shape[0]
     P, rows, inverses = inweave.hstack([F, B]), np.eye(m), []
-    for k in range(m):
-        inverses.append(inweave.reciprocal(P[k, k], domain=domain, error=PRECISE))
-        if k + 1 < m:
-            below = np.diag((np.arange(m) > k).astype(float))
-            P = inweave.hold(P - below @ P[:, k : k + 1] * inverses[k] @ P[k : k + 1, :])
-    X: Any = inweave.zeros(m, B.shape[1])
-    for k in reversed(range(m)):
-        known = inweave.hold(P[k : k + 1, m:] - P[k : k + 1, :m] @ X)
-        X = inweave.hold(X + rows[:, k : k + 1] * inverses[k] @ known)
+    for i in range(m):
+        inverses.append(inweave.reciprocal(P[i, i], domain=domain, error=PRECISE))
+        if i + 1 < m:
+            below = np.diag((np.arange(m) > i).astype(float))
+            P = inweave.hold(P - below @ P[:, i : i + 1] * inverses[i] @ P[i : i + 1, :])
+    X = inweave.zeros(m, B.shape[1])
+    for i in reversed(range(m)):
+        known = inweave.hold(P[i : i + 1, m:] - P[i : i + 1, :m] @ X)
+        X = inweave.hold(X + rows[:, i : i + 1] * inverses[i] @ known)
     return X
 
 
 @inweave.program
 def ridge_closed_form(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    u: Vector[d],
     lam: Scalar,
     *,
     lam_range: tuple[float, float] = (1e-4, 1e4),
@@ -92,18 +93,19 @@ def ridge_closed_form(
     n, d = X.shape
     low, high = lam_range
     system = X.T @ inweave.hstack([X, y]) + lam * np.eye(d, d + 1)
-    return u.T @ eliminated(system, d, (low, high + (n * d if trace is None else trace)))
+    largest = high + (n * d if trace is None else trace)
+    return u.T @ eliminated(system, d, (low, largest))[:, 0]
 
 
 @inweave.program
 def recursive_least_squares(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
+    X: Matrix[n, d],
+    y: Vector[n],
     lam: Scalar,
     *,
     lam_range: tuple[float, float] = (1e-4, 1e4),
     length: float | None = None,
-) -> Vector["d"]:
+) -> Vector[d]:
     """Ridge regression one example at a time, by the Sherman–Morrison formula.
 
     P ← P − P x xᵀ P / (1 + xᵀPx), w ← w + P x (y − xᵀw)/(1 + xᵀPx) from P = I/λ, w = 0: after the
@@ -128,12 +130,12 @@ def recursive_least_squares(
 
 @inweave.program
 def conjugate_gradient(
-    A: Matrix["m", "m"],
-    b: Vector["m"],
+    A: Matrix[m, m],
+    b: Vector[m],
     *,
     steps: int,
     domain: tuple[float, float] = (1e-18, 1e6),
-) -> Vector["m"]:
+) -> Vector[m]:
     """A symmetric positive definite system A x = b by conjugate gradients.
 
     α = rᵀr/pᵀAp, x ← x + αp, r ← r − αAp, β = r'ᵀr'/rᵀr, p ← r + βp. The domain holds rᵀr and pᵀAp
@@ -142,7 +144,9 @@ def conjugate_gradient(
     The network: one tied module with two reciprocals, side by side where the formulas allow.
     """
 
-    def step(x: Any, r: Any, p: Any, rr: Any) -> Any:
+    def step(
+        x: Vector[m], r: Vector[m], p: Vector[m], rr: Scalar
+    ) -> tuple[Vector[m], Vector[m], Vector[m], Scalar]:
         q = inweave.hold(A @ p)
         slope = inweave.reciprocal(p.T @ q, domain=domain, error=PRECISE)
         alpha = inweave.hold(rr * slope)

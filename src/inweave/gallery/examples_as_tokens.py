@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """Examples as tokens: descent seen on residuals, one token per example and one for the query.
 
 What a step w ← w − ηXᵀ(Xw − y) does to the residuals r = y − Xw and to the query's own
@@ -16,12 +15,11 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, regression, step_size
+from inweave.gallery.sizes import d, n
 
 
 @inweave.program
-def dual_gd(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], eta: Scalar, *, steps: int
-) -> Scalar:
+def dual_gd(X: Matrix[n, d], y: Vector[n], u: Vector[d], eta: Scalar, *, steps: int) -> Scalar:
     """Gradient descent in dual form: residuals of the examples and prediction of the query.
 
     r ← r − ηX(Xᵀr), q ← q + ηuᵀ(Xᵀr) from r = y, q = 0. Von Oswald et al. (2023) built it into
@@ -29,7 +27,7 @@ def dual_gd(
     The network: one tied module; its weights are the same for every number of examples.
     """
 
-    def step(r: Any, q: Any) -> Any:
+    def step(r: Vector[n], q: Scalar) -> tuple[Vector[n], Scalar]:
         change = eta * (X.T @ r)
         return r - X @ change, q + u.T @ change
 
@@ -38,7 +36,7 @@ def dual_gd(
 
 @inweave.program
 def gd_plus_plus(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], eta: Scalar, gamma: Scalar, *, steps: int
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], eta: Scalar, gamma: Scalar, *, steps: int
 ) -> Scalar:
     """GD++: gradient descent that also improves the conditioning of its data at every step.
 
@@ -47,7 +45,9 @@ def gd_plus_plus(
     The network: one tied module that carries features, residuals and the query.
     """
 
-    def step(X: Any, r: Any, u: Any, q: Any) -> Any:
+    def step(
+        X: Matrix[n, d], r: Vector[n], u: Vector[d], q: Scalar
+    ) -> tuple[Matrix[n, d], Vector[n], Vector[d], Scalar]:
         change = eta * (X.T @ r)
         G = X.T @ X
         return X - gamma * (X @ G), r - X @ change, u - gamma * (G @ u), q + u.T @ change
@@ -57,9 +57,9 @@ def gd_plus_plus(
 
 @inweave.program
 def preconditioned_gd(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    u: Vector[d],
     *,
     steps: int = 1,
     spectrum: tuple[float, ...] | None = None,
@@ -72,11 +72,11 @@ def preconditioned_gd(
     attention (Ahn et al. 2023; isotropic with noise: Mahankali et al. 2023).
     The network for one step: one layer of one head, with A a constant of its projections.
     """
-    n, d = X.shape
-    variances = np.ones(d) if spectrum is None else np.asarray(spectrum)
-    A = np.diag(1 / ((n + 1) * variances + variances.sum() + noise**2))
+    rows, cols = X.shape
+    variances = np.ones(cols) if spectrum is None else np.asarray(spectrum)
+    A = np.diag(1 / ((rows + 1) * variances + variances.sum() + noise**2))
 
-    w: Any = inweave.zeros(d)
+    w: Vector[d] = inweave.zeros(cols)
     for _ in range(steps):
         w = w + A @ (X.T @ (y - X @ w))
     return u.T @ w

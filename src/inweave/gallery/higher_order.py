@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """Higher order: iterations that square or cube their error, as deep as they are quick.
 
 `layers_needed` puts them beside gradient descent collapsed to its least depth: the plainest of
@@ -16,10 +15,11 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import positive_definite, regression
+from inweave.gallery.sizes import d, m, n
 
 
 @inweave.program
-def newton_schulz(A: Matrix["m", "m"], alpha: Scalar, *, steps: int) -> Matrix["m", "m"]:
+def newton_schulz(A: Matrix[m, m], alpha: Scalar, *, steps: int) -> Matrix[m, m]:
     """The inverse of a matrix by the Newton–Schulz iteration.
 
     M ← 2M − M A M from M = α Aᵀ, which converges for 0 < α < 2/‖A‖²; the error is squared at every
@@ -31,7 +31,7 @@ def newton_schulz(A: Matrix["m", "m"], alpha: Scalar, *, steps: int) -> Matrix["
 
 @inweave.program
 def newton_ridge(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, alpha: Scalar, *, steps: int
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], lam: Scalar, alpha: Scalar, *, steps: int
 ) -> Scalar:
     """Ridge regression by the Newton–Schulz inverse of S = XᵀX + λI.
 
@@ -44,7 +44,7 @@ def newton_ridge(
 
 
 @inweave.program
-def hyperpower(A: Matrix["m", "m"], alpha: Scalar, *, steps: int) -> Matrix["m", "m"]:
+def hyperpower(A: Matrix[m, m], alpha: Scalar, *, steps: int) -> Matrix[m, m]:
     """The inverse of a matrix by the cubic hyperpower iteration.
 
     M ← M (3I − AM (3I − AM)) from M = α Aᵀ: the error is cubed at every step. After Fu et al.

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,type-arg"
 """Least squares and ridge regression by first-order methods.
 
 Each is an affine recurrence in what it carries, so `optimize="depth"` folds T steps into about
@@ -15,14 +14,15 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, regression, spectrum, step_size
+from inweave.gallery.sizes import d, k, n
 
 
 @inweave.program
 def ridge_gd(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
-    w0: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    u: Vector[d],
+    w0: Vector[d],
     lam: Scalar,
     eta: Scalar,
     *,
@@ -35,7 +35,7 @@ def ridge_gd(
     The network: one tied module of two layers per step, and one layer that reads out.
     """
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         return w - eta * (X.T @ (X @ w - y) + lam * w)
 
     return u.T @ inweave.iterate(step, w0, steps)
@@ -43,8 +43,8 @@ def ridge_gd(
 
 @inweave.program
 def ridge_multi_output(
-    X: Matrix["n", "d"], Y: Matrix["n", "k"], lam: Scalar, eta: Scalar, *, steps: int
-) -> Matrix["d", "k"]:
+    X: Matrix[n, d], Y: Matrix[n, k], lam: Scalar, eta: Scalar, *, steps: int
+) -> Matrix[d, k]:
     """Ridge regression with several responses at once, by gradient descent.
 
     W ← W − η (Xᵀ(XW − Y) + λW) from zero. Hagiwara (2025) treats one response; a head multiplies
@@ -52,7 +52,7 @@ def ridge_multi_output(
     The network: one tied module of two layers per step.
     """
 
-    def step(W: Any) -> Any:
+    def step(W: Matrix[d, k]) -> Matrix[d, k]:
         return W - eta * (X.T @ (X @ W - Y) + lam * W)
 
     return inweave.iterate(step, inweave.zeros(X.shape[1], Y.shape[1]), steps)
@@ -60,14 +60,14 @@ def ridge_multi_output(
 
 @inweave.program
 def weighted_least_squares(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    D: Matrix["n", "n"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    D: Matrix[n, n],
     lam: Scalar,
     eta: Scalar,
     *,
     steps: int,
-) -> Vector["d"]:
+) -> Vector[d]:
     """Least squares with a weight for every example, by gradient descent.
 
     w ← w − η (Xᵀ D (Xw − y) + λw); D is diagonal (or any precision matrix: generalised least
@@ -76,7 +76,7 @@ def weighted_least_squares(
     matrices and not entries.
     """
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         return w - eta * (X.T @ (D @ (X @ w - y)) + lam * w)
 
     return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
@@ -84,8 +84,8 @@ def weighted_least_squares(
 
 @inweave.program
 def heavy_ball(
-    X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, beta: Scalar, *, steps: int
-) -> Vector["d"]:
+    X: Matrix[n, d], y: Vector[n], lam: Scalar, eta: Scalar, beta: Scalar, *, steps: int
+) -> Vector[d]:
     """Ridge regression by gradient descent with Polyak's momentum.
 
     w' ← w − η (Xᵀ(Xw − y) + λw) + β (w − v), v ← w. Dutta and Sra (2024) let linear
@@ -93,7 +93,7 @@ def heavy_ball(
     The network: one tied module that carries w and the w before it.
     """
 
-    def step(w: Any, v: Any) -> Any:
+    def step(w: Vector[d], v: Vector[d]) -> tuple[Vector[d], Vector[d]]:
         return w - eta * (X.T @ (X @ w - y) + lam * w) + beta * (w - v), w
 
     start = inweave.zeros(X.shape[1])
@@ -102,8 +102,8 @@ def heavy_ball(
 
 @inweave.program
 def nesterov(
-    X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, beta: Scalar, *, steps: int
-) -> Vector["d"]:
+    X: Matrix[n, d], y: Vector[n], lam: Scalar, eta: Scalar, beta: Scalar, *, steps: int
+) -> Vector[d]:
     """Ridge regression by Nesterov's accelerated gradient with a fixed momentum.
 
     z ← w + β (w − v), v ← w, w ← z − η (Xᵀ(Xz − y) + λz). With a memory: Dutta and
@@ -111,7 +111,7 @@ def nesterov(
     The network: one tied module; z is affine in what is carried, so it costs no layer.
     """
 
-    def step(w: Any, v: Any) -> Any:
+    def step(w: Vector[d], v: Vector[d]) -> tuple[Vector[d], Vector[d]]:
         z = w + beta * (w - v)
         return z - eta * (X.T @ (X @ z - y) + lam * z), w
 
@@ -130,14 +130,14 @@ def chebyshev_weights(low: float, high: float, steps: int) -> np.ndarray[Any, An
 
 @inweave.program
 def chebyshev(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
+    X: Matrix[n, d],
+    y: Vector[n],
     lam: Scalar,
     *,
     steps: int,
     low: float = 1.0,
     high: float = 100.0,
-) -> Vector["d"]:
+) -> Vector[d]:
     """Ridge regression by Chebyshev semi-iteration on declared eigenvalue bounds.
 
     w' ← v + ωₖ (w − v + η (Xᵀy − (XᵀX + λ)w)), v ← w, with η = 2/(low + high) and ωₖ from the

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,operator,type-arg"
 """Algorithm selection: several regressions in one network, the best of them chosen in context."""
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import regression
+from inweave.gallery.sizes import d, n, v
 
 
 def chosen(errors: Any, margin: float) -> Any:
@@ -26,11 +26,11 @@ def chosen(errors: Any, margin: float) -> Any:
 
 @inweave.program
 def ridge_selection(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    V: Matrix["v", "d"],
-    z: Vector["v"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    V: Matrix[v, d],
+    z: Vector[v],
+    u: Vector[d],
     eta: Scalar,
     *,
     steps: int,

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,operator,type-arg"
 """Soft extraction: a selection with weights, where the paper's matrices select all or nothing."""
 
 from __future__ import annotations
@@ -10,12 +9,11 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
+from inweave.gallery.sizes import d, k, n
 
 
 @inweave.program
-def soft_extraction(
-    X: Matrix["n", "d"], Y: Matrix["n", "k"], u: Vector["d"], tau: Scalar
-) -> Vector["k"]:
+def soft_extraction(X: Matrix[n, d], Y: Matrix[n, k], u: Vector[d], tau: Scalar) -> Vector[k]:
     """The rows of a block, each weighted by how far its key goes beyond a threshold.
 
     relu(Xu − τ)ᵀ Y: rows whose key xᵢ does not reach τ against the query are left out, the others
@@ -27,9 +25,9 @@ def soft_extraction(
 
 @inweave.program
 def kernel_smoother(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
+    X: Matrix[n, d],
+    y: Vector[n],
+    u: Vector[d],
     *,
     domain: tuple[float, float] | None = None,
 ) -> Scalar:

@@ -1,4 +1,3 @@
-# mypy: disable-error-code="attr-defined,name-defined,no-any-return,operator,type-arg"
 """Sparse and generalised regression: gradient steps with a pointwise layer between them.
 
 Soft threshold and clipping are piecewise linear, so their ReLU units compute them exactly; the
@@ -15,12 +14,11 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, regression
+from inweave.gallery.sizes import d, n
 
 
 @inweave.program
-def lasso_ista(
-    X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int
-) -> Vector["d"]:
+def lasso_ista(X: Matrix[n, d], y: Vector[n], lam: Scalar, eta: Scalar, *, steps: int) -> Vector[d]:
     """The Lasso by ISTA: gradient steps, each followed by a soft threshold.
 
     w ← soft(w − ηXᵀ(Xw − y), ηλ) minimises ‖Xw − y‖²/2 + λ‖w‖₁ for η ≤ 1/‖X‖². Bai et al. (2023)
@@ -28,7 +26,7 @@ def lasso_ista(
     The network: one tied module of two attention layers and one ReLU layer.
     """
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         return inweave.soft_threshold(w - eta * (X.T @ (X @ w - y)), eta * lam)
 
     return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
@@ -46,8 +44,8 @@ def momenta(steps: int) -> np.ndarray[Any, Any]:
 
 @inweave.program
 def lasso_fista(
-    X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int
-) -> Vector["d"]:
+    X: Matrix[n, d], y: Vector[n], lam: Scalar, eta: Scalar, *, steps: int
+) -> Vector[d]:
     """The Lasso by FISTA, whose momenta are known beforehand.
 
     w' ← soft(z − ηXᵀ(Xz − y), ηλ), z ← w' + ((tₖ − 1)/tₖ₊₁)(w' − w). After Bai et al. (2023), who
@@ -67,15 +65,15 @@ def lasso_fista(
 
 @inweave.program
 def logistic_gd(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
+    X: Matrix[n, d],
+    y: Vector[n],
     lam: Scalar,
     eta: Scalar,
     *,
     steps: int,
     largest: float = 12.0,
     error: float = 1e-4,
-) -> Vector["d"]:
+) -> Vector[d]:
     """Logistic regression by gradient descent, with a sigmoid of bounded error.
 
     w ← w − η (Xᵀ(σ(Xw) − y) + λw) for labels 0 and 1. Bai et al. (2023) run generalised linear
@@ -83,7 +81,7 @@ def logistic_gd(
     The network: one tied module of two attention layers and one layer of ReLU units per entry.
     """
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         probability = inweave.sigmoid(X @ w, domain=(-largest, largest), error=error)
         return w - eta * (X.T @ (probability - y) + lam * w)
 
@@ -92,8 +90,8 @@ def logistic_gd(
 
 @inweave.program
 def huber_gd(
-    X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps: int, delta: float = 1.0
-) -> Vector["d"]:
+    X: Matrix[n, d], y: Vector[n], eta: Scalar, *, steps: int, delta: float = 1.0
+) -> Vector[d]:
     """Robust regression with Huber's loss by gradient descent.
 
     w ← w − ηXᵀ clip(Xw − y, ±δ): an example counts no more than δ, however far off it is. Bai et
@@ -102,7 +100,7 @@ def huber_gd(
     """
     edge = delta * inweave.ones(X.shape[0])
 
-    def step(w: Any) -> Any:
+    def step(w: Vector[d]) -> Vector[d]:
         missed = X @ w - y
         clipped = inweave.relu(missed + edge) - inweave.relu(missed - edge) - edge
         return w - eta * (X.T @ clipped)

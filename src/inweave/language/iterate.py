@@ -21,22 +21,33 @@ from inweave.language.values import Value, lift
 if TYPE_CHECKING:
     from inweave.language.typed import Expression, Number
 
-    More = Number | list[Any] | tuple[Any, Any, Any, Any, *tuple[Any, ...]]
+    More = Number | list[Any] | tuple[Any, Any, Any, Any, Any, *tuple[Any, ...]]
 
 V = TypeVar("V", bound="Expression")
 A = TypeVar("A", bound="Expression")
 B = TypeVar("B", bound="Expression")
 C = TypeVar("C", bound="Expression")
+D = TypeVar("D", bound="Expression")
 
 
 @overload
 def iterate(step: Callable[[V], V], init: V, times: int) -> V: ...
 @overload
-def iterate(step: Callable[[A, B], tuple[A, B]], init: tuple[A, B], times: int) -> tuple[A, B]: ...
+def iterate(
+    step: Callable[[A, B], tuple[A, B]], init: tuple[A | Number, B | Number], times: int
+) -> tuple[A, B]: ...
 @overload
 def iterate(
-    step: Callable[[A, B, C], tuple[A, B, C]], init: tuple[A, B, C], times: int
+    step: Callable[[A, B, C], tuple[A, B, C]],
+    init: tuple[A | Number, B | Number, C | Number],
+    times: int,
 ) -> tuple[A, B, C]: ...
+@overload
+def iterate(
+    step: Callable[[A, B, C, D], tuple[A, B, C, D]],
+    init: tuple[A | Number, B | Number, C | Number, D | Number],
+    times: int,
+) -> tuple[A, B, C, D]: ...
 @overload
 def iterate(step: Callable[..., Any], init: More, times: int) -> Any: ...
 
