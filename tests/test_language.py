@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import pytest
@@ -301,6 +302,46 @@ def test_literal_sizes_are_honoured():
 def test_annotations_with_wrong_sizes_are_refused(sizes):
     with pytest.raises(ProgramError, match="Matrix takes 2 sizes"):
         Matrix[sizes]
+
+
+N = TypeVar("N")
+D = TypeVar("D")
+
+
+def test_sizes_are_named_by_strings_or_by_type_variables():
+    def by_variables(X: Matrix[N, D], y: Vector[N], C: Matrix[Literal[3], D]) -> Vector[D]:
+        return X.T @ y + C.T @ C[:, 0]
+
+    def by_strings(X: Matrix["N", "D"], y: Vector["N"], C: Matrix[3, "D"]) -> Vector["D"]:
+        return X.T @ y + C.T @ C[:, 0]
+
+    first, second = inweave.program(by_variables), inweave.program(by_strings)
+    assert first.arguments == second.arguments
+    assert first.returns == second.returns
+    assert first.size_names == ("N", "D")
+    assert inweave.compile(first, N=2, D=3).inputs == inweave.compile(second, N=2, D=3).inputs
+
+
+def test_sizes_may_be_declared_by_the_function_itself():
+    """What `def f[n, d](...)` leaves behind from Python 3.12 on: its own type variables."""
+
+    def function(X: Matrix[own_n, own_d], y: Vector[own_n]):
+        return X.T @ y
+
+    function.__type_params__ = (TypeVar("own_n"), TypeVar("own_d"))
+    assert inweave.program(function).size_names == ("own_n", "own_d")
+
+
+def test_a_size_that_is_not_said_is_for_answers_only():
+    def answer(X: Matrix["n", "d"]) -> Vector[Any]:
+        return X[0]
+
+    def argument(X: Matrix[Any, "d"]):
+        return X
+
+    assert inweave.program(answer).trace(n=2, d=3).kinds == {"": "vector"}
+    with pytest.raises(ProgramError, match=r"name the sizes of 'X': Matrix\[Any, 'd'\]"):
+        inweave.program(argument)
 
 
 def test_an_argument_without_an_annotation_is_refused():

@@ -71,13 +71,14 @@ class Network(data.Network):
         """The state after the last module."""
         return self.plan.forward(H)
 
-    def __call__(self, *, check: bool = True, **inputs: Any) -> Any:
+    def __call__(self, *, check: bool | Any = True, **inputs: Any) -> Any:
         """The program's answer, computed by attention alone.
 
         With `check`, a pointwise function that leaves its domain raises DomainError, and an
         iteration that blows up DivergenceError; without it the network does what it does. Inside
         jax.jit, jax.grad or jax.vmap nothing can be raised: there an answer is NaN where a domain
-        was left, and divergence is not looked for.
+        was left, and divergence is not looked for. (To type checkers `check` may be anything: in
+        net(**arrays) they cannot know that no array has its name.)
         """
         return self.plan.call(inputs, check, self._traced)
 
