@@ -30,6 +30,14 @@ def _iterate(step: Any, x: Any, times: int) -> Any:
     return x
 
 
+def _scan(step: Any, start: Any, *xs: Any) -> Any:
+    said = []
+    for row in zip(*xs, strict=True):
+        start, value = step(start, *row)
+        said.append(value)
+    return start, np.array(said)
+
+
 # What the functions of inweave are to numpy.
 NUMPY = SimpleNamespace(
     trace=np.trace,
@@ -45,6 +53,7 @@ NUMPY = SimpleNamespace(
     hstack=np.hstack,
     block=np.block,
     iterate=_iterate,
+    scan=_scan,
     hold=lambda x: x,
     abs=abs,
     relu=lambda x: np.maximum(x, 0),

@@ -54,6 +54,12 @@ def every(
     r = r + a @ b + inweave.relu(r) * inweave.reciprocal(2 + s * s, domain=(1, 9)) - t * count
     fixed = np.eye(3) @ part
     r = r + fixed @ part + inweave.outer(u, y)[0, 0] + (2.0 * X)[0, 0] + X.sum(1) @ y
+
+    def learned(v: Vector[d], x: Vector[d], t: Scalar) -> tuple[Vector[d], Scalar]:
+        return v - s * (x @ v - t) * x, x @ v
+
+    v, guesses = inweave.scan(learned, inweave.zeros(cols), X, y)
+    r = r + guesses @ y + v @ u
     w = inweave.iterate(lambda w: w - s * (X.T @ (X @ w - y)), inweave.zeros(cols), 2)
     return inweave.matrix_power(S, 2), w, r
 

@@ -9,7 +9,7 @@ shift are pieces of an identity, described alike at every number of rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import numpy as np
 
@@ -29,6 +29,33 @@ from inweave.language.iterate import Recorded, of_same_shapes, parameters
 from inweave.language.refusals import refuse
 from inweave.language.shapes import ONE
 from inweave.language.values import Value, lift
+
+if TYPE_CHECKING:
+    from inweave.language.typed import Matrix, Number, Scalar, Vector
+
+S = TypeVar("S")
+K = TypeVar("K")
+
+
+@overload
+def scan(
+    step: Callable[..., tuple[S, None]], start: S | Number, *xs: Any, reverse: bool = False
+) -> tuple[S, None]: ...
+@overload
+def scan(
+    step: Callable[..., tuple[S, Scalar]], start: S | Number, *xs: Any, reverse: bool = False
+) -> tuple[S, Vector[Any]]: ...
+@overload
+def scan(
+    step: Callable[..., tuple[S, Vector[K]]], start: S | Number, *xs: Any, reverse: bool = False
+) -> tuple[S, Matrix[Any, K]]: ...
+@overload
+def scan(
+    step: Callable[..., tuple[S, tuple[Any, ...]]],
+    start: S | Number,
+    *xs: Any,
+    reverse: bool = False,
+) -> tuple[S, Any]: ...
 
 
 def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) -> Any:

@@ -314,6 +314,9 @@ def _remedy(traced: Traced) -> str:
     if any(isinstance(x, ex.LoopResult) for x in ex.every(traced.outputs.values())):
         return (
             'Compile with optimize="faithful", which keeps loops, and write every repetition with '
-            "inweave.iterate: a loop is proved one step at a time"
+            "inweave.iterate, over rows with inweave.scan: a loop is proved one step at a time"
         )
-    return "Write the repetition with inweave.iterate, which is proved one step at a time"
+    return (
+        "Write the repetition with inweave.iterate, over rows with inweave.scan, which are proved "
+        "one step at a time"
+    )
