@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import ShapeError
-from inweave.exact.constants import exact, identity, select, simplest
+from inweave.exact.constants import identity, select, simplest
 from inweave.exact.constants import zeros as zero
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import ConstantExpr, Expr, Product, Scaled, Sum
@@ -95,10 +95,11 @@ def _with_constant(c: ConstantExpr, x: Expr, constant_first: bool) -> Expr:
     terms = []
     for line, places in _distinct(entries if by_rows else entries.T).items():
         where = [int(i in places) for i in range(min(entries.shape))]
-        left, right = (where, line) if by_rows else (line, where)
+        pair = (where, line) if by_rows else (line, where)
+        left, right = (np.array([each], dtype=entries.dtype) for each in pair)
         L, R = (
-            ConstantExpr(simplest(_beside_identity(v, size, constant_first)))
-            for v, size in ((left, x.rows), (right, x.cols))
+            ConstantExpr(simplest(_beside_identity(row, size, constant_first)))
+            for row, size in ((left, x.rows), (right, x.cols))
         )
         terms.append((ONE, Product(Product(transposed(L), x), R)))
     if not terms:
@@ -118,11 +119,11 @@ def _distinct(lines: Any) -> dict[tuple[Any, ...], list[int]]:
     found: dict[tuple[Any, ...], list[int]] = {}
     for i, line in enumerate(lines):
         if any(line):
-            found.setdefault(tuple(exact(entry) for entry in line), []).append(i)
+            found.setdefault(tuple(line), []).append(i)
     return found
 
 
-def _beside_identity(line: Any, size: int, first: bool) -> Any:
+def _beside_identity(row: Any, size: int, first: bool) -> Any:
     """The Kronecker product of a row and an identity, exactly."""
-    row, unit = np.array([line], dtype=object), np.eye(size, dtype=int).astype(object)
+    unit = np.eye(size, dtype=int).astype(row.dtype)
     return np.kron(row, unit) if first else np.kron(unit, row)
