@@ -231,6 +231,11 @@ def test_what_has_a_description_is_not_written_out():
     assert not [constant for constant in constants if isinstance(constant, Dense)]
 
 
+@pytest.mark.parametrize("line", ["A - A.mean(0)", "A + A.sum(1, keepdims=True)"])
+def test_a_mean_is_computed_once_for_all_rows(line):
+    assert inweave.compile(program(line), n=40, m=10).plan.flops <= 6 * 40 * 10
+
+
 # -- tuples as answers -----------------------------------------------------------------------------
 @inweave.program
 def two(X: Matrix["n", "d"], y: Vector["n"]) -> tuple[Vector["d"], Scalar]:

@@ -225,6 +225,14 @@ class Graph:
             return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
         if left is not None or right is not None:
             return self.entrywise(left or a, b if right is None else self.flip(right))
+        if _is_filled(a):  # ones are a column times a row: the rows of b are summed once
+            return self.matmul(
+                self.const(Ones(a.rows, 1)), self.matmul(self.const(Ones(1, a.cols)), b)
+            )
+        if _is_filled(b):
+            return self.matmul(
+                self.matmul(a, self.const(Ones(b.rows, 1))), self.const(Ones(1, b.cols))
+            )
         if _wants_flip(a, b):
             return self.flip(self.matmul(self.flip(b), self.flip(a)))
         op = "mul" if a.cols == 1 else "matmul"
@@ -402,6 +410,11 @@ class Graph:
 def is_near(c: Fraction, near: int = NEAR) -> bool:
     """Whether a number is some powers of two from one."""
     return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
+
+
+def _is_filled(x: Node) -> bool:
+    """Whether a node is a matrix of ones, neither a row nor a column."""
+    return x.op == "const" and isinstance(x.data, Ones) and x.rows > 1 and x.cols > 1
 
 
 def _wants_flip(a: Node, b: Node) -> bool:
