@@ -118,8 +118,8 @@ class Builder:
 
     def statement(self) -> None:
         kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
-                 "stack", "affine", "scaled", "entry", "function", "entrywise",
-                 "masked"]  # fmt: skip
+                 "stack", "affine", "scaled", "entry", "function", "function", "entrywise",
+                 "masked", "scan"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several"]
         getattr(self, self.among(kinds))()
@@ -231,6 +231,36 @@ class Builder:
         elif name in FUNCTIONS:
             f = FUNCTIONS[name]
             self.put(f"{name}(v{i})", lambda p: f(p[i]), k.shape, k.depth + 1, k.degree)
+
+    def scan(self) -> None:
+        """A loop over the rows of a value; what is carried in the end, or what was said of each."""
+        i = self.value()
+        if i is None:
+            return
+        X, reverse = self.pool[i], self.among((False, True))
+        j = self.value(lambda k: k.shape == (X.shape[1], 1))
+        if j is None:
+            return
+        how, start = self.among(("add", "project", "scale")), self.pool[j]
+
+        def step(w: Any, x: Any) -> tuple[Any, Any]:
+            x = x.T.T  # a row is a column; the entry of a vector, a scalar
+            if how == "add":
+                return w - 0.5 * x, w
+            if how == "scale":
+                return 2 * (x.T @ w) * w + x, x.T @ w
+            return w - (x.T @ w) * x, w - x
+
+        which = self.among((0, 1))
+        rows, cols = X.shape
+        text = f"scan({how}, v{j}, v{i}{', reverse' if reverse else ''})[{which}]"
+        growth = {"add": start.degree + X.degree, "project": start.degree + 2 * rows * X.degree,
+                  "scale": 2**rows * (start.degree + X.degree)}[how]  # fmt: skip
+        said = (rows, 1) if how == "scale" or cols == 1 else X.shape
+        self.put(
+            text, lambda p: inweave.scan(step, p[j], p[i], reverse=reverse)[which],
+            said if which else start.shape, 1 + max(start.depth, X.depth), growth,
+        )  # fmt: skip
 
     def entrywise(self) -> None:
         i = self.value()

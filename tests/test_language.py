@@ -33,10 +33,6 @@ def rows_scaled(A: Matrix["n", "m"], v: Vector["n"]):
     return A * v
 
 
-def columns_scaled(A: Matrix["n", "m"], v: Vector["m"]):
-    return v * A
-
-
 def mask_by_value(A: Matrix["n", "m"]):
     return inweave.where(A, A, 0)
 
@@ -132,7 +128,6 @@ def to_float(A: Matrix["n", "m"], s: Scalar):
 REFUSED = [
     (elementwise, ShapeError, "entry by entry", ["A [2 x 3]", "B [3 x 2]"], "a * b.T"),
     (rows_scaled, ShapeError, "differ in size", ["v [2 x 1]"], "inweave.diag(b) @ a"),
-    (columns_scaled, ShapeError, "differ in size", ["v [3 x 1]"], "b @ inweave.diag(a)"),
     (mask_by_value, ProgramError, "not known at compile time", ["A [2 x 3]"], "inweave.relu"),
     (mask_of_another_size, ShapeError, "3 x 2", ["A [2 x 3]"], "or a scalar"),
     (data_dependent, ProgramError, "cannot compare", ["s [1 x 1]"], "inweave.relu"),

@@ -73,7 +73,7 @@ ANY_SHAPE = [
     "A + 1", "1 - A", "x + s", "s - x", "s + s", "A - s", "A - z", "z - A", "A + A[:1]",
     "A[:, :1] - A", "A[:, :1] + A[:1]", "A - x[:, None]", "x[None] * 2", "x @ y", "x @ B",
     "x @ A", "A @ z", "A[0] @ z", "A[0, :] @ z", "A @ A[0, :]", "A[0, :] @ A[-1, :]", "x.dot(y)",
-    "z.dot(A.T)", "A.dot(z)", "z + A[0, :]", "A[0, :] - z", "sum([A, A])", "sum(row for row in A)",
+    "A * z", "z * A", "A * A[:, :1]", "x * y", "A ** 2", "z.dot(A.T)", "A.dot(z)", "z + A[0, :]", "A[0, :] - z", "sum([A, A])", "sum(row for row in A)",
     "A.sum()", "A.sum(0)", "A.sum(-1)", "A.sum(axis=(0, 1))", "A.sum(0, keepdims=True)",
     "A.mean(1, keepdims=True)", "x.sum()", "x.sum(0)", "x.mean(keepdims=True)", "s.sum()",
     "A - A.mean(0)", "A[0, :].sum(0)", "A[-1]", "A[::-1]", "A[:, ::-1]", "A[::2]", "A[[0, -1, 0]]",

@@ -28,8 +28,9 @@ def schedule(written: Written, options: Options) -> Schedule:
     needed = written.reachable()
     units = Units(options.units, needed)
     found = _searched(written, needed, units, options)
-    if units.matter and not _in_floats(found):  # then sizes were estimated wrongly
-        found = _searched(written, needed, Units(UNKNOWN, ()), options)
+    if units.matter and not _in_floats(found):  # then sizes may have been estimated wrongly
+        plain = _searched(written, needed, Units(UNKNOWN, ()), options)
+        found = plain if _in_floats(plain) else found
     return found
 
 
