@@ -276,6 +276,8 @@ def _add(a: Expr, b: Expr, sign: Fraction, symbol: str) -> Value:
 
 
 def _times(a: Expr, b: Expr) -> Value:
+    if a.is_scalar and sum(a.units) < sum(b.units):  # of two 1 x 1 values, one may be a matrix
+        a, b = b, a
     for s, x in ((a, b), (b, a)):
         if s.number is not None:
             return Value(Sum([(s.number, x)]))
