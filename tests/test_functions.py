@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.sparse
+from hypothesis import given
+from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
@@ -170,6 +174,13 @@ def test_a_program_called_with_arrays_uses_the_true_function():
         (lambda x: inweave.soft_threshold(x, -1.0), "at least 0"),
         (lambda x: inweave.pointwise(np.log, (-1, 1), 1e-3)(x), "finite"),
         (lambda x: inweave.pointwise(np.abs, (0, 1), error=0)(x), "between 0 and 1"),
+        (lambda x: inweave.reciprocal(x, domain=(1, 10**400)), "finite domain"),
+        (lambda x: inweave.pointwise(lambda v: v + 1j, (0, 1), 1e-3)(x), "complex128"),
+        (lambda x: inweave.pointwise(np.sqrt, (0, 1), 1e-3j)(x), "between 0 and 1"),
+        (lambda x: inweave.pointwise(lambda v: np.ma.masked_less(v, 0.5), (0, 1), 0.1), "masked"),
+        (lambda x: inweave.pointwise(lambda v: v / 1e-320, (0, 1e-320), 0.1)(x), "not finite"),
+        (lambda x: x + np.ma.masked_array([1.0, 2.0], [0, 1]), "masked"),
+        (lambda x: inweave.constant(scipy.sparse.eye(2)) @ x, "dense array"),
     ],
 )
 def test_what_cannot_be_tabulated_is_refused(make, message):
@@ -179,3 +190,51 @@ def test_what_cannot_be_tabulated_is_refused(make, message):
 
     with pytest.raises(inweave.InweaveError, match=message):
         inweave.compile(refused, n=2)
+
+
+def true_sigmoid(x):
+    return np.exp(-np.logaddexp(0, -x))
+
+
+@given(
+    st.floats(-1e3, 1e3), st.floats(0.1, 2e3), st.sampled_from([0.4, 0.1, 1e-2, 1e-4]),
+    st.sampled_from(["sigmoid", "measured"]),
+)  # fmt: skip
+def test_the_error_that_is_asked_for_is_met(low, width, error, how):
+    domain = (low, low + width)
+    if how == "sigmoid":
+        function = functions._sigmoid_function(*domain, error)
+    else:
+        function = tabulate("sigmoid", true_sigmoid, domain, error)
+    assert function.error <= error
+    x = np.unique([*np.linspace(*domain, 20_000), *np.linspace(-15, 15, 20_000).clip(*domain)])
+    if how == "sigmoid":  # a measurement says nothing of other points
+        assert worst_error(function, x, true_sigmoid(x)) <= function.error
+
+
+@pytest.mark.parametrize("width", [1e-300, 1e-160, 1e100, 1e300])
+def test_the_size_of_a_domain_does_not_matter(width):
+    function = tabulate("bump", lambda x: np.square(x / width), (0.0, width), Fraction(1, 100))
+    x = np.linspace(0, width, 1000)
+    assert worst_error(function, x, np.square(x / width)) <= function.error <= 0.01
+
+
+@inweave.program
+def shrunk(x: Vector["n"], t: Scalar):
+    return inweave.soft_threshold(x, t)
+
+
+@given(
+    st.lists(st.floats(-10, 10), min_size=3, max_size=3), st.floats(-10, 10, allow_subnormal=False)
+)
+def test_a_soft_threshold_is_right_or_refused(x, t):
+    network = inweave.compile(shrunk, n=3, verify=False)
+    x = np.array(x)
+    if t < 0:
+        assert np.isnan(shrunk(x=x, t=t)).all()
+        with pytest.raises(inweave.DomainError, match="threshold got"):
+            network(x=x, t=t)
+    else:
+        right = np.sign(x) * np.maximum(np.abs(x) - t, 0)
+        np.testing.assert_array_equal(network(x=x, t=t), right)
+        np.testing.assert_array_equal(shrunk(x=x, t=t), right)

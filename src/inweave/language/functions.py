@@ -3,8 +3,9 @@
 Where the error bound comes from: `relu`, `abs` and `soft_threshold` are piecewise linear, so exact.
 For 1/x the chord over [a, ρa] is too high by a factor 1 + δ, δ = (ρ - 1)²/(4ρ), at most; lowered
 by half of that, the relative error is δ/(2 + δ), the same on every piece of a geometric grid. Any
-other function is interpolated at knots spread like √|f''|, and its error is measured between them:
-a proof where |f''| is known (sigmoid), and called a measurement where it is not.
+other function is interpolated at knots spread like √|f''|. Its error is proved where it is known how
+far a chord is from the curve (sigmoid); elsewhere it is measured between the knots, and called a
+measurement.
 
 A table alone needs about 1/√error units. Newton's `r ← 2r − r p r` is one head and squares the
 error, so a coarse table and three layers reach machine precision: `reciprocal` compiles to that.
@@ -17,19 +18,22 @@ paper's σ_f adds huge terms of opposite sign for large negative x and loses all
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
-from inweave.errors import InputError
+from inweave.errors import InputError, InweaveError
 from inweave.exact.constants import Array
+from inweave.exact.schema import short
 from inweave.language.expressions import Applied, Held
 from inweave.language.refusals import refuse
-from inweave.language.values import Value, lift
+from inweave.language.values import Value, is_number, lift
+from inweave.model.inputs import plain
 from inweave.model.relunet import ABS, RELU, Function, ReluNet
 
 if TYPE_CHECKING:
@@ -57,9 +61,9 @@ def interpolant(knots: Array, values: Array) -> ReluNet:
     less.
     """
     x, y = np.asarray(knots, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    slopes = np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]])
-    jumps = np.diff(slopes)
-    with np.errstate(over="ignore"):  # an infinite sum is the larger one
+    with np.errstate(all="ignore"):  # an infinite sum is the larger one, an infinite slope refused
+        slopes = np.concatenate([[0.0], np.diff(y) / np.diff(x), [0.0]])
+        jumps = np.diff(slopes)
         left = float(np.sum(np.abs(jumps) * (x[-1] - x)))
         right = float(np.sum(np.abs(jumps) * (x - x[0])))
     sign, anchor = (1.0, y[0]) if left <= right else (-1.0, y[-1])
@@ -74,8 +78,9 @@ def interpolant(knots: Array, values: Array) -> ReluNet:
 def float_error(net: ReluNet, low: float, high: float) -> float:
     """A bound on the rounding error of a net on its domain (standard summation bound)."""
     w, b, v = (np.asarray(a) for a in (net.weights, net.biases, net.outputs))
-    ends = np.maximum(np.abs(w * low + b), np.abs(w * high + b))
-    size = float(np.sum(np.abs(v) * ends)) + abs(net.constant)
+    with np.errstate(over="ignore"):
+        ends = np.maximum(np.abs(w * low + b), np.abs(w * high + b))
+        size = float(np.sum(np.abs(v) * ends)) + abs(net.constant)
     return (net.units + 3) * ROUNDING * size
 
 
@@ -130,57 +135,62 @@ def tabulate(
     f: Callable[[Array], Array],
     domain: tuple[float, float],
     error: float,
-    curvature: Callable[[Array], Array] | None = None,
+    errors: Callable[[Array, Array], Array] | None = None,
 ) -> Function:
     """Any function on a bounded domain to an absolute error, which is measured between the knots.
 
-    That is no proof: a function may do anything between two points. With `curvature`, a bound on
-    |f''| over every piece between given knots, it is one: near its largest value the error is flat,
-    and at most |f''|/2 (h/68)² above its value at the nearest of the points.
+    That is no proof: a function may do anything between two points. With `errors`, the largest
+    error of every piece between given knots and values, it is one.
     """
     low, high = domain
-    grid = np.linspace(low, high, 20_001)
-    values = _sample(name, f, grid)
-    bend = np.abs(np.diff(values, 2)) / (grid[1] - grid[0]) ** 2
+    grid = np.linspace(0, 1, 20_001)  # of the domain: its own numbers may be too large to square
+    values = _sample(name, f, _between(low, high, grid))
+    bend = np.abs(np.diff(values, 2)) * (len(grid) - 1) ** 2
     density = np.sqrt(np.concatenate([[bend[0]], bend, [bend[-1]]])) + 1e-6 * math.sqrt(
         bend.max() + 1e-300
     )
     weight = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
-    weight *= grid[1] - grid[0]
+    weight /= len(grid) - 1
     pieces = max(1, math.ceil(float(weight[-1]) / math.sqrt(8 * error)))
     while pieces <= MOST_UNITS:
-        if weight[-1] > 0:
-            knots = np.interp(np.linspace(0, weight[-1], pieces + 1), weight, grid)
+        at = np.interp(np.linspace(0, weight[-1], pieces + 1)[1:-1], weight, grid)
+        knots = np.unique(np.concatenate([[low], _between(low, high, at), [high]]))
+        reached = _sample(name, f, knots)
+        net = interpolant(knots, reached)
+        if errors is None:
+            bound = float(np.max(_worst(name, f, knots, reached))) * (1 + 1e-3)
+            evidence = f"measured at {_points(knots):,} points"
         else:
-            knots = np.linspace(low, high, pieces + 1)
-        knots = np.unique(np.concatenate([[low], knots[1:-1], [high]]))
-        at = _sample(name, f, knots)
-        each = _worst(name, f, knots, at)
-        found = float(np.max(each))
-        if found <= error:
-            net = interpolant(knots, at)
-
-            bound, evidence = found * (1 + 1e-3), f"measured at {_points(knots):,} points"
-            if curvature is not None:
-                between = curvature(knots) / 2 * (np.diff(knots) / (2 * (INSIDE + 1))) ** 2
-                bound, evidence = max(bound, float(np.max(each + between))), "proved"
-            bound += float_error(net, low, high)
+            bound, evidence = float(np.max(errors(knots, reached))) + 4 * ROUNDING, "proved"
+        bound += float_error(net, low, high)
+        if bound <= error:
             return Function(name, net, (low, high), bound, False, False, ThroughNumpy(f), evidence)
-        pieces = math.ceil(pieces * max(1.05, math.sqrt(found / error)))
+        pieces = math.ceil(pieces * min(max(1.05, math.sqrt(bound / error)), MOST_UNITS))
     raise InputError(
         f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} "
         "units; allow a larger error or a smaller domain"
     )
 
 
+def _between(low: float, high: float, share: Array) -> Array:
+    return low * (1 - share) + high * share
+
+
 def _sample(name: str, f: Callable[[Array], Array], x: Array) -> Array:
     with np.errstate(all="ignore"):
         try:
-            values = np.asarray(f(x), dtype=np.float64)
+            values = np.asarray(plain(f"the value of {name}", f(x)))
+        except InweaveError:
+            raise
         except Exception as error:
             raise InputError(
                 f"{name}: the function fails on an array of points: {error}"
             ) from error
+    if values.dtype.kind not in "fiub":
+        raise InputError(
+            f"{name}: the function gives numbers of dtype {values.dtype}, expected real ones"
+        )
+    values = values.astype(np.float64)
     if values.shape != x.shape or not np.isfinite(values).all():
         raise InputError(
             f"{name}: the function must give one finite number per point of its domain "
@@ -251,7 +261,8 @@ def _rsqrt(xp: Any, x: Array) -> Array:
 
 
 def _sigmoid(xp: Any, x: Array) -> Array:
-    return 1.0 / (1.0 + xp.exp(-x))
+    shrinking = xp.exp(-xp.abs(x))  # exp(-x) may overflow
+    return xp.where(x >= 0, 1.0, shrinking) / (1.0 + shrinking)
 
 
 # -- the language ---------------------------------------------------------------------------------
@@ -278,8 +289,20 @@ def absolute(x: V) -> V:
     return apply(ABS, x)
 
 
+def _threshold(xp: Any, t: Array) -> Array:
+    return xp.where(t >= 0, t, xp.asarray(math.nan, dtype=t.dtype))
+
+
+THRESHOLD = Function("threshold", RELU.net, (0.0, sys.float_info.max), reference=_threshold)
+
+
 def soft_threshold(x: V, t: Scalar | Number) -> V:
-    """sign(x) max(|x| - t, 0) of every entry, exactly; t is a number or a scalar of the program."""
+    """sign(x) max(|x| - t, 0) of every entry, exactly, for a threshold t of at least 0.
+
+    t is a number or a scalar of the program. A negative one would make the function jump at 0, and
+    no network of attention and ReLU layers does that: a number is refused, a scalar is checked when
+    the network runs (DomainError), and the program called with arrays answers NaN.
+    """
     entries, threshold = lift(x), lift(t)
     if not threshold.is_scalar:
         raise refuse(f"soft_threshold needs one threshold, got {threshold!r}")
@@ -292,23 +315,28 @@ def soft_threshold(x: V, t: Scalar | Number) -> V:
         net = ReluNet((1.0, -1.0), (-value, -value), (1.0, -1.0))
         return apply(Function(f"soft_threshold({value:g})", net), x)
     whole: Any = Value(entries)
-    return cast("V", relu(whole - t) - relu(-whole - t))
+    checked = Value(Applied(THRESHOLD, threshold))
+    return cast("V", relu(whole - checked) - relu(-whole - checked))
 
 
 def _domain(name: str, domain: Any, positive: bool = False) -> tuple[float, float]:
     try:
         low, high = (float(v) for v in domain)
+    except OverflowError:
+        low, high = -math.inf, math.inf
     except (TypeError, ValueError):
         raise refuse(f"{name} needs domain=(low, high), got {domain!r}", InputError) from None
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise refuse(f"{name} needs a finite domain with low < high, got {domain!r}", InputError)
+    if not (math.isfinite(high - low) and low < high):
+        raise refuse(
+            f"{name} needs a finite domain with low < high, got {short(domain)}", InputError
+        )
     if positive and low <= 0:
         raise refuse(f"{name} needs a domain of positive numbers, got {domain!r}", InputError)
     return low, high
 
 
 def _error(name: str, error: Any) -> float:
-    if not isinstance(error, (int, float)) or not 0 < error < 1:
+    if not is_number(error) or np.iscomplexobj(error) or not 0 < error < 1:
         raise refuse(f"{name} needs an error between 0 and 1, got {error!r}", InputError)
     return float(error)
 
@@ -438,21 +466,22 @@ def rsqrt(x: V, domain: Any = (1e-3, 1e2), error: float = 1e-12) -> V:
 
 @lru_cache(maxsize=64)
 def _sigmoid_function(low: float, high: float, error: float) -> Function:
-    made = tabulate(
-        "sigmoid", lambda x: 1.0 / (1.0 + np.exp(-x)), (low, high), error, _sigmoid_curvature
-    )
+    made = tabulate("sigmoid", partial(_sigmoid, np), (low, high), error, _sigmoid_errors)
     return replace(made, reference=_sigmoid)
 
 
-def _sigmoid_curvature(knots: Array) -> Array:
-    """The largest |f''| of every piece: at an end, or at ±ln(2 + √3), where it is 1/(6√3)."""
-    p = 1.0 / (1.0 + np.exp(-knots))
-    bend = np.abs(p * (1 - p) * (1 - 2 * p))
-    largest = np.maximum(bend[:-1], bend[1:])
-    for peak in (math.log(2 + math.sqrt(3)), -math.log(2 + math.sqrt(3))):
-        inside = (knots[:-1] <= peak) & (peak <= knots[1:])
-        largest = np.where(inside, 1 / (6 * math.sqrt(3)), largest)
-    return largest
+def _sigmoid_errors(knots: Array, values: Array) -> Array:
+    """The largest error of every chord: where the slope p(1 - p) of the curve is the chord's."""
+    slopes = np.diff(values) / np.diff(knots)
+    p = 2 * slopes / (1 + np.sqrt(np.maximum(1 - 4 * slopes, 0)))  # the other is 1 - p
+    with np.errstate(divide="ignore"):
+        turn = np.log(p) - np.log1p(-p)
+    worst = np.zeros(len(slopes))
+    for at, true in ((turn, p), (-turn, 1 - p)):
+        inside = (knots[:-1] < at) & (at < knots[1:])
+        chord = values[:-1] + slopes * np.where(inside, at - knots[:-1], 0)
+        worst = np.maximum(worst, np.where(inside, np.abs(chord - true), 0))
+    return worst
 
 
 def sigmoid(x: V, domain: Any = (-8.0, 8.0), error: float = 1e-4) -> V:

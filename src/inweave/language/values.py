@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import DTypeError, InweaveError, ProgramError, ShapeError
+from inweave.errors import DTypeError, InputError, InweaveError, ProgramError, ShapeError
 from inweave.exact.constants import exact, identity, simplest
 from inweave.exact.whole import is_whole
 from inweave.language import products
@@ -29,6 +29,7 @@ from inweave.language.expressions import (
 from inweave.language.indexing import reshaped, take
 from inweave.language.refusals import Refusing, check_range, refuse
 from inweave.language.shapes import ONE, SCALAR, alike, multiplied, total, transposed, upright
+from inweave.model.inputs import plain
 from inweave.model.relunet import ABS
 
 # numpy's names for operators of the language.
@@ -240,7 +241,9 @@ def lift(x: Any) -> Expr:
 def _array(x: Any) -> np.ndarray[Any, Any]:
     """A constant of the user's as an array."""
     try:
-        array = np.asarray(x)
+        array = np.asarray(plain("a constant", x))
+    except InputError as error:
+        raise refuse(str(error), InputError) from None
     except ProgramError:  # of a value inside
         raise refuse(
             "a list of expressions is not a matrix; use inweave.vstack or inweave.hstack"
@@ -251,6 +254,12 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
             "of equal length",
             ShapeError if isinstance(x, (list, tuple)) else DTypeError,
         ) from None
+    if array.dtype == object and array.ndim == 0 and not is_number(array.item()):
+        raise refuse(
+            f"cannot read a constant from a {type(x).__name__}: numpy makes no array of numbers of "
+            "it; expected a number or a dense array (.toarray() makes one of a sparse one)",
+            DTypeError,
+        )
     if array.dtype == object:
         for entry in array.ravel():
             if is_number(entry):

@@ -9,6 +9,8 @@ checked exactly while the approximation error is bounded here.
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Context
@@ -26,6 +28,19 @@ from inweave.exact.schema import fingerprint
 def rounded_up(bound: float) -> str:
     """A bound in two digits, rounded up: rounded down it would not be one."""
     return f"{float(Context(prec=2, rounding=ROUND_CEILING).create_decimal(bound)):.1e}"
+
+
+def interval(domain: tuple[float, float] | None) -> str:
+    """A domain for people, with as many digits as it takes to tell its ends from other numbers."""
+    low, high = domain or (-math.inf, math.inf)
+    end = "∞)" if high >= sys.float_info.max else f"{digits(high)}]"
+    return f"{'(-∞' if low <= -sys.float_info.max else f'[{digits(low)}'}, {end}"
+
+
+def digits(number: float) -> str:
+    """A number in few digits if they are all it has, otherwise in all."""
+    few = f"{number:g}"
+    return few if float(few) == number else repr(float(number))
 
 
 def relu(x: Array, xp: Any = np) -> Array:
@@ -77,7 +92,7 @@ class Function:
     """A pointwise function of the language.
 
     `error` bounds |net - function| on the domain, relative to |function| if `relative`; an exact
-    function has error 0 and no domain. `evidence` says how that is known: "proved", or measured and
+    function has error 0, and no domain if it is one everywhere. `evidence` says how that is known: "proved", or measured and
     where. `steps` of Newton's iteration follow the net in its program and take the error down to
     `reached`. These are notes for the certificate, no part of a network: a file does not hold them.
     """
@@ -119,12 +134,16 @@ class Function:
     def note(self) -> str:
         """A line for the certificate."""
         if self.domain is None:
-            return ""
+            known = self in (RELU, ABS) or not self.evidence
+            said = f"{self.name}: a table of {self.net.units} units without a domain"
+            return "" if known else f"{said}, {self.evidence}"
         kind = "relative" if self.relative else "absolute"
-        head = f"{self.name} on [{self.domain[0]:g}, {self.domain[1]:g}]: {self.net.units} units"
+        head = f"{self.name} on {interval(self.domain)}: {self.net.units} units"
         if self.steps:
             head += f" and {self.steps} Newton step{'s' if self.steps > 1 else ''}"
         error = rounded_up(self.reached if self.steps else self.error)
+        if not self.error and not self.evidence:
+            return f"{head}, exact"
         if self.evidence == "proved":
             return f"{head}, {kind} error at most {error}"
         return f"{head}, {kind} error {error}, {self.evidence or 'as stated for the net'}"

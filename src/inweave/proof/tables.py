@@ -18,7 +18,7 @@ from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.layers import BlockPointwiseLayer, Layer
 from inweave.model.network import Network
-from inweave.model.relunet import Function, ReluNet, rounded_up
+from inweave.model.relunet import Function, ReluNet, interval, rounded_up
 
 ROUNDING = Fraction(1, 2**52)
 Line = tuple[Fraction, Fraction]  # a + b x
@@ -70,9 +70,8 @@ def _add(
 
 def _note(function: Function, error: float) -> str:
     """A line for the certificate about a network's own table."""
-    low, high = function.domain or (-math.inf, math.inf)
     return (
-        f"{function.name} on [{low:g}, {high:g}]: {function.net.units} units, "
+        f"{function.name} on {interval(function.domain)}: {function.net.units} units, "
         f"relative error at most {rounded_up(error)}, from the network's own knots"
     )
 
@@ -115,8 +114,8 @@ def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
         if error > least:
             raise VerificationError(
                 f"network and program {name!r} would be equal if every reciprocal were exactly "
-                f"1/x, but the network's table of {function.name} on [{start:g}, {stop:g}] is "
-                f"wrong by up to {error:.1e} of 1/x on the program's domain [{low:g}, {high:g}], "
+                f"1/x, but the network's table of {function.name} on {interval((start, stop))} is "
+                f"wrong by up to {error:.1e} of 1/x on the program's domain {interval((low, high))}, "
                 f"and the program reaches {least:.1e}; compile the program itself"
             )
         notes.append(_note(function, error))

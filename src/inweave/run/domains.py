@@ -22,7 +22,7 @@ from inweave.model.inputs import is_concrete
 from inweave.model.layers import BlockPointwiseLayer, Layer
 from inweave.model.network import Network
 from inweave.model.prompt import Place
-from inweave.model.relunet import Function
+from inweave.model.relunet import Function, digits, interval
 
 SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
 
@@ -108,12 +108,16 @@ def _marked(layer: Layer, name: str) -> Layer:
 def refusal(left: OutOfDomain, steps: list[int]) -> DomainError:
     """The error for the user: which value, which layer, which domain."""
     function = left.function
-    low, high = function.domain or (-math.inf, math.inf)
     where = f" at {function.at(steps)}" if isinstance(function, Marked) else ""
-    hint = "widen the domain in the program" if not function.relative or left.value > 0 else (
-        "the system is singular or not positive definite, or the domain does not fit the data"
-    )  # fmt: skip
+    hint = "widen the domain in the program"
+    if not function.error:
+        hint = "beyond it, it is not what the program means"
+    elif function.relative and not left.value > 0:
+        hint = (
+            "the system is singular or not positive definite, or the domain does not fit the data"
+        )
     return DomainError(
-        f"{function.name} got {left.value:.6g}{where}; its domain is [{low:g}, {high:g}]: {hint}, "
+        f"{function.name} got {digits(left.value)}{where}; its domain is "
+        f"{interval(function.domain)}: {hint}, "
         "or call with check=False to see what the network does there"
     )

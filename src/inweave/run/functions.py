@@ -17,7 +17,7 @@ from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
-from inweave.model.relunet import Function
+from inweave.model.relunet import Function, interval
 from inweave.run.domains import guard, nan_outside
 
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
@@ -74,11 +74,7 @@ def _between_knots(function: Function) -> Callable[[Array], Array]:
 def _check_room(function: Function, largest: float, arithmetic: Arithmetic) -> None:
     """Weights that the dtype cannot hold would turn into infinities, and answers into NaN."""
     if largest > arithmetic.largest:
-        over = (
-            ""
-            if function.domain is None
-            else f" over [{function.domain[0]:g}, {function.domain[1]:g}]"
-        )
+        over = "" if function.domain is None else f" over {interval(function.domain)}"
         raise DTypeError(
             f"{function.name}{over} has weights up to {largest:.1e}, more than {arithmetic.dtype} "
             "holds; use float64, or a narrower domain in the program"
