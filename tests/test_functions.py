@@ -177,7 +177,10 @@ def test_a_program_called_with_arrays_uses_the_true_function():
         (lambda x: inweave.reciprocal(x, domain=(1, 10**400)), "finite domain"),
         (lambda x: inweave.pointwise(lambda v: v + 1j, (0, 1), 1e-3)(x), "complex128"),
         (lambda x: inweave.pointwise(np.sqrt, (0, 1), 1e-3j)(x), "between 0 and 1"),
-        (lambda x: inweave.pointwise(lambda v: np.ma.masked_less(v, 0.5), (0, 1), 0.1), "masked"),
+        (
+            lambda x: inweave.pointwise(lambda v: np.ma.masked_less(v, 0.5), (0, 1), 0.1)(x),
+            "masked",
+        ),
         (lambda x: inweave.pointwise(lambda v: v / 1e-320, (0, 1e-320), 0.1)(x), "not finite"),
         (lambda x: x + np.ma.masked_array([1.0, 2.0], [0, 1]), "masked"),
         (lambda x: inweave.constant(scipy.sparse.eye(2)) @ x, "dense array"),

@@ -18,6 +18,7 @@ from inweave.exact.arithmetic import Rationals
 from inweave.language import expressions as ex
 from inweave.language.evaluate import evaluate
 from inweave.language.values import Value, lift
+from tests.calls import calls_of
 
 DEEP = 20_000
 
@@ -180,12 +181,12 @@ def test_recording_a_step_again_leaves_nothing_behind():
 
 
 def test_a_step_is_called_a_few_times_and_not_exponentially_often_in_nested_loops():
-    calls = []
+    def halved(x):
+        return 0.5 * x
 
     def nested(x, depth):
         if depth == 0:
-            calls.append(x)
-            return 0.5 * x
+            return halved(x)
         return inweave.iterate(lambda w: nested(w, depth - 1), x, 2)
 
     @inweave.program
@@ -193,9 +194,7 @@ def test_a_step_is_called_a_few_times_and_not_exponentially_often_in_nested_loop
         return nested(x, 6)
 
     assert np.array_equal(inweave.compile(program, n=2)(x=np.ones(2)), np.full(2, 0.5**64))
-    calls.clear()
-    program.trace(n=2)
-    assert len(calls) == 7
+    assert calls_of(halved, lambda: program.trace(n=2)) == 7
 
 
 def test_loops_outside_of_a_program_may_be_nested_too():

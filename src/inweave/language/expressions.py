@@ -370,6 +370,7 @@ class Recording:
         self.made: list[ref[Expr]] = []
         self.path: tuple[int, ...] = (0,)
         self.again = False
+        self.calls = 0  # of steps that changed what they read
 
     def __enter__(self) -> Self:
         self._before = _recording.set(self)

@@ -3,9 +3,9 @@
 Where the error bound comes from: `relu`, `abs` and `soft_threshold` are piecewise linear, so exact.
 For 1/x the chord over [a, ρa] is too high by a factor 1 + δ, δ = (ρ - 1)²/(4ρ), at most; lowered
 by half of that, the relative error is δ/(2 + δ), the same on every piece of a geometric grid. Any
-other function is interpolated at knots spread like √|f''|. Its error is proved where it is known how
-far a chord is from the curve (sigmoid); elsewhere it is measured between the knots, and called a
-measurement.
+other function is interpolated at knots spread like √|f''|. Its error is proved where it is known
+how far a chord is from the curve (sigmoid); elsewhere it is measured between the knots, and called
+a measurement.
 
 A table alone needs about 1/√error units. Newton's `r ← 2r − r p r` is one head and squares the
 error, so a coarse table and three layers reach machine precision: `reciprocal` compiles to that.

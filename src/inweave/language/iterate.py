@@ -3,6 +3,8 @@
 A step that Python would run differently each time (it counts its calls, draws random numbers) has
 no one recording: frozen at its first call it would be another algorithm, proved equal to itself. So
 the step is recorded a second time. Expressions are interned: what it gives must be the same object.
+If that call changed something that the step reads, a later one may still differ: then the step is
+called as often as the loop repeats.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from inweave.errors import InputError, InweaveError, ShapeError
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import Carried, Expr, Loop, LoopResult, current
+from inweave.language.memory import State
 from inweave.language.refusals import refuse, user_line
 from inweave.language.values import Value, lift
 
@@ -56,7 +59,8 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
     """Apply a step `times` times. Several carried values: pass and return tuples.
 
     The network repeats one tied module, so the step must be the same each time: what changes from
-    step to step is carried. (It is called twice while the program is recorded, to see that it is.)
+    step to step is carried. (It is called twice while the program is recorded, to see that it is,
+    and as often as it will run if a call changes something that the step reads.)
 
     >>> import inweave
     >>> from inweave import Scalar
@@ -79,34 +83,60 @@ def iterate(step: Callable[..., Any], init: Any, times: int) -> Any:
         raise refuse("iterate needs at least one carried value", InputError)
     many = f"carries {len(start)} value{'s' if len(start) > 1 else ''} and calls it with as many"
     names = parameters(step, len(start), "iterate", many)
-    recorded = Recorded("iterate", partial(_stepped, step), names, start)
-    results = start if times == 0 else recorded.results(int(times))
+    recorded = Recorded("iterate", step, int(times), partial(_stepped, step), names, start)
+    results = start if times == 0 else recorded.results()
     values = tuple(map(Value, results))
     return values if several else values[0]
 
+
+MOST_CALLS = 1000  # of steps that change what they read, in one recording of a program
 
 Step = Callable[[tuple[Carried, ...]], tuple[Expr, ...]]
 
 
 class Recorded:
-    """A step on symbols for what it carries, recorded twice to see that it is one step.
+    """A step on symbols for what it carries, recorded again to see that it is one step.
 
-    `what` is the user's word for the loop. A step may give more values than it carries: those that
-    `carry` takes up.
+    `what` is the user's word for the loop, `own` the user's step and `step` what is recorded of it.
+    It may give more values than it carries: those that `carry` takes up.
     """
 
-    def __init__(self, what: str, step: Step, names: Sequence[str], start: Sequence[Expr]) -> None:
+    def __init__(
+        self,
+        what: str,
+        own: Callable[..., Any],
+        times: int,
+        step: Step,
+        names: Sequence[str],
+        start: Sequence[Expr],
+    ) -> None:
+        self._what, self._own, self._times, self._step = what, own, times, step
         self._where, self._recording = user_line(), current()
         self._path, before = self._recording.path, len(self._recording.made)
         self.carried: tuple[Carried, ...] = ()
         self.start: tuple[Expr, ...] = ()
         self.carry(names, start)
+        again = self._recording.again  # then the step around this one is compared, and so is this
+        untouched = State(own) if again else None
         with self._recording.step(self._path):
             self.stepped = step(self.carried)
         self._made = {one() for one in self._recording.made[before:]}
-        if not self._recording.again:  # else the step around this one is compared, and so is this
+        state = State(own)
+        if untouched is None or state.changed(untouched):
+            self._call_again(state, least=1 if again else 2)
+
+    def _call_again(self, state: State, least: int) -> None:
+        """Refuse a step that is another one later, as far as it may be."""
+        for _ in range(max(self._times, least) - 1):
             with self._recording.step(self._path, again=True):
-                _check_memory(what, step, self.carried, self.stepped)
+                _check_memory(self._what, self._step, self.carried, self.stepped)
+            state, before = State(self._own), state
+            names = state.changed(before)
+            if not names:
+                return
+            self._recording.calls += 1
+            if self._recording.calls > MOST_CALLS:
+                raise _keeps_changing(self._what, names)
 
     def carry(self, names: Sequence[str], start: Sequence[Expr]) -> tuple[Carried, ...]:
         """Symbols for values that the loop carries too."""
@@ -115,9 +145,9 @@ class Recorded:
         self.carried, self.start = (*self.carried, *new), (*self.start, *start)
         return new
 
-    def results(self, times: int) -> tuple[LoopResult, ...]:
-        """What is carried after so many steps."""
-        loop = Loop(self.carried, self.start, self.stepped, times, self._made)
+    def results(self) -> tuple[LoopResult, ...]:
+        """What is carried after the last step."""
+        loop = Loop(self.carried, self.start, self.stepped, self._times, self._made)
         return tuple(LoopResult(loop, i) for i in range(len(self.carried)))
 
 
@@ -164,12 +194,25 @@ def _check_memory(
             )
 
 
+_INSTEAD = (
+    "What is known of every step beforehand (a schedule, a counter) is a constant to scan "
+    "over, inweave.scan(step, w, [0.5, 0.25, 0.125]); what is computed on the way is carried"
+)
+
+
 def _has_memory(what: str, does: str) -> InweaveError:
     return refuse(
         f"the step of {what} {does} when it is called again: it reads something that changes "
-        "between calls (a counter, an iterator, random numbers), but a loop repeats one step. "
-        "What is known of every step beforehand (a schedule, a counter) is a constant to scan "
-        "over, inweave.scan(step, w, [0.5, 0.25, 0.125]); what is computed on the way is carried"
+        f"between calls (a counter, an iterator, random numbers), but a loop repeats one step. "
+        f"{_INSTEAD}"
+    )
+
+
+def _keeps_changing(what: str, names: Sequence[str]) -> InweaveError:
+    return refuse(
+        f"the step of {what} reads {', '.join(names)}, which changes between its calls or cannot "
+        f"be looked into, and {MOST_CALLS:,} calls, all alike, were too few to see that it is the "
+        f"same step each time; a loop repeats one step. {_INSTEAD}"
     )
 
 

@@ -98,14 +98,15 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
 
     first = rows - 1 if reverse else 0
     selector = ConstantExpr(select(rows, first, first + 1), (False, True))
-    loop = Recorded("scan", stepped, (*names, "row"), (*map(lift, begin.parts), selector))
+    begins = (*map(lift, begin.parts), selector)
+    loop = Recorded("scan", step, rows, stepped, (*names, "row"), begins)
     *state, at = loop.carried
     values = loop.stepped[len(loop.carried) :]
     empty = [ConstantExpr(zeros(rows, x.rows), (False, x.kind == "scalar")) for x in values]
     stacks = loop.carry([f"value{i or ''}" for i in range(len(values))], empty)
     pairs = zip(stacks, values, strict=True)
     loop.stepped = (*loop.stepped[: len(state) + 1], *(_put(stack, at, x) for stack, x in pairs))
-    ends = [Value(x) for x in loop.results(rows)]
+    ends = [Value(x) for x in loop.results()]
     return begin.like(ends[: len(state)]), said.like(ends[len(state) + 1 :])
 
 

@@ -92,9 +92,10 @@ class Function:
     """A pointwise function of the language.
 
     `error` bounds |net - function| on the domain, relative to |function| if `relative`; an exact
-    function has error 0, and no domain if it is one everywhere. `evidence` says how that is known: "proved", or measured and
-    where. `steps` of Newton's iteration follow the net in its program and take the error down to
-    `reached`. These are notes for the certificate, no part of a network: a file does not hold them.
+    function has error 0, and no domain if it is exact everywhere. `evidence` says how that is
+    known: "proved", or measured and where. `steps` of Newton's iteration follow the net in its
+    program and take the error down to `reached`. These are notes for the certificate, no part of a
+    network: a file does not hold them.
     """
 
     name: str

@@ -115,8 +115,9 @@ def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
             raise VerificationError(
                 f"network and program {name!r} would be equal if every reciprocal were exactly "
                 f"1/x, but the network's table of {function.name} on {interval((start, stop))} is "
-                f"wrong by up to {error:.1e} of 1/x on the program's domain {interval((low, high))}, "
-                f"and the program reaches {least:.1e}; compile the program itself"
+                f"wrong by up to {error:.1e} of 1/x on the program's domain "
+                f"{interval((low, high))}, and the program reaches {least:.1e}; "
+                "compile the program itself"
             )
         notes.append(_note(function, error))
     return [note for note in dict.fromkeys(notes) if note]
