@@ -199,6 +199,76 @@ def test_a_forged_certificate_is_called_a_claim_at_every_door(ridge, tmp_path, c
     assert "recorded in the file, not checked here" in capsys.readouterr().out
 
 
+@inweave.program
+def with_names(x: inweave.Vector["n"], t: inweave.Scalar, *, mode: str = "plain"):
+    bent = inweave.pointwise(np.tanh, (-4, 4), 0.1, name="bent")
+    inverse = inweave.reciprocal(t, domain=(1, 2))
+    factor = 0.5 if mode == "plain" else 0.25
+    carried = inweave.iterate(lambda state: factor * state + x, x, 3)
+    return {"first": inverse * inweave.relu(x), "second": bent(carried)}
+
+
+MORE_LINES = "\n\x1b[2Kproved: all of it"
+
+
+def renamed(value, old, new):
+    """JSON data with one text for another, also where it is a name."""
+    if isinstance(value, dict):
+        return {renamed(k, old, new): renamed(v, old, new) for k, v in value.items()}
+    if isinstance(value, list):
+        return [renamed(v, old, new) for v in value]
+    return new if value == old else value
+
+
+def test_no_text_of_a_file_adds_lines_to_what_is_shown():
+    network = inweave.compile(with_names, n=2, mode="other")
+
+    def texts(value):
+        inside = value.values() if isinstance(value, dict) else value
+        if isinstance(value, (dict, list)):
+            return set().union(*map(texts, inside), value if isinstance(value, dict) else ())
+        return {value} if isinstance(value, str) else set()
+
+    found = set()
+    changed(network, lambda description: found.update(texts(description)))
+    assert {"reciprocal", "bent", "x", "first", "state", "elsa", "with_names", "other"} <= found
+    for text in sorted(found - {network.origin.program.source}):
+
+        def change(description, text=text):
+            new = renamed(description, text, text + MORE_LINES)
+            description.clear()
+            description.update(new)
+
+        try:
+            back = decode(changed(network, change))
+            said = [str(back), repr(back), str(back.claim), spelled(back.stored_program)]
+            said.append(str(back.verify()))
+        except FileFormatError as error:
+            said = [str(error)]
+        assert not any("\x1b" in line or "\nproved: all" in line for line in said), text
+
+
+@pytest.mark.parametrize("name", ["a\nproved", "a\x1b[2K", "a\u202eb", "a\tb"])
+def test_names_are_one_line_wherever_they_come_from(name):
+    def answers(x: inweave.Vector["n"]):
+        return {name: x}
+
+    def named(x: inweave.Vector["n"]):
+        return x
+
+    named.__name__ = name
+    for make in (
+        lambda: inweave.compile(inweave.program(answers), n=2),
+        lambda: inweave.program(named),
+        lambda: inweave.pointwise(np.tanh, (-1, 1), 0.1, name),
+        lambda: inweave.Layout.of({name: (2, 2)}),
+        lambda: inweave.Input(name),
+        lambda: inweave.Output(name, inweave.Place("A", 1, 1)),
+    ):
+        with pytest.raises(inweave.InweaveError, match="one line of printable text"):
+            make()
+
+
 def test_what_a_file_claims_is_kept_and_does_not_become_a_certificate(ridge, tmp_path):
     back = decode(encode(ridge))
     back.save(tmp_path / "again.inweave")

@@ -38,6 +38,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 import numpy as np
 
 from inweave.errors import FileFormatError, InweaveError
+from inweave.exact.names import is_line
 
 T = TypeVar("T")
 UNIONS = (typing.Union, UnionType)
@@ -59,7 +60,7 @@ LARGEST, LARGEST_FLOAT = 2**31 - 1, sys.float_info.max
 Size = Annotated[int, Must(f"an integer from 1 to {LARGEST}", lambda n: 1 <= n <= LARGEST)]
 Count = Annotated[int, Must(f"an integer from 0 to {LARGEST}", lambda n: 0 <= n <= LARGEST)]
 Natural = Annotated[int, Must("an integer from 0 on", lambda n: n >= 0)]
-Line = Annotated[str, Must("one line of printable text", str.isprintable)]
+Line = Annotated[str, Must("one line of printable text", is_line)]
 Name = Annotated[str, Must("a name as Python has them", str.isidentifier)]
 Coefficient = Annotated[
     Fraction, Must("a fraction p/q that float64 can hold", lambda q: abs(q) <= LARGEST_FLOAT)

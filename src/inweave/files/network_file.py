@@ -26,6 +26,7 @@ import numpy as np
 
 from inweave.compiler.origin import Origin
 from inweave.errors import FileFormatError, InputError
+from inweave.exact.names import check_line, is_line
 from inweave.exact.schema import Coefficient, Count, Line, Mismatch, Must, content, dumps, loads
 from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
@@ -53,10 +54,16 @@ class Record:
     program: Line
     source: str
     sizes: dict[str, bool | int | float | str | None]
-    target: str
-    optimize: str
+    target: Line
+    optimize: Line
     tokens: int | str | None = None
     graph: Recorded | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in {**self.sizes, "tokens": self.tokens}.items():
+            check_line("a size", name)
+            if isinstance(value, str):
+                check_line(f"what {name} is", value)
 
     @classmethod
     def of(cls, origin: Origin) -> Record:
@@ -162,7 +169,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     is_finite = not isinstance(value, float) or math.isfinite(value)
-    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    is_plain = value is None or isinstance(value, (bool, int, float)) or is_line(value)
     return value if is_plain and is_finite else repr(value)
 
 

@@ -27,6 +27,7 @@ from inweave.errors import (
     missing_and_unknown,
 )
 from inweave.exact.constants import Array
+from inweave.exact.names import check_line
 from inweave.exact.whole import whole
 from inweave.language import expressions as ex
 from inweave.language.annotations import ANY, Type, as_type, as_types
@@ -90,6 +91,7 @@ class Program:
             )
         self.function = function
         self.name = function.__name__
+        check_line("a program", self.name, ProgramError)
         self.__doc__ = function.__doc__
         self.__name__ = function.__name__
         self.__wrapped__ = function
@@ -217,6 +219,8 @@ class Program:
             raise ProgramError(
                 f"program {self.name!r} must return a value, a tuple or a dict with names"
             )
+        for name in result:
+            check_line(f"an answer of program {self.name!r}", name, ProgramError)
         return {name: lift(x) for name, x in result.items()}
 
     def _check_symbols(self, needed: Sequence[Expr], symbols: Mapping[str, Expr]) -> None:

@@ -18,6 +18,7 @@ import numpy as np
 from inweave.errors import BlockError, DTypeError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
+from inweave.exact.names import check_line
 from inweave.exact.schema import Count, Size
 from inweave.exact.whole import whole
 
@@ -34,6 +35,7 @@ class Block:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise BlockError(f"a block needs a name, got {self.name!r}")
+        check_line("a block", self.name)
         for what in ("rows", "cols", "start"):
             size = whole(f"block {self.name!r}: {what}", getattr(self, what), error=ShapeError)
             object.__setattr__(self, what, size)

@@ -19,6 +19,7 @@ from inweave.errors import BlockError, InputError, ShapeError
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.arithmetic import matrix as written_out
 from inweave.exact.constants import Array, Constant
+from inweave.exact.names import check_line
 from inweave.exact.schema import Coefficient, Count, Size
 from inweave.model.layout import Layout
 
@@ -40,6 +41,7 @@ class Input:
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
             raise BlockError(f"an input needs a name, got {self.name!r}")
+        check_line("an input", self.name)
         what = f"input {self.name!r}"
         _check_kind(what, self.kind, self.rows, self.cols)
         if self.sign not in get_args(Sign):
@@ -216,6 +218,7 @@ class Output:
     kind: Kind = "matrix"
 
     def __post_init__(self) -> None:
+        check_line("an output", self.name)
         _check_kind(f"output {self.name!r}", self.kind, self.place.rows, self.place.cols)
 
 

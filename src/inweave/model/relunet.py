@@ -22,6 +22,7 @@ import numpy as np
 
 from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import Array, exact
+from inweave.exact.names import check_line
 from inweave.exact.schema import fingerprint
 
 
@@ -110,6 +111,7 @@ class Function:
     reached: float = field(default=0.0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        check_line("a function", self.name, InputError)
         if self.domain is not None and not self.domain[0] <= self.domain[1]:
             raise InputError(f"{self.name}: got the domain {self.domain}, expected low, high")
 
