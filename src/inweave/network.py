@@ -59,6 +59,13 @@ class Network(data.Network):
         """What is to be shown: the certificate or, where nothing was checked, the file's claim."""
         return self.certificate or self.claim
 
+    @cached_property
+    def _own(self) -> Origin | None:
+        """The origin, if this is the network as it was compiled, and not a changed one."""
+        origin = self.origin
+        changed = origin is not None and origin.made is not None and self != origin.made
+        return None if changed else origin
+
     # -- running ----------------------------------------------------------------------------------
     @cached_property
     def plan(self) -> Plan:
@@ -132,7 +139,7 @@ class Network(data.Network):
     def _traced(self) -> Traced | None:
         """The program of this network: what it was compiled from or, once checked, its file's."""
         if self.origin is not None:
-            return self.origin.traced
+            return None if self._own is None else self._own.traced
         checked = self.certificate is not None and self.certificate.program == self._stored_name
         return self.stored_program if checked else None
 
@@ -148,7 +155,8 @@ class Network(data.Network):
                 "the degree is that of the program in the file, which the network was not checked "
                 "against yet; call net.verify() first"
             )
-        raise InputError("the degree is known of networks with a program only")
+        changed = ", and this one was changed" if self.origin is not None else ""
+        raise InputError(f"the degree is known of networks with a program only{changed}")
 
     @property
     def degree(self) -> int:
@@ -185,13 +193,16 @@ class Network(data.Network):
 
     # -- sizes ------------------------------------------------------------------------------------
     def free_sizes(self) -> tuple[str, ...]:
-        """The sizes that the weights do not depend on: `resize` takes any value of them."""
+        """The sizes that the weights do not depend on, as far as seen: near by, at 1, and far away.
+
+        A program may do something else at any other size, so `resize` checks the one it gets.
+        """
         from inweave.compiler.resize import is_free
 
-        if self.origin is None:
+        if self._own is None:
             return ()
-        names = [name for name in self.origin.program.size_names if name in self.origin.sizes]
-        compiled = Compiled(self, self.origin)
+        names = [name for name in self._own.program.size_names if name in self._own.sizes]
+        compiled = Compiled(self, self._own)
         return tuple(name for name in names if is_free(compiled, name, _fits))
 
     def resize(self, **sizes: int) -> Network:
@@ -208,8 +219,9 @@ class Network(data.Network):
                 f"text, which is never run; compile {self.record.program!r} at "
                 f"{', '.join(f'{name}={size}' for name, size in sizes.items())}"
             )
-        if self.origin is None:
-            raise InputError("only compiled networks can be resized")
+        if self.origin is None or self._own is None:
+            changed = ", and this one was changed" if self.origin is not None else ""
+            raise InputError(f"only compiled networks can be resized{changed}")
         other = _public(resize(Compiled(self, self.origin), sizes))
         assert other.origin is not None
         here, there = (self.origin.traced, self), (other.origin.traced, other)
@@ -272,13 +284,13 @@ class Network(data.Network):
         from inweave.text.network import describe
 
         known, free = self.known_degree(), self.free_sizes()
-        return describe(self, self.origin, self.proved, known, free, self._made)
+        return describe(self, self._own, self.proved, known, free, self._made)
 
     @property
     def _made(self) -> tuple[str, str] | None:
         """The name of the program and how it was compiled, here or as the file says."""
-        if self.origin is not None:
-            return self.origin.program.name, self.origin.optimize
+        if self._own is not None:
+            return self._own.program.name, self._own.optimize
         return None if self.record is None else (self.record.program, self.record.optimize)
 
     __repr__ = data.Network.__repr__
@@ -332,9 +344,8 @@ def compile(
 
 def _public(compiled: Compiled) -> Network:
     found = compiled.network
-    return Network(
-        found.layout, found.modules, found.inputs, found.fills, found.outputs, compiled.origin
-    )
+    origin = replace(compiled.origin, recorded=compiled.origin.traced, made=found)
+    return replace(as_public(found), origin=origin)
 
 
 def _certified(network: Network) -> Network:

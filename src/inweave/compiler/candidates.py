@@ -25,7 +25,8 @@ FAR = 64  # how many times longer than all others a size is that is by far the l
 def compiled(origin: Origin) -> Compiled:
     """The network of an origin; not verified."""
     done = best(origin)
-    return Compiled(done.network, replace(origin, added=done.allocation.added))
+    found = replace(origin, added=done.allocation.added, recorded=origin.traced)
+    return Compiled(done.network, found)
 
 
 def best(origin: Origin) -> Compilation:

@@ -51,7 +51,7 @@ def build(origin: Origin) -> Compiled:
 
 def _base(origin: Origin) -> Compiled:
     """The network of an origin at the sizes that its weights were compiled for."""
-    return compiled(replace(origin, sizes=origin.made_at or origin.sizes, made_at=None))
+    return compiled(origin.at(origin.made_at or origin.sizes))
 
 
 def _elsewhere(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
@@ -71,13 +71,13 @@ def _elsewhere(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
         return None
     first, wanted = origin.made_at or origin.sizes, {**origin.sizes, **sizes}
     made_at = None if wanted == first else dict(first)
-    return Compiled(found.network, replace(origin, sizes=wanted, made_at=made_at))
+    return Compiled(found.network, origin.at(wanted, made_at))
 
 
 def _compiled(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     """The program compiled at other sizes, if that gives the same weights."""
     known = {**made.origin.sizes, **sizes}
-    other = compiled(replace(made.origin, sizes=known, made_at=None))
+    other = compiled(made.origin.at(known))
     return None if _differ(other.network, made.network) else other
 
 
@@ -122,7 +122,7 @@ def _stretched(
         return None
     if _differ(other, base.network):
         return None
-    return Compiled(other, replace(base.origin, sizes=dict(wanted), made_at=dict(made)))
+    return Compiled(other, base.origin.at(wanted, made))
 
 
 def _sample(base: Compiled, name: str) -> tuple[int, Network] | None:
@@ -259,7 +259,7 @@ def _tallest_bias(modules: Sequence[Module]) -> int:
 
 # -- what is said of all sizes --------------------------------------------------------------------
 def is_free(made: Compiled, name: str, fits: Callable[[Compiled], bool]) -> bool:
-    """Whether the weights serve every value of a size.
+    """Whether the weights serve the values of a size at which they are looked at.
 
     They are looked at near by, at 1, and where the size is the largest of all: the least and the
     most that it can be beside the others. `fits` says whether the network computes its program.

@@ -245,9 +245,10 @@ def describe(
 ) -> str:
     """The table that `print(net)` shows.
 
-    `degree` says whether it is exact; `free` are the sizes that the weights do not depend on;
-    `made` is the program's name and how it was compiled. Modules and layers are counted from 0, as
-    in `net.modules`, in a trace and in errors.
+            other = ", ".join(f"{name}=..." for name in free)
+            said.append(
+                f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
+            )
     """
     words = Words(network)
     lines = [*_summary(network, origin, proved, degree, free, made), ""]
@@ -297,7 +298,9 @@ def _summary(
         said = []
         if free:
             other = ", ".join(f"{name}=..." for name in free)
-            said.append(f"do not depend on {', '.join(free)}: net.resize({other}) is free")
+            said.append(
+                f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
+            )
         if fixed:
             said.append(f"depend on {', '.join(fixed)}")
         if said:
