@@ -398,6 +398,14 @@ def verify(
     fields, until a wrong network passes with probability less than 1e-12. If that takes more than
     about so many `seconds`, there is no certificate, and the error says how many it takes.
     """
+    for what, got, kind in (
+        ("a program made by @inweave.program", program, Program),
+        ("a network", network, data.Network),
+    ):
+        if not isinstance(got, kind):
+            raise InputError(
+                f"inweave.verify(program, network) needs {what}, got a {type(got).__name__}"
+            )
     return _checked(program, network, sizes, trials=trials, seed=seed, seconds=seconds)
 
 

@@ -125,6 +125,12 @@ class Program:
 
     def _check_names(self) -> None:
         """Refuse names that could not be given, because inweave's own arguments take them."""
+        for name in self.size_names:
+            if name in self.statics:
+                raise ProgramError(
+                    f"program {self.name!r}: {name!r} names a size and a static argument; rename "
+                    "one of them (the size is known in the program as a length, len(x) or X.shape)"
+                )
         named = [("input", name, OF_CALLS) for name in self.arguments]
         named += [("size", name, OF_SIZES) for name in self.size_names]
         named += [("static argument", name, OF_SIZES) for name in self.statics]
@@ -252,7 +258,12 @@ class Program:
         for name, kind in self.arguments.items():
             if name not in inputs or not kind.sizes:
                 continue
-            shape = tuple(np.shape(inputs[name]))
+            try:
+                shape = tuple(np.shape(inputs[name]))
+            except ValueError:
+                raise ShapeError(
+                    f"input {name!r}: got lists of different lengths, expected {kind!r}"
+                ) from None
             if kind.kind == "vector" and len(shape) >= 2 and shape[-1] == 1:
                 known = sizes.get(str(kind.sizes[0]), kind.sizes[0])
                 if known == shape[-2] or (isinstance(known, str) and shape[-2] > 1):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, InweaveError, ProgramError, ShapeError
-from inweave.exact.constants import exact, identity, simplest
+from inweave.exact.constants import Constant, exact, identity, simplest
 from inweave.exact.whole import is_whole
 from inweave.language import products
 from inweave.language.expressions import (
@@ -100,9 +100,10 @@ class Value(Refusing):
             )
         if not is_number(other):
             raise refuse(f"cannot divide {self!r} by {type(other).__name__}; divide by a number")
-        if exact(other) == 0:
+        number = _exact(other)
+        if number == 0:
             raise refuse(f"division of {self!r} by zero", InweaveError)
-        return Value(Sum([(1 / exact(other), self._node)]))
+        return Value(Sum([(1 / number, self._node)]))
 
     def __rtruediv__(self, other: Any) -> Value:
         factor = "" if is_number(other) and other == 1 else f"{_factor(lift(other))} * "
@@ -218,7 +219,7 @@ def lift(x: Any) -> Expr:
     if isinstance(x, Value):
         return x._node
     if is_number(x):
-        number = exact(x)
+        number = _exact(x)
         check_range(number)
         one = ConstantExpr(identity(1), (True, True))
         return one if number == 1 else Sum([(number, one)])
@@ -227,15 +228,32 @@ def lift(x: Any) -> Expr:
         if array.ndim == 0:
             return lift(array.item())
         if array.ndim == 1:
-            return ConstantExpr(simplest(array[:, None]), (False, True))
+            return ConstantExpr(_constant(array[:, None]), (False, True))
         if array.ndim == 2:
-            return ConstantExpr(simplest(array))
+            return ConstantExpr(_constant(array))
         raise refuse(f"a constant must have at most two axes, got shape {array.shape}", ShapeError)
     raise refuse(
         f"cannot use a {type(x).__name__} in a program; expected a number, an array or a "
         "matrix value",
         DTypeError,
     )
+
+
+def _exact(number: Any) -> Fraction:
+    """The number that a program holds; one that no network can hold is refused."""
+    try:
+        return exact(number)
+    except InweaveError as error:
+        raise refuse(f"a constant of a program is no real number: {error}", type(error)) from None
+
+
+def _constant(array: np.ndarray[Any, Any]) -> Constant:
+    try:
+        return simplest(array)
+    except InweaveError as error:
+        raise refuse(
+            f"{error}; a network computes with real, finite numbers", type(error)
+        ) from None
 
 
 def _array(x: Any) -> np.ndarray[Any, Any]:

@@ -134,7 +134,11 @@ def plain(what: str, value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return np.asarray(value)
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor) and value.layout != torch.strided:
+    if torch is None or not isinstance(value, torch.Tensor):
+        return value
+    if value.is_meta:
+        raise InputError(f"{what} is a tensor on the device meta, which holds no values")
+    if value.layout != torch.strided:
         raise InputError(
             f"{what} is a tensor with the layout {str(value.layout).removeprefix('torch.')}, "
             "expected a dense one; .to_dense() makes it one"
@@ -181,13 +185,20 @@ def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:
             if listed.dtype.kind not in "fiubO":
                 raise TypeError(listed.dtype)
             value = listed.astype(np.float64)
-        except (TypeError, ValueError, OverflowError):
-            raise DTypeError(f"input {spec.name!r}: the list does not hold real numbers") from None
+        except OverflowError:
+            raise _beyond(spec, np.dtype(np.float64)) from None
+        except (TypeError, ValueError):
+            raise DTypeError(
+                f"input {spec.name!r}: the list does not hold real numbers, in rows of equal length"
+            ) from None
     if isinstance(value, (complex, np.complexfloating, str, bytes)) or value is None:
         raise DTypeError(f"input {spec.name!r}: got {type(value).__name__}, expected real numbers")
     try:
-        array = arithmetic.convert(value)
-    except (TypeError, ValueError, OverflowError) as error:
+        with np.errstate(over="ignore"):  # what overflows is refused below
+            array = arithmetic.convert(value)
+    except OverflowError:
+        raise _beyond(spec, arithmetic.dtype) from None
+    except (TypeError, ValueError) as error:
         raise DTypeError(f"input {spec.name!r}: expected real numbers; {error}") from None
     shape, expected, values = tuple(array.shape), (spec.rows, spec.cols), array
     if spec.kind == "scalar":
@@ -201,21 +212,34 @@ def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:
             + (f"(..., {sizes})" if sizes else "a number or batch axes only")
         )
     if is_concrete(values):
-        _check_values(spec, values, arithmetic.xp)
+        _check_values(spec, value, values, arithmetic)
     return array
 
 
-def _check_values(spec: Input, array: Array, xp: Any) -> None:
-    """Refuse values that make no sense. Whoever is being traced is asked through numpy.
+def _beyond(spec: Input, dtype: Any) -> InputError:
+    """The error for a number that a float type cannot hold."""
+    return InputError(
+        f"input {spec.name!r} holds a number beyond {str(dtype).removeprefix('torch.')}; scale it, "
+        "or give all inputs in a wider type"
+    )
+
+
+def _check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> None:
+    """Refuse values that make no sense, of the array that was made of what was given.
+
+    Whoever is being traced is asked through numpy.
 
     Inside jax.jit even an array whose values are known (one that the function closes over) gives
     placeholders when it is computed with.
     """
+    xp = arithmetic.xp
     finite = xp.all(xp.isfinite(array))
     if not is_concrete(finite):
         array, xp = np.asarray(array), np
         finite = np.all(np.isfinite(array))
     if not bool(finite):
+        if isinstance(given, (int, float, np.ndarray)) and np.isfinite(given).all():
+            raise _beyond(spec, arithmetic.dtype)
         raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
     wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
     if spec.sign != "any" and bool(xp.any(wrong)):

@@ -34,7 +34,13 @@ from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
 from inweave.proof.interface import compatible, conditions
 from inweave.proof.sizes import Recorder, said_of_sizes, unchanged_by
-from inweave.proof.tables import function_notes, own_tables, reciprocals
+from inweave.proof.tables import (
+    function_notes,
+    functions,
+    network_functions,
+    own_tables,
+    reciprocals,
+)
 from inweave.run.plan import Plan
 
 TRIALS = 2  # at least
@@ -205,11 +211,22 @@ class Check:
                 return replace(found, risk=min(1.0, self.risk + found.risk))
             except Mismatch as mismatch:
                 if method == "direct":
-                    raise Differ(f"network and program {self.name!r} differ: {mismatch}") from None
+                    raise Differ(
+                        f"network and program {self.name!r} {self._part(opaque)}: {mismatch}"
+                    ) from None
                 size = comparison.size(method, opaque)
                 needed = self._needed(size, UNLIKELY / ways)
                 self.risk += 0.0 if needed is None else size.risk(needed)
         raise AssertionError("the last method is direct")
+
+    def _part(self, opaque: bool) -> str:
+        """What a difference says: of most functions, nothing is known here."""
+        every = [*functions(self.traced), *network_functions(self.network)]
+        if all(f.is_reciprocal and not opaque for f in every):
+            return "differ"
+        return (
+            "were not found equal (a function equals itself only: abs(x) is not relu(x) + relu(-x))"
+        )
 
     def _repeated(
         self,

@@ -16,7 +16,7 @@ from itertools import pairwise
 from inweave.errors import VerificationError
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.layers import BlockPointwiseLayer, Layer
+from inweave.model.layers import BlockPointwiseLayer
 from inweave.model.network import Network
 from inweave.model.relunet import Function, ReluNet, interval, rounded_up
 
@@ -104,7 +104,7 @@ def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
     low, high = min(d[0] for d, _ in asked), max(d[1] for d, _ in asked)
     least = min(error for _, error in asked)
     notes = [f.note() for f in functions(traced) if not f.is_reciprocal]
-    for function in dict.fromkeys(f for layer in network.layers for f in _applied(layer)):
+    for function in network_functions(network):
         if not function.is_reciprocal:
             continue
         start, stop = function.domain or (0.0, math.inf)
@@ -123,5 +123,7 @@ def own_tables(name: str, traced: Traced, network: Network) -> list[str]:
     return [note for note in dict.fromkeys(notes) if note]
 
 
-def _applied(layer: Layer) -> list[Function]:
-    return [f for _, f in layer.applied] if isinstance(layer, BlockPointwiseLayer) else []
+def network_functions(network: Network) -> list[Function]:
+    """The functions that a network applies to blocks."""
+    layers = [layer for layer in network.layers if isinstance(layer, BlockPointwiseLayer)]
+    return list(dict.fromkeys(f for layer in layers for _, f in layer.applied))

@@ -48,7 +48,7 @@ def check_growth(
     if top <= SUSPICIOUS:
         return
     scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
-    if top <= SUSPICIOUS * scale:
+    if math.isfinite(top) and top <= SUSPICIOUS * scale:
         return
     diagnosis = diagnose(program(), {name: _as_numpy(x) for name, x in inputs.items()})
     if diagnosis or not math.isfinite(top):

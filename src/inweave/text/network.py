@@ -64,7 +64,7 @@ class Words:
         out: dict[str, list[str]] = {}
         for piece in value:
             dest = self.layout.at(piece.at).name
-            if self._is_fixed(piece) and self._identity(key):
+            if self._is_fixed(piece) and self._copies(key, self._reach([piece])):
                 constant = self._constant(piece)
                 if isinstance(constant, Shift):  # a linear head (H W, I, I): which columns go where
                     rows = range(constant.row, constant.row + constant.size)
@@ -82,11 +82,17 @@ class Words:
         c = piece.coefficient
         if not self._identity(query):
             factors.append(self.affine(query, False))
-        if not self._identity(key):
+        rows = self._top(key, piece)
+        if rows is None and not self._copies(key, self._reach([piece])):
             factors.append(self.affine(key, True))
         bare = Piece(piece.matrix, piece.at, Fraction(1), piece.block)
-        if not (self._is_fixed(bare) and self._identity((bare,), anywhere=True) and factors):
-            factors.append(self.affine((bare,), False))
+        read = max((p.stop for p in query), default=0) if self._identity(key) else self._reach(key)
+        if not (self._copies((bare,), read, anywhere=True) and factors):
+            text = self.affine((bare,), False)
+            if rows is not None:
+                start = f"{text}[:, :]" if _whole(bare.matrix) else text
+                text = start.replace("[:,", f"[0:{rows},")
+            factors.append(text)
         if len(factors) == 1:
             return _signed(c, factors[0])
         return _signed(c, " ".join(f"({f})" if _is_sum(f) else f for f in factors))
@@ -116,6 +122,28 @@ class Words:
         if piece.block is None:
             return piece.matrix
         return product(self.fixed[piece.block], piece.matrix)[1]
+
+    def _reach(self, pieces: Sequence[Piece]) -> int:
+        """How many rows some pieces may fill."""
+        constants = [self._constant(p) for p in pieces if self._is_fixed(p)]
+        tops = [k.row + k.size if isinstance(k, Shift) else k.rows for k in constants]
+        blocks = [
+            1 if p.block.endswith("·I") else self.layout[p.block].rows  # a scalar, however often
+            for p in pieces
+            if p.block and not self._is_fixed(p)
+        ]
+        return max([*tops, *blocks], default=0)
+
+    def _top(self, key: Any, piece: Piece) -> int | None:
+        """How many rows of a block a head reads, if that are the first ones and not all."""
+        if self._is_fixed(piece) or not isinstance(piece.matrix, Shift) or not self._identity(key):
+            return None
+        rows = self._constant(key[0]).cols
+        return rows if rows < self._reach([piece]) else None
+
+    def _copies(self, pieces: Any, rows: int, anywhere: bool = False) -> bool:
+        """Whether the pieces are one identity that cuts nothing off a factor of so many rows."""
+        return self._identity(pieces, anywhere) and self._constant(pieces[0]).cols >= rows
 
     def _identity(self, pieces: Any, anywhere: bool = False) -> bool:
         """Whether the pieces are one identity (in columns from 0, or anywhere)."""

@@ -1,0 +1,159 @@
+"""What nobody should hand over is refused in words, and the words are true."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inweave
+from inweave import (
+    DivergenceError,
+    DomainError,
+    DTypeError,
+    InputError,
+    Matrix,
+    ProgramError,
+    Scalar,
+    ShapeError,
+    Vector,
+    VerificationError,
+)
+
+
+@inweave.program
+def scaled(x: Vector["n"], s: Scalar):
+    return x * s - s * s * x
+
+
+@inweave.program
+def gram(X: Matrix["n", "d"]):
+    return X.T @ X
+
+
+@pytest.fixture(scope="module")
+def network():
+    return inweave.compile(scaled, n=2)
+
+
+def of_constant(constant):
+    @inweave.program
+    def program(x: Vector["n"]):
+        return x + inweave.constant(constant) * inweave.ones(2)
+
+    return program
+
+
+SINGLE = np.ones(2, dtype=np.float32)
+REFUSED = {
+    "a number beyond float32": (lambda net: net(x=SINGLE, s=1e39), InputError, "beyond float32"),
+    "an array beyond float32": (
+        lambda net: net(x=SINGLE, s=np.array(1e39)), InputError, "beyond float32"),
+    "infinity": (lambda net: net(x=SINGLE, s=np.inf), InputError, "NaN or infinity"),
+    "a huge int": (lambda net: net(x=SINGLE, s=10**400), InputError, "beyond float32"),
+    "a list of huge ints": (lambda _: gram(X=[[10**400]]), InputError, "beyond float64"),
+    "rows of different lengths": (lambda _: gram(X=[[1, 2], [3]]), ShapeError, "lengths"),
+    "a function for a program": (
+        lambda net: inweave.verify(len, net), InputError, "needs a program .* builtin_function"),
+    "nothing for a network": (
+        lambda _: inweave.verify(scaled, None), InputError, "needs a network, got a NoneType"),
+    "NaN in a program": (
+        lambda _: of_constant(np.nan).trace(n=2), InputError, "finite number, got nan .at test"),
+    "infinity in an array": (
+        lambda _: of_constant([np.inf]).trace(n=2), InputError, "NaN or infinity; .*at test_odd"),
+    "a complex array": (
+        lambda _: of_constant(np.array([1j])).trace(n=2), DTypeError, "real numbers.*at test_odd"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_odd_inputs_are_refused_in_words(network, name):
+    call, error, words = REFUSED[name]
+    with pytest.raises(error, match=words):
+        call(network)
+
+
+def test_a_tensor_without_values_is_refused(network):
+    torch = pytest.importorskip("torch")
+    for called in (scaled, network):
+        with pytest.raises(InputError, match="holds no values"):
+            called(x=torch.ones(2, device="meta"), s=1.0)
+
+
+def test_a_static_argument_cannot_have_the_name_of_a_size():
+    with pytest.raises(ProgramError, match="names a size and a static argument"):
+
+        @inweave.program
+        def program(x: Vector["n"], *, n: int):
+            return n * x
+
+
+@given(st.floats(1e155, 1.7e308))
+def test_an_overflow_is_not_silent_however_large_the_inputs_are(s):
+    with np.errstate(all="ignore"), pytest.raises(DivergenceError, match="overflowed"):
+        inweave.compile(scaled, n=2, verify=False)(x=np.ones(2), s=s)
+
+
+@inweave.program
+def inverse(x: Scalar, *, low: float, high: float):
+    return inweave.reciprocal(x, domain=(low, high))
+
+
+@given(st.floats(0.1, 10), st.integers(1, 8))
+def test_a_value_outside_a_domain_is_told_from_its_ends(low, digits):
+    high = low * (1 + 10.0**-digits)
+    x = high * (1 + 10.0 ** -(digits - 1) if digits > 1 else 2)
+    with pytest.raises(DomainError) as error:
+        inweave.compile(inverse, low=low, high=high, verify=False)(x=x)
+    got, ends = re.search(r"got (\S+) at .*\[(.*)\]", str(error.value)).groups()
+    assert float(got) == x
+    assert [float(end) for end in ends.split(", ")] == [low, high]
+
+
+def test_equal_functions_that_are_written_differently_are_not_said_to_differ():
+    @inweave.program
+    def one(x: Vector["n"]):
+        return inweave.abs(x)
+
+    @inweave.program
+    def other(x: Vector["n"]):
+        return inweave.relu(x) + inweave.relu(-x)
+
+    with pytest.raises(VerificationError, match="were not found equal") as error:
+        inweave.verify(one, inweave.compile(other, n=2))
+    assert "differ" not in str(error.value)
+    with pytest.raises(VerificationError, match="differ"):
+        inweave.verify(scaled, inweave.compile(negated, n=2))
+
+
+@inweave.program
+def negated(x: Vector["n"], s: Scalar):
+    return s * s * x - x * s
+
+
+@inweave.program
+def by_entry(x: Vector["n"], *, at: int):
+    return x[at] * x
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_a_head_that_reads_some_rows_of_a_block_is_told_from_one_that_reads_all(target):
+    told = {
+        (n, at): str(inweave.compile(by_entry, n=n, at=at, target=target)).split("\n\n")[1]
+        for n, at in [(1, 0), (3, 0), (3, 1), (3, 2)]
+    }
+    assert told[1, 0].split() == ["1", "x", "x", "→", "answer"]
+    assert told[3, 0].split() == ["1", "x", "x[0:1,", ":]", "→", "answer"]
+    assert len(set(told.values())) == 4
+
+
+def test_a_table_without_a_domain_is_named_in_the_certificate():
+    from inweave.language.recorded import STATED
+    from inweave.model.relunet import ABS, RELU, Function, ReluNet
+
+    table = Function("tanh", ReluNet((1.0,), (0.0,), (0.5,)), evidence=STATED)
+    assert table.note() == "tanh: a table of 1 units without a domain, as stated in the file"
+    assert RELU.note() == ABS.note() == ""
