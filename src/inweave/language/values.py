@@ -129,8 +129,10 @@ class Value(Refusing):
                 "domain=..., error=...) for others, products with @ for powers of a matrix"
             )
         out = self
-        for _ in range(int(power) - 1):
-            out = _times(self._node, out._node)
+        for bit in f"{int(power):b}"[1:]:
+            out = _times(out._node, out._node)
+            if bit == "1":
+                out = _times(self._node, out._node)
         return out
 
     def __getitem__(self, key: Any) -> Value:

@@ -3,13 +3,13 @@
 An attention layer at most triples the degree of the state, so a program of degree D needs at least
 ⌈log₃ D⌉ of them. `Leading` carries each value's leading form over the finite field: a nonzero top
 part proves that the degree is exact. Where tops cancel, the degree is read off values along a ray
-instead.
+instead; where the program is long, it is only bounded.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -23,10 +23,13 @@ from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
 from inweave.model.network import Network
+from inweave.proof.cost import program_work
+from inweave.proof.degree_bound import degree_bound
 from inweave.proof.heights import VARIABLE, Bounded, Heights
 from inweave.run.plan import Plan
 
 RAY_LIMIT = 600
+MOST_OPERATIONS = 50_000  # of a program that is followed in every step
 
 
 class Cancelled(Exception):
@@ -120,6 +123,8 @@ class Leading(Arithmetic):
 
 def bound(traced: Traced) -> int:
     """An upper bound on the degree of a program's answers."""
+    if not has_functions(traced):
+        return degree_bound(traced)
     inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in traced.inputs}
     found: list[Bounded] = list(traced.evaluate(inputs, Heights()).values())
     return max(max(x.height.degree, 0) + x.height.below for x in found)
@@ -129,6 +134,8 @@ def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
     if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
+    if program_work(traced)[0] > MOST_OPERATIONS:
+        return bound(traced), False
     rng = np.random.default_rng(seed)
     field = Field(random_prime(rng))
     inputs = _random_inputs(traced, field, rng)
@@ -217,5 +224,9 @@ def lower_bound(degree: int) -> int:
 
 
 def degree_text(degree: int) -> str:
-    """A degree for people; Python writes out no integer of more than 4,300 digits."""
-    return str(degree) if degree < 10**18 else f"{Decimal(degree):.3e}"
+    """A degree for people; of a long one, the first digits."""
+    if degree < 10**18:
+        return str(degree)
+    rest = max(degree.bit_length() - 64, 0)
+    digits, first = divmod(math.log10(degree >> rest) + rest * math.log10(2), 1)
+    return f"{10**first:.3f}e+{digits:.0f}"
