@@ -9,6 +9,7 @@ import re
 import shlex
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -46,6 +47,18 @@ def test_the_code_on_the_page_of_the_explorer_runs(
     assert (tmp_path / "both.html").is_file()
     (command,) = commands("explorer.md")
     assert main(command) == 0
+
+
+def test_what_the_page_about_numerics_says_of_sums_is_so(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (code,) = blocks("explanation/numerics.md", "python")
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, "numerics.md", "exec", dont_inherit=True), names)
+    assert names["short"].depth == 1 < names["long"].depth == 2
+    assert names["lost"] > 0.1
+    assert names["kept"] < 1e-14
+    assert capsys.readouterr().out.startswith("1 layer, wrong by ")
 
 
 def test_the_commands_on_the_page_about_data_run(

@@ -145,8 +145,8 @@ def test_a_head_that_reads_some_rows_of_a_block_is_told_from_one_that_reads_all(
         (n, at): str(inweave.compile(by_entry, n=n, at=at, target=target)).split("\n\n")[1]
         for n, at in [(1, 0), (3, 0), (3, 1), (3, 2)]
     }
-    assert told[1, 0].split() == ["1", "x", "x", "→", "answer"]
-    assert told[3, 0].split() == ["1", "x", "x[0:1,", ":]", "→", "answer"]
+    assert told[1, 0].endswith("  x x → answer")
+    assert told[3, 0].endswith("  x x[0:1, :] → answer")
     assert len(set(told.values())) == 4
 
 

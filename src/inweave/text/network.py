@@ -273,10 +273,10 @@ def describe(
 ) -> str:
     """The table that `print(net)` shows.
 
-            other = ", ".join(f"{name}=..." for name in free)
-            said.append(
-                f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
-            )
+    other = ", ".join(f"{name}=..." for name in free)
+    said.append(
+        f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
+    )
     """
     words = Words(network)
     lines = [*_summary(network, origin, proved, degree, free, made), ""]
