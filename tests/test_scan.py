@@ -181,3 +181,22 @@ def test_outside_of_a_program_it_computes():
     np.testing.assert_array_equal(last, X.sum(0))
     np.testing.assert_array_equal(rows, [0, 3, 28])
     assert inweave.scan(lambda s, x: (s + x, None), 0.0, [1.0, 2.0]) == (3.0, None)
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_weights_follow_the_number_of_rows_and_are_rebuilt(target):
+    net = inweave.compile(delta_rule, n=12, d=3, p=2, target=target)
+    assert net.following_sizes() == (("n",) if target == "elsa" else net.following_sizes())
+    other = net.resize(n=31)
+    assert other.certificate is not None
+    assert other == inweave.compile(delta_rule, n=31, d=3, p=2, target=target)
+    rng = np.random.default_rng(3)
+    K, V, Q, beta = random(rng, 31, 3), random(rng, 31, 2), random(rng, 31, 3), random(rng, 31)
+    np.testing.assert_allclose(other(K=K, V=V, Q=Q, beta=beta), by_hand(K, V, Q, beta), atol=1e-12)
+    if target == "elsa":
+        assert "weights follow n in the size of the shift and the number of steps" in str(net)
+
+
+def test_a_schedule_as_long_as_a_size_is_not_taken_for_it():
+    net = inweave.compile(schedule, d=3)
+    assert net.following_sizes() == ()

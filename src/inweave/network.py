@@ -205,8 +205,17 @@ class Network(data.Network):
         compiled = Compiled(self, self._own)
         return tuple(name for name in names if is_free(compiled, name, _fits))
 
+    def following_sizes(self) -> tuple[str, ...]:
+        """The sizes that the weights follow: `resize` rebuilds the shift of a loop over rows."""
+        from inweave.compiler.resize import follows
+
+        if self._own is None:
+            return ()
+        compiled = Compiled(self, self._own)
+        return tuple(name for name in self._own.program.size_names if follows(compiled, name))
+
     def resize(self, **sizes: int) -> Network:
-        """The same weights at another size that they do not depend on.
+        """The same weights at another size that they do not depend on, or only follow.
 
         It is verified anew, unless what was proved of this network holds for that size too.
         """
@@ -284,7 +293,8 @@ class Network(data.Network):
         from inweave.text.network import describe
 
         known, free = self.known_degree(), self.free_sizes()
-        return describe(self, self._own, self.proved, known, free, self._made)
+        follow = self.following_sizes()
+        return describe(self, self._own, self.proved, known, free, self._made, follow)
 
     @property
     def _made(self) -> tuple[str, str] | None:

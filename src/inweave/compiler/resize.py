@@ -9,6 +9,10 @@ transposed depends on which side is longer), so that compiling there gives other
 the old ones are as good. The network is then stretched: two compilations with the same weights show
 how every height depends on the size, and that line is followed to where it is wanted. What comes
 out is to be verified against the program like any other network.
+
+The weights of a loop over rows do know their number: there are as many steps, and a shift matrix as
+large. But they are described alike at every number of rows, and can be rebuilt: whatever is a
+number in one network is on a line with that in two others.
 """
 
 from __future__ import annotations
@@ -68,7 +72,7 @@ def _elsewhere(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
     if found is None and refusal is not None:
         raise refusal
     if found is None:
-        return None
+        return _rebuilt(made, sizes)
     first, wanted = origin.made_at or origin.sizes, {**origin.sizes, **sizes}
     made_at = None if wanted == first else dict(first)
     return Compiled(found.network, origin.at(wanted, made_at))
@@ -92,6 +96,42 @@ def _weights(modules: Sequence[Module]) -> list[Any]:
         for module in modules
         for part in module.walk()
     ]
+
+
+def _rebuilt(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
+    """The program compiled at other sizes, if its weights are described as they are here."""
+    origin = made.origin
+    here = origin.sizes
+    near = {name: here[name] + 1 for name, size in sizes.items() if size != here[name]}
+    samples = [compiled(origin.at({**here, name: size})).network for name, size in near.items()]
+    shares = [Fraction(int(sizes[name] - here[name])) for name in near]
+    other = compiled(origin.at({**here, **sizes}))
+    try:
+        line = _between(_data(made.network), [_data(sample) for sample in samples], shares)
+    except (Differs, InweaveError):
+        return None
+    return other if line == _data(other.network) else None
+
+
+def _data(network: Network) -> tuple[Any, ...]:
+    """What makes a network, without the blocks that only make its prompt wide enough."""
+    blocks = tuple(block for block in network.layout if block.name in network.used_blocks)
+    parts = network.modules, network.inputs, network.fills, network.outputs
+    return network.layout.tokens, blocks, *parts
+
+
+def follows(made: Compiled, name: str) -> bool:
+    """Whether the weights have one description at every value of a size, as far as seen near by."""
+    size = made.origin.sizes[name]
+    if not any(module.repeat == size for module in made.network.modules):
+        return False
+    try:
+        other = _rebuilt(made, {name: size + STEPS[0]})
+    except InweaveError:
+        return False
+    return other is not None and any(
+        module.repeat == size + STEPS[0] for module in other.network.modules
+    )
 
 
 # -- stretching -----------------------------------------------------------------------------------

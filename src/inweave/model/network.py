@@ -15,9 +15,10 @@ from inweave.errors import BlockError
 from inweave.exact.constants import Array
 from inweave.exact.schema import fingerprint, write
 from inweave.model.inputs import accept
-from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
+from inweave.model.projection import DenseProjection
 from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
 
 
@@ -88,6 +89,27 @@ class Network:
             else:
                 total += sum(3 * f.net.units + 1 for _, f in layer.applied)
         return total
+
+    @cached_property
+    def used_blocks(self) -> frozenset[str]:
+        """The blocks that are filled, read or written; others only make the prompt wide enough."""
+        places = [fill.place for fill in self.fills] + [output.place for output in self.outputs]
+        used, ranges = {place.block for place in places}, list[tuple[int, int]]()
+        for layer in self.layers:
+            if isinstance(layer, BlockPointwiseLayer):
+                used |= {place.block for place, _ in layer.applied}
+                continue
+            heads = layer.heads if isinstance(layer, AttentionLayer) else ()
+            projections = [p for head in heads for p in head.projections]
+            if not heads or any(isinstance(p, DenseProjection) for p in projections):
+                return frozenset(self.layout.names)
+            used |= {str(piece.block) for p in projections for piece in p.pieces}  # type: ignore[union-attr]
+            written = [piece for head in heads for piece in head.value.pieces]  # type: ignore[union-attr]
+            ranges += [(piece.at, piece.stop) for piece in written]
+        used |= {
+            b.name for b in self.layout for low, high in ranges if b.start < high and low < b.stop
+        }
+        return frozenset(used)
 
     @property
     def is_polynomial(self) -> bool:

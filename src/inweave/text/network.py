@@ -270,16 +270,11 @@ def describe(
     degree: tuple[int, bool] | None = None,
     free: Sequence[str] = (),
     made: tuple[str, str] | None = None,
+    follow: Sequence[str] = (),
 ) -> str:
-    """The table that `print(net)` shows.
-
-    other = ", ".join(f"{name}=..." for name in free)
-    said.append(
-        f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
-    )
-    """
+    """The table that `print(net)` shows."""
     words = Words(network)
-    lines = [*_summary(network, origin, proved, degree, free, made), ""]
+    lines = [*_summary(network, origin, proved, degree, free, made, follow), ""]
 
     def show(parts: tuple[Part, ...], indent: str) -> None:
         for i, part in enumerate(parts):
@@ -305,6 +300,7 @@ def _summary(
     degree: tuple[int, bool] | None,
     free: Sequence[str],
     made: tuple[str, str] | None,
+    follow: Sequence[str],
 ) -> list[str]:
     kind = network.target.upper()
     lines = [kind if made is None else f"{made[0]}: {kind}, {made[1]}"]
@@ -322,12 +318,18 @@ def _summary(
                  f"{network.stored_numbers} stored numbers")  # fmt: skip
     lines.append("prompt: " + " | ".join(f"{b.name} {b.rows}x{b.cols}" for b in network.layout))
     if origin is not None:
-        fixed = [name for name in origin.program.size_names if name not in free]
+        fixed = [name for name in origin.program.size_names if name not in (*free, *follow)]
         said = []
         if free:
             other = ", ".join(f"{name}=..." for name in free)
             said.append(
                 f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
+            )
+        if follow:
+            other = ", ".join(f"{name}=..." for name in follow)
+            said.append(
+                f"follow {', '.join(follow)} in the size of the shift and the number of steps "
+                f"(net.resize({other}) rebuilds them)"
             )
         if fixed:
             said.append(f"depend on {', '.join(fixed)}")
