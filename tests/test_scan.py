@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
@@ -79,6 +79,7 @@ def random(rng, *shape):
     return rng.normal(size=shape) / 2
 
 
+@settings(max_examples=30)
 @given(n=st.integers(1, 7), d=st.integers(1, 4), p=st.integers(1, 4), mode=st.sampled_from(MODES))
 def test_the_delta_rule_is_its_loop_at_every_size(n, d, p, mode):
     rng = np.random.default_rng(n + 10 * d + 100 * p)

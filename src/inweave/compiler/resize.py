@@ -99,13 +99,17 @@ def _weights(modules: Sequence[Module]) -> list[Any]:
 
 
 def _rebuilt(made: Compiled, sizes: Mapping[str, Any]) -> Compiled | None:
-    """The program compiled at other sizes, if its weights are described as they are here."""
-    origin = made.origin
-    here = origin.sizes
+    """The program compiled at other sizes, if these are numbers of rows that loops go through.
+
+    And if its weights are described there as they are here.
+    """
+    origin, here = made.origin, made.origin.sizes
     near = {name: here[name] + 1 for name, size in sizes.items() if size != here[name]}
+    other = compiled(origin.at({**here, **sizes}))
+    if not all(_follow_steps(made.network, other.network, here[n], sizes[n]) for n in near):
+        return None
     samples = [compiled(origin.at({**here, name: size})).network for name, size in near.items()]
     shares = [Fraction(int(sizes[name] - here[name])) for name in near]
-    other = compiled(origin.at({**here, **sizes}))
     try:
         line = _between(_data(made.network), [_data(sample) for sample in samples], shares)
     except (Differs, InweaveError):
@@ -120,18 +124,21 @@ def _data(network: Network) -> tuple[Any, ...]:
     return network.layout.tokens, blocks, *parts
 
 
+def _follow_steps(here: Network, there: Network, old: int, new: int) -> bool:
+    """Whether some loop has as many steps as a size is large, at both of its values."""
+    pairs = zip(here.modules, there.modules, strict=False)
+    return any((a.repeat, b.repeat) == (old, new) for a, b in pairs)
+
+
 def follows(made: Compiled, name: str) -> bool:
     """Whether the weights have one description at every value of a size, as far as seen near by."""
     size = made.origin.sizes[name]
     if not any(module.repeat == size for module in made.network.modules):
         return False
     try:
-        other = _rebuilt(made, {name: size + STEPS[0]})
+        return _rebuilt(made, {name: size + STEPS[0]}) is not None
     except InweaveError:
         return False
-    return other is not None and any(
-        module.repeat == size + STEPS[0] for module in other.network.modules
-    )
 
 
 # -- stretching -----------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from inweave.language.program import Traced
 READ = 10  # powers of two from one, up to which a head reads a value as it is: three multiply
 ABOUT = 4  # and up to which a stored value counts as one: errors of estimation must not add up
 FLOAT = 100  # and beyond which hardly any float32 is, so that it was estimated wrongly
+BEYOND = 4096  # and beyond which nothing helps: no float is so large, whatever it is divided by
 DEGREE = 1e6  # of a value beyond which nothing can be said
 
 
@@ -119,7 +120,7 @@ class Units:
     def scale(self, form: Form, far: float = FAR) -> Fraction:
         """The power of two by which a form is multiplied to be in range: one, unless far."""
         size = self._likely(form) if self.matter else 0.0
-        return Fraction(1) if abs(size) <= far else Fraction(2) ** -round(size)
+        return Fraction(2) ** -round(size) if far < abs(size) <= BEYOND else Fraction(1)
 
     def _leaves(self, form: Form) -> bool:
         """Whether a form has a coefficient, or a piece of a product, that is far from one."""
