@@ -281,7 +281,7 @@ def test_a_sum_of_rows_is_one_layer_and_one_head():
     def total(X: Matrix["n", "d"]):
         return sum((X[i : i + 1, :] for i in range(X.shape[0])), start=inweave.zeros(1, 3))
 
-    net = inweave.compile(total, n=300, d=3)
+    net = inweave.compile(total, n=60, d=3)
     assert (net.depth, net.heads) == (1, 1)
-    X = np.arange(900.0).reshape(300, 3)
+    X = np.arange(180.0).reshape(60, 3)
     np.testing.assert_array_equal(np.ravel(net(X=X)), X.sum(0))
