@@ -239,3 +239,146 @@ def soft_extraction(X, Y, u, tau):
 def kernel_smoother(X, y, u):
     weights = 1 + np.einsum("ij,j->i", X, u)
     return np.dot(weights / weights.sum(), y)
+
+
+def diagonal_transformer(X, y, u, weights):
+    """Token by token: the sums over the examples written out."""
+    tokens = [*zip(X, y, strict=True), (u, 0.0)]
+    for p, q, r, s in weights:
+        seen = tokens[:-1]
+        tokens = [
+            (
+                x + sum((p * (k @ x) + q * label * z) * k for k, label in seen),
+                z + sum((r * (k @ x) + s * label * z) * label for k, label in seen),
+            )
+            for x, z in tokens
+        ]
+    return -tokens[-1][1]
+
+
+def chain_of_thought_gd(X, y, eta):
+    """The chain from its end: w = Σ Π (I − ηS) η Xᵀy, every token from scratch."""
+    S, b = X.T @ X, X.T @ y
+    chain = []
+    for t in range(1, len(eta) + 1):
+        left, w = np.eye(len(b)), np.zeros(len(b))
+        for rate in eta[:t][::-1]:
+            w = w + rate * left @ b
+            left = left @ (np.eye(len(b)) - rate * S)
+        chain.append(w)
+    return np.array(chain)
+
+
+def causal_linear_attention(Q, K, V):
+    return np.array([np.average(V[: t + 1], axis=0, weights=K[: t + 1] @ q)
+                     for t, q in enumerate(Q)])  # fmt: skip
+
+
+def retention(Q, K, V, gamma):
+    return gated_linear_attention(Q, K, V, np.full_like(Q, gamma))
+
+
+def gated_linear_attention(Q, K, V, A):
+    """Every pair of tokens on its own, with the gates between them."""
+    out = np.zeros((len(Q), V.shape[1]))
+    for t in range(len(Q)):
+        for s in range(t + 1):
+            out[t] += (Q[t] * np.prod(A[s + 1 : t + 1], axis=0)) @ K[s] * V[s]
+    return out
+
+
+def delta_net(Q, K, V, beta):
+    return gated_delta_net(Q, K, V, np.ones(len(Q)), beta)
+
+
+def gated_delta_net(Q, K, V, alpha, beta):
+    """What each token writes solves a triangular system: nobody carries a memory."""
+    n = len(Q)
+    kept = np.array([[np.prod(alpha[s + 1 : t + 1]) for s in range(n)] for t in range(n)])
+    system = np.eye(n) + beta[:, None] * np.tril(kept * (K @ K.T), -1)
+    written = scipy.linalg.solve_triangular(system, beta[:, None] * V, lower=True)
+    return np.tril(kept * (Q @ K.T)) @ written
+
+
+def ttt_linear(Q, K, V, eta, batch):
+    W, out = np.zeros((K.shape[1], V.shape[1])), []
+    for start in range(0, len(Q), batch):
+        rows = slice(start, min(start + batch, len(Q)))
+        slopes = np.einsum("td,tk->tdk", K[rows], K[rows] @ W - V[rows])
+        through = W - eta * np.cumsum(slopes, axis=0)
+        out.append(np.einsum("td,tdk->tk", Q[rows], through))
+        W = through[-1]
+    return np.vstack(out)
+
+
+def mesa_layer(Q, K, V, lam):
+    pairs = ((K[: t + 1], V[: t + 1]) for t in range(len(Q)))
+    fits = (_sklearn_ridge(k, v, lam).coef_.reshape(V.shape[1], -1) for k, v in pairs)
+    return np.array([coefficients @ q for q, coefficients in zip(Q, fits, strict=True)])
+
+
+def kalman_filter(y, A, c, noise, r):
+    """Every estimate from scratch: the mean of the state given all observations, jointly normal."""
+    n, d = len(y), len(c)
+    covariances = [A @ A.T + noise]
+    for _ in range(n - 1):
+        covariances.append(A @ covariances[-1] @ A.T + noise)
+    power = [np.linalg.matrix_power(A, i) for i in range(n)]
+    seen = np.zeros((n, n))
+    cross = np.zeros((n, n, d))  # of the state at t with the observation at s ≤ t
+    for t in range(n):
+        for s in range(t + 1):
+            cross[t, s] = power[t - s] @ covariances[s] @ c
+            seen[t, s] = seen[s, t] = c @ cross[t, s]
+    seen += r * np.eye(n)
+    rows = (slice(t + 1) for t in range(n))
+    return np.array([np.linalg.solve(seen[i, i], y[i]) @ cross[i.stop - 1, i] for i in rows])
+
+
+def softmax_regression(X, y, u):
+    return scipy.special.softmax(X @ u) @ y
+
+
+def functional_gd(X, y, u, eta, steps):
+    """The sum of all steps is a coefficient per example, as for descent on the kernel."""
+    return np.exp(X @ u) @ descent(np.exp(X @ X.T), y, eta, steps)
+
+
+def gaussian_mixture(X, M, steps):
+    for _ in range(steps):
+        density = np.array([[-((x - m) @ (x - m)) / 2 for m in M] for x in X])
+        R = scipy.special.softmax(density, axis=1)
+        M = np.array([np.average(X, axis=0, weights=share) for share in R.T])
+    return M
+
+
+def regression_mixture(X, y, w0, eta, steps, noise=1.0):
+    w = w0
+    for _ in range(steps):
+        likely = scipy.special.expit(2 * y * (X @ w) / noise**2)
+        w = w + eta * ((2 * likely - 1) * y - X @ w) @ X
+    return w
+
+
+def sinkhorn(C, a, b, steps, epsilon=0.5):
+    """In logarithms, as dual potentials."""
+    f, g = np.zeros(len(a)), np.zeros(len(b))
+    for _ in range(steps):
+        f = np.log(a) - scipy.special.logsumexp(g - C / epsilon, axis=1)
+        g = np.log(b) - scipy.special.logsumexp(f[:, None] - C / epsilon, axis=0)
+    return np.exp(f[:, None] + g - C / epsilon)
+
+
+def two_layer_gd(X, y, W, a, u, eta, steps):
+    """Example by example and unit by unit, by the chain rule."""
+    W, a = W.copy(), a.copy()
+    for _ in range(steps):
+        slope_W, slope_a = np.zeros_like(W), np.zeros_like(a)
+        for x, label in zip(X, y, strict=True):
+            on = [j for j in range(len(a)) if W[:, j] @ x > 0]
+            missed = sum(a[j] * (W[:, j] @ x) for j in on) - label
+            for j in on:
+                slope_a[j] += missed * (W[:, j] @ x)
+                slope_W[:, j] += missed * a[j] * x
+        W, a = W - eta * slope_W, a - eta * slope_a
+    return sum(a[j] * max(W[:, j] @ u, 0.0) for j in range(len(a)))

@@ -25,6 +25,7 @@ REGRESSION = (
     {"n": 7, "d": 9, "steps": 12},
 )
 SYSTEMS = ({"m": 2, "k": 1}, {"m": 5, "k": 3}, {"m": 7, "k": 1})
+TOKENS = ({"n": 2, "d": 3, "k": 1}, {"n": 20, "d": 4, "k": 5}, {"n": 7, "d": 2, "k": 2})
 SIZES = {
     "ridge_multi_output": tuple({**s, "k": k} for s, k in zip(REGRESSION, (1, 3, 4), strict=True)),
     "chebyshev": ({"n": 9, "d": 2, "steps": 4}, {"n": 24, "d": 6, "steps": 15, "low": 2.0},
@@ -54,6 +55,23 @@ SIZES = {
     "soft_extraction": ({"n": 3, "d": 2, "k": 1}, {"n": 12, "d": 4, "k": 3},
                         {"n": 5, "d": 7, "k": 6}),
     "kernel_smoother": ({"n": 3, "d": 2}, {"n": 12, "d": 4}, {"n": 30, "d": 7}),
+    "diagonal_transformer": ({"n": 3, "d": 2, "weights": ((-0.1, 0.2, -0.5, 0.3),)},
+                             {"n": 12, "d": 4},
+                             {"n": 5, "d": 7, "weights": ((0.1, -0.1, -0.3, 0.2),) * 2}),
+    "chain_of_thought_gd": ({"n": 4, "d": 2, "t": 1}, {"n": 12, "d": 4, "t": 20},
+                            {"n": 5, "d": 7, "t": 6}),
+    **dict.fromkeys(("causal_linear_attention", "retention", "gated_linear_attention", "delta_net",
+                     "gated_delta_net", "mesa_layer"), TOKENS),
+    "ttt_linear": tuple({**s, "batch": b} for s, b in zip(TOKENS, (1, 4, 2), strict=True)),
+    "kalman_filter": ({"n": 3, "d": 1}, {"n": 30, "d": 4}, {"n": 6, "d": 5}),
+    "softmax_regression": ({"n": 3, "d": 2}, {"n": 12, "d": 4}, {"n": 30, "d": 7}),
+    "gaussian_mixture": ({"n": 6, "d": 1, "k": 2, "steps": 1},
+                         {"n": 12, "d": 3, "k": 3, "steps": 4},
+                         {"n": 8, "d": 4, "k": 2, "steps": 2}),
+    "sinkhorn": ({"n": 2, "m": 3, "steps": 4}, {"n": 6, "m": 4, "steps": 20},
+                 {"n": 1, "m": 5, "steps": 2}),
+    "two_layer_gd": ({"n": 4, "d": 2, "m": 1, "steps": 3}, {"n": 10, "d": 3, "m": 4, "steps": 10},
+                     {"n": 3, "d": 5, "m": 6, "steps": 2}),
 }  # fmt: skip
 ALL = gallery.names()
 CASES = [

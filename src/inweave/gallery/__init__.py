@@ -24,6 +24,12 @@ FAMILIES = {
     "selection": "Algorithm selection",
     "beyond": "Beyond regression",
     "soft": "Soft extraction",
+    "linear_attention": "Linear attention that looks back",
+    "fast_weights": "Fast weights",
+    "filtering": "Filtering",
+    "kernels": "Kernels",
+    "clustering": "Mixtures and transport",
+    "networks": "Networks in context",
 }
 
 __all__ = ["FAMILIES", "Entry", "difference", "entries", "get", "names", "run", "table"]

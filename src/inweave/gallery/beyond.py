@@ -130,8 +130,8 @@ def kernel_regression(
 ) -> Scalar:
     """Linear kernel ridge regression: a coefficient per example instead of one per feature.
 
-    a ← a − η (Ka + λa − y) with K = XXᵀ; the prediction is Σ aᵢ xᵢᵀu. The dual view of attention of
-    Dai et al. (2023).
+    a ← a − η (Ka + λa − y) with K = XXᵀ; the prediction is Σ aᵢ xᵢᵀu. After Dai et al. (2023), who
+    read linear attention as the dual form of gradient descent; the regularised regression is ours.
     The network: one tied module, X twice per step and K never formed.
     """
 
@@ -264,8 +264,8 @@ ENTRIES = (
     Entry(td0, "Wang et al. 2025", {"n": 30, "d": 5, "steps": 40}, _transitions, _td0),
     Entry(covariate_shift, "after Hataya et al. 2024", {"n": 16, "t": 12, "d": 3, "steps": 60},
           _shifted, _shift),
-    Entry(kernel_regression, "Dai et al. 2023", {"n": 20, "d": 5, "steps": 81}, _kernel_data,
-          _kernel),
+    Entry(kernel_regression, "after Dai et al. 2023", {"n": 20, "d": 5, "steps": 81},
+          _kernel_data, _kernel),
     Entry(matrix_polynomial, "after Giannou et al. 2023",
           {"m": 6, "coefficients": (1.0, 1.0, 1 / 2, 1 / 6, 1 / 24)}, _square, _polynomial),
     Entry(neumann_series, "after Giannou et al. 2023", {"m": 6, "steps": 80}, _contraction,

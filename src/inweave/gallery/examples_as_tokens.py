@@ -15,7 +15,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import pick, regression, step_size
-from inweave.gallery.sizes import d, n
+from inweave.gallery.sizes import d, n, t
 
 
 @inweave.program
@@ -82,6 +82,46 @@ def preconditioned_gd(
     return u.T @ w
 
 
+@inweave.program
+def diagonal_transformer(
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], *, weights: tuple[tuple[float, ...], ...]
+) -> Scalar:
+    """Linear attention with diagonal weights, layer by layer: GD++ that adapts to the noise.
+
+    With (p, q, r, s) of a layer, a token (x, y) gains (p XᵀX x + q Xᵀy y, r yᵀX x + s yᵀy y), the
+    query too, whose y begins at zero and ends as minus the prediction; yᵀy tells how noisy this
+    prompt is. After Vladymyrov et al. (2024), who find that diagonal weights serve as well as full
+    ones where the noise differs from prompt to prompt. GD++ has q = s = 0.
+    The network: these layers, one for one.
+    """
+    guess: Scalar = inweave.constant(0.0)
+    for p, q, r, s in weights:
+        G, c = X.T @ X, X.T @ y
+        X, y, u, guess = (
+            inweave.hold(X + p * X @ G + q * y @ c.T),
+            inweave.hold(y + r * X @ c + s * (y.T @ y) * y),
+            inweave.hold(u + p * G @ u - q * c * guess),
+            inweave.hold(guess - r * u.T @ c + s * (guess * y.T) @ y),
+        )
+    return guess
+
+
+@inweave.program
+def chain_of_thought_gd(X: Matrix[n, d], y: Vector[n], eta: Vector[t]) -> Matrix[t, d]:
+    """Gradient descent as a chain of thought: every step is a token of its own, and stays.
+
+    wₜ = wₜ₋₁ − ηₜ Xᵀ(Xwₜ₋₁ − y) from zero, written into row t. After Huang et al. (2025), whose one
+    layer appends such a token per step.
+    The network: one tied module that goes through the rows, one step of descent in each.
+    """
+
+    def step(w: Vector[d], eta: Scalar) -> tuple[Vector[d], Vector[d]]:
+        w = inweave.hold(w - eta * X.T @ (X @ w - y))
+        return w, w
+
+    return inweave.scan(step, inweave.zeros(X.shape[1]), eta)[1]
+
+
 # -- references and example data -----------------------------------------------------------------
 def _dual_gd(X: Any, y: Any, u: Any, eta: Any, steps: int) -> Any:
     w = np.zeros(X.shape[1])
@@ -111,6 +151,27 @@ def _preconditioned(
     return u @ w
 
 
+def _diagonal(X: Any, y: Any, u: Any, weights: Any) -> Any:
+    """Every token attends to the examples, as the layer does it."""
+    tokens = np.vstack([np.column_stack([X, y]), [*u, 0.0]])
+    d = X.shape[1]
+    for p, q, r, s in weights:
+        examples = tokens[:-1]
+        scores = (tokens[:, :d] @ examples[:, :d].T, tokens[:, d:] @ examples[:, d:].T)
+        by_x, by_y = (score @ examples for score in scores)
+        gains = np.repeat([[p, r], [q, s]], [d, 1], axis=1)
+        tokens = tokens + by_x * gains[0] + by_y * gains[1]
+    return -tokens[-1, -1]
+
+
+def _thoughts(X: Any, y: Any, eta: Any) -> Any:
+    w, chain = np.zeros(X.shape[1]), []
+    for rate in eta:
+        w = w + rate * (y - X @ w) @ X
+        chain.append(w)
+    return np.array(chain)
+
+
 def _tokens(rng: np.random.Generator, n: int, d: int, **__: Any) -> dict[str, Any]:
     made = regression(rng, n, d)
     return {**made, "eta": step_size(made["X"])}
@@ -132,7 +193,19 @@ def _gaussian(
     return pick(made, "X", "u", y=made["X"] @ (w / scale) + noise * rng.normal(size=n))
 
 
+def _noisy(rng: np.random.Generator, n: int, d: int, **__: Any) -> dict[str, Any]:
+    """Responses of any noise: its level is drawn with the prompt."""
+    made = regression(rng, n, d, noise=rng.uniform(0, 2))
+    return {**made, "X": made["X"] / np.sqrt(n), "y": made["y"] / np.sqrt(n)}
+
+
+def _schedule(rng: np.random.Generator, n: int, d: int, t: int) -> dict[str, Any]:
+    made = regression(rng, n, d)
+    return pick(made, "X", "y", eta=step_size(made["X"]) / np.sqrt(1 + np.arange(t) / 10))
+
+
 ROWS = {"tokens": "n"}  # one token per example
+LAYERS = ((-0.1, 0.0, -0.6, 0.05), (-0.2, 0.02, -0.5, 0.1), (0.0, 0.0, -0.5, 0.0))
 ENTRIES = (
     Entry(dual_gd, "von Oswald et al. 2023; Dai et al. 2023", {"n": 40, "d": 8, "steps": 100},
           _tokens, _dual_gd, options=ROWS),
@@ -140,4 +213,8 @@ ENTRIES = (
           _gd_plus_plus, options=ROWS),
     Entry(preconditioned_gd, "Ahn et al. 2023; Mahankali et al. 2023",
           {"n": 20, "d": 5, "steps": 1}, _gaussian, _preconditioned, options=ROWS),
+    Entry(diagonal_transformer, "after Vladymyrov et al. 2024",
+          {"n": 20, "d": 4, "weights": LAYERS}, _noisy, _diagonal, options=ROWS),
+    Entry(chain_of_thought_gd, "after Huang et al. 2025", {"n": 20, "d": 4, "t": 16}, _schedule,
+          _thoughts),
 )  # fmt: skip

@@ -21,8 +21,8 @@ from inweave.gallery.sizes import d, n
 def lasso_ista(X: Matrix[n, d], y: Vector[n], lam: Scalar, eta: Scalar, *, steps: int) -> Vector[d]:
     """The Lasso by ISTA: gradient steps, each followed by a soft threshold.
 
-    w ← soft(w − ηXᵀ(Xw − y), ηλ) minimises ‖Xw − y‖²/2 + λ‖w‖₁ for η ≤ 1/‖X‖². Bai et al. (2023)
-    approximate it; here the threshold is exact.
+    w ← soft(w − ηXᵀ(Xw − y), ηλ) minimises ‖Xw − y‖²/2 + λ‖w‖₁ for η ≤ 1/‖X‖². After Bai et
+    al. (2023), who show that transformers can implement the Lasso in context.
     The network: one tied module of two attention layers and one ReLU layer.
     """
 
@@ -49,7 +49,7 @@ def lasso_fista(
     """The Lasso by FISTA, whose momenta are known beforehand.
 
     w' ← soft(z − ηXᵀ(Xz − y), ηλ), z ← w' + ((tₖ − 1)/tₖ₊₁)(w' − w). After Bai et al. (2023), who
-    stop at ISTA.
+    show that transformers can implement the Lasso in context; the momentum is Beck and Teboulle's.
     The network: one tied module; the momenta ride in a column of the prompt and move up a row per
     step.
     """
@@ -165,7 +165,7 @@ def _outliers(rng: np.random.Generator, n: int, d: int, **__: Any) -> dict[str, 
 
 SMALL = {"n": 40, "d": 8}
 ENTRIES = (
-    Entry(lasso_ista, "Bai et al. 2023", {**SMALL, "steps": 100}, _data, _ista),
+    Entry(lasso_ista, "after Bai et al. 2023", {**SMALL, "steps": 100}, _data, _ista),
     Entry(lasso_fista, "after Bai et al. 2023", {**SMALL, "steps": 50}, _data, _fista),
     Entry(logistic_gd, "Bai et al. 2023", {**SMALL, "steps": 50}, _labels, _logistic,
           tolerance=1e-3),

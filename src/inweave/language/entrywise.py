@@ -8,7 +8,7 @@ the diagonal of A; the compiler puts the vector of ones into the heads of the ma
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
 import numpy as np
 
@@ -19,22 +19,28 @@ from inweave.language.expressions import ConstantExpr, Entrywise, Expr, Product
 from inweave.language.refusals import refuse
 from inweave.language.values import Value, lift
 
+if TYPE_CHECKING:
+    from inweave.language.typed import Expression, Matrix, Row, Vector
 
-def tril(x: Any, k: int = 0) -> Value:
+N = TypeVar("N")
+V = TypeVar("V", bound="Expression")
+
+
+def tril(x: V, k: int = 0) -> V:
     """A matrix with zeros above its diagonal, or above the k-th one to the right of it."""
     return _triangle(np.tril, x, k)
 
 
-def triu(x: Any, k: int = 0) -> Value:
+def triu(x: V, k: int = 0) -> V:
     """A matrix with zeros below its diagonal, or below the k-th one to the right of it."""
     return _triangle(np.triu, x, k)
 
 
-def _triangle(kept: Any, x: Any, k: int) -> Value:
+def _triangle(kept: Any, x: V, k: int) -> V:
     node = lift(x)
     if not is_whole(k):
         raise refuse(f"inweave.{kept.__name__} needs a whole number k, got {k!r}")
-    return Value(_masked(simplest(kept(np.ones(node.shape), int(k))), node))
+    return cast("V", Value(_masked(simplest(kept(np.ones(node.shape), int(k))), node)))
 
 
 def where(mask: Any, a: Any, b: Any) -> Value:
@@ -62,7 +68,15 @@ def where(mask: Any, a: Any, b: Any) -> Value:
     return parts[0] + parts[1]
 
 
-def diag(x: Any) -> Value:
+@overload
+def diag(x: Vector[N] | Row[N]) -> Matrix[N, N]: ...
+@overload
+def diag(x: Matrix[Any, Any]) -> Vector[Any]: ...
+@overload
+def diag(x: Any) -> Any: ...
+
+
+def diag(x: Any) -> Any:
     """The matrix with a vector on its diagonal, or the vector on the diagonal of a matrix."""
     node = lift(x)
     if any(node.units):
