@@ -106,6 +106,22 @@ def test_the_network_is_proved_and_agrees_with_an_independent_answer(name, sizes
 
 
 @pytest.mark.parametrize("name", ALL)
+def test_faster_and_shallower_networks_agree_too_for_both_targets(name):
+    entry = gallery.get(name)
+    sizes = SIZES.get(name, REGRESSION)[0]
+    inputs = entry.example(seed=2, **sizes)
+    expected = independent(entry, inputs, sizes)
+    plain = entry.compile(verify=False, **sizes)
+    for optimize in ("speed", "depth"):
+        for target in ("elsa", "lsa"):
+            with checked_by(None):  # the proof is enough
+                network = entry.compile(optimize=optimize, target=target, **sizes)
+            assert network.certificate is not None
+            assert gallery.difference(network(**inputs), expected) < max(entry.tolerance, 1e-10)
+            assert optimize == "speed" or network.depth <= plain.depth
+
+
+@pytest.mark.parametrize("name", ALL)
 def test_program_network_and_shown_reference_agree_on_the_example(name):
     found = gallery.run(name)
     entry, inputs = found["entry"], found["inputs"]

@@ -133,9 +133,9 @@ def _transport(C: Any, a: Any, b: Any, steps: int, epsilon: float = 0.5, **__: A
 
 
 def _clusters(rng: np.random.Generator, n: int, d: int, k: int, **__: Any) -> dict[str, Any]:
-    centres = 1.5 * np.linalg.qr(rng.normal(size=(max(d, k), max(d, k))))[0][:k, :d]
-    X = centres[np.arange(n) % k] + 0.5 * rng.normal(size=(n, d))
-    return {"X": X, "M": centres + 0.3 * rng.normal(size=(k, d))}
+    centres = 1.2 * np.linalg.qr(rng.normal(size=(max(d, k), max(d, k))))[0][:k, :d]
+    X = centres[np.arange(n) % k] + 0.4 * rng.normal(size=(n, d))
+    return {"X": X, "M": centres + 0.2 * rng.normal(size=(k, d))}
 
 
 def _opposite(rng: np.random.Generator, n: int, d: int, **__: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def _marginals(rng: np.random.Generator, n: int, m: int, **__: Any) -> dict[str,
 ENTRIES = (
     Entry(gaussian_mixture, "after Dempster et al. 1977", {"n": 12, "d": 2, "k": 3, "steps": 3},
           _clusters, _mixture, tolerance=1e-2),
-    Entry(regression_mixture, "after Jin et al. 2024", {"n": 20, "d": 3, "steps": 10}, _opposite,
+    Entry(regression_mixture, "after Jin et al. 2024", {"n": 12, "d": 3, "steps": 10}, _opposite,
           _signs, tolerance=1e-3),
     Entry(sinkhorn, "Cuturi 2013", {"n": 5, "m": 4, "steps": 10}, _marginals, _transport,
           tolerance=1e-3),

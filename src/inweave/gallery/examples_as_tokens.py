@@ -214,7 +214,7 @@ ENTRIES = (
     Entry(preconditioned_gd, "Ahn et al. 2023; Mahankali et al. 2023",
           {"n": 20, "d": 5, "steps": 1}, _gaussian, _preconditioned, options=ROWS),
     Entry(diagonal_transformer, "after Vladymyrov et al. 2024",
-          {"n": 20, "d": 4, "weights": LAYERS}, _noisy, _diagonal, options=ROWS),
+          {"n": 20, "d": 4, "weights": LAYERS}, _noisy, _diagonal),
     Entry(chain_of_thought_gd, "after Huang et al. 2025", {"n": 20, "d": 4, "t": 16}, _schedule,
           _thoughts),
 )  # fmt: skip

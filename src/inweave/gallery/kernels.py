@@ -16,7 +16,7 @@ from inweave.gallery.entry import Entry
 from inweave.gallery.sizes import d, n
 
 S = TypeVar("S", Matrix[Any, Any], Vector[Any])
-ERROR = 1e-6  # of the exponential, whose values are about one
+ERROR = 1e-5  # of the exponential, whose values are about one
 
 
 def exponential(scores: S, largest: float) -> S:

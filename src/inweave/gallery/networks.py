@@ -62,6 +62,6 @@ def _task(rng: np.random.Generator, n: int, d: int, m: int, **__: Any) -> dict[s
 
 
 ENTRIES = (
-    Entry(two_layer_gd, "after Bai et al. 2023", {"n": 10, "d": 3, "m": 4, "steps": 8}, _task,
+    Entry(two_layer_gd, "after Bai et al. 2023", {"n": 6, "d": 3, "m": 4, "steps": 8}, _task,
           _trained, tolerance=1e-8),
 )  # fmt: skip
