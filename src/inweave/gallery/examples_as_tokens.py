@@ -116,7 +116,7 @@ def chain_of_thought_gd(X: Matrix[n, d], y: Vector[n], eta: Vector[t]) -> Matrix
     """
 
     def step(w: Vector[d], eta: Scalar) -> tuple[Vector[d], Vector[d]]:
-        w = inweave.hold(w - eta * X.T @ (X @ w - y))
+        w = w - eta * X.T @ (X @ w - y)
         return w, w
 
     return inweave.scan(step, inweave.zeros(X.shape[1]), eta)[1]

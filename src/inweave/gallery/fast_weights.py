@@ -30,8 +30,7 @@ def delta_net(Q: Matrix[n, d], K: Matrix[n, d], V: Matrix[n, k], beta: Vector[n]
     def step(
         W: Matrix[d, k], q: Vector[d], k: Vector[d], v: Vector[k], b: Scalar
     ) -> tuple[Matrix[d, k], Vector[k]]:
-        missed = inweave.hold(v - W.T @ k)
-        W = inweave.hold(W + b * k @ missed.T)
+        W = W + b * k @ (v - W.T @ k).T
         return W, W.T @ q
 
     return inweave.scan(step, inweave.zeros(Q.shape[1], V.shape[1]), Q, K, V, beta)[1]
@@ -44,14 +43,13 @@ def gated_delta_net(
     """Gated DeltaNet: the memory also forgets, as much as the token says, before it is corrected.
 
     W ← αW, then W ← W + β k (v − Wᵀk)ᵀ; the answer is Wᵀq for every token. Yang et al. (2025).
-    The network: one tied module that goes through the rows, a layer longer than `delta_net`'s.
+    The network: one tied module that goes through the rows, as long as `delta_net`'s.
     """
 
     def step(
         W: Matrix[d, k], q: Vector[d], k: Vector[d], v: Vector[k], a: Scalar, b: Scalar
     ) -> tuple[Matrix[d, k], Vector[k]]:
-        missed = inweave.hold(v - a * W.T @ k)
-        W = inweave.hold(a * W + b * k @ missed.T)
+        W = a * W + b * k @ (v - a * W.T @ k).T
         return W, W.T @ q
 
     return inweave.scan(step, inweave.zeros(Q.shape[1], V.shape[1]), Q, K, V, alpha, beta)[1]
@@ -103,7 +101,7 @@ def mesa_layer(
         P, S = carried
         Pk = inweave.hold(P @ k)
         r = inweave.reciprocal(1 + k.T @ Pk, domain=(1, 1 + 2 * length / low), error=PRECISE)
-        P, S = inweave.hold(P - r * Pk @ Pk.T), inweave.hold(S + k @ v.T)
+        P, S = inweave.hold(P - r * Pk @ Pk.T), S + k @ v.T
         return (P, S), S.T @ P @ q
 
     one = inweave.eye(Q.shape[1])

@@ -34,10 +34,10 @@ def kalman_filter(
         carried: tuple[Vector[d], Matrix[d, d]], y: Scalar
     ) -> tuple[tuple[Vector[d], Matrix[d, d]], Vector[d]]:
         x, P = carried
-        x, P = inweave.hold(A @ x), inweave.hold(A @ P @ A.T + noise)
+        x, P = A @ x, inweave.hold(A @ P @ A.T + noise)
         Pc = inweave.hold(P @ c)
         gain = inweave.hold(Pc * inweave.reciprocal(c.T @ Pc + r, domain=domain, error=PRECISE))
-        x = inweave.hold(x + gain * (y - c.T @ x))
+        x = x + gain * (y - c.T @ x)
         return (x, P - gain @ Pc.T), x
 
     size = A.shape[0]

@@ -36,7 +36,7 @@ def causal_linear_attention(
         carried: tuple[Matrix[d, k], Vector[d]], q: Vector[d], k: Vector[d], v: Vector[k]
     ) -> tuple[tuple[Matrix[d, k], Vector[d]], Vector[k]]:
         S, z = carried
-        S, z = inweave.hold(S + k @ v.T), inweave.hold(z + k)
+        S, z = S + k @ v.T, z + k
         return (S, z), S.T @ q * inweave.reciprocal(z.T @ q, domain=domain)
 
     start = (inweave.zeros(Q.shape[1], V.shape[1]), inweave.zeros(Q.shape[1]))
@@ -55,7 +55,7 @@ def retention(Q: Matrix[n, d], K: Matrix[n, d], V: Matrix[n, k], gamma: Scalar) 
     def step(
         S: Matrix[d, k], q: Vector[d], k: Vector[d], v: Vector[k]
     ) -> tuple[Matrix[d, k], Vector[k]]:
-        S = inweave.hold(gamma * S + k @ v.T)
+        S = gamma * S + k @ v.T
         return S, S.T @ q
 
     return inweave.scan(step, inweave.zeros(Q.shape[1], V.shape[1]), Q, K, V)[1]
@@ -75,7 +75,7 @@ def gated_linear_attention(
     def step(
         S: Matrix[d, k], q: Vector[d], k: Vector[d], v: Vector[k], a: Vector[d]
     ) -> tuple[Matrix[d, k], Vector[k]]:
-        S = inweave.hold(inweave.diag(a) @ S + k @ v.T)
+        S = inweave.diag(a) @ S + k @ v.T
         return S, S.T @ q
 
     return inweave.scan(step, inweave.zeros(Q.shape[1], V.shape[1]), Q, K, V, A)[1]
