@@ -47,8 +47,8 @@ def causal_linear_attention(
 def retention(Q: Matrix[n, d], K: Matrix[n, d], V: Matrix[n, k], gamma: Scalar) -> Matrix[n, k]:
     """Retention: linear attention whose memory decays by the same factor at every token.
 
-    S ← γS + k vᵀ, the answer is Sᵀq for every token: Σ γ^(t−s) (qₜᵀkₛ) vₛ over s ≤ t. The recurrent
-    form of Sun et al. (2023), without their rotation of queries and keys and their group norm.
+    S ← γS + k vᵀ, the answer is Sᵀq for every token: Σ γ^(t−s) (qₜᵀkₛ) vₛ over s ≤ t. After the
+    recurrent form of Sun et al. (2023), without their rotation of queries and keys and group norm.
     The network: one tied module that goes through the rows.
     """
 
@@ -121,6 +121,6 @@ def _gates(rng: np.random.Generator, n: int, d: int, **sizes: Any) -> dict[str, 
 SMALL = {"n": 12, "d": 4, "k": 3}
 ENTRIES = (
     Entry(causal_linear_attention, "Katharopoulos et al. 2020", SMALL, _features, _causal),
-    Entry(retention, "Sun et al. 2023", SMALL, _decaying, _retention),
+    Entry(retention, "after Sun et al. 2023", SMALL, _decaying, _retention),
     Entry(gated_linear_attention, "Yang et al. 2024a", SMALL, _gates, _gated),
 )
