@@ -55,6 +55,28 @@ MUTANTS = [
         "tests/test_data_model.py",
         "the skip of a layer is left out",
     ),
+    # -- loops over rows
+    Mutant(
+        "language/scan.py",
+        "    first = rows - 1 if reverse else 0\n",
+        "    first = 0\n",
+        "tests/test_scan.py",
+        "a reverse scan begins with the first row",
+    ),
+    Mutant(
+        "run/loops.py",
+        "if moved == self._standing(graph, rest, int(not self.backward)) else None\n",
+        "if rest is not None else None\n",
+        "tests/test_scan.py tests/test_plan.py tests/test_compiler.py",
+        "any value that begins as a unit vector is taken for a selector",
+    ),
+    Mutant(
+        "run/execute.py",
+        "rows[::-1] if stack.backward else rows, -2)",
+        "rows, -2)",
+        "tests/test_scan.py",
+        "what a reverse scan says of its rows stands in the wrong order",
+    ),
     # -- compiler
     Mutant(
         "compiler/forms.py",
@@ -65,18 +87,17 @@ MUTANTS = [
     ),
     Mutant(
         "compiler/merge.py",
-        "                if sum(same) >= 2:\n",
-        "                if sum(same) >= 4:\n",
+        "                if others:\n",
+        "                if not others and i < 0:\n",
         "tests/test_compiler.py tests/test_passes.py tests/test_merge.py",
         "heads are not merged",
     ),
     Mutant(
         "compiler/merge.py",
-        "    return replace(a, values=tuple((dest, item.scaled(Fraction(2))) for dest, item in "
-        "a.values))",
-        "    return a",
+        "        return replace(head, values=added(tuple(x for h in heads for x in h.values)))\n",
+        "        return replace(head, values=head.values)\n",
         "tests/test_merge.py",
-        "a head that stands twice counts once",
+        "of heads with the same query and key only one is kept",
     ),
     Mutant(
         "compiler/expand.py",

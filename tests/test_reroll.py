@@ -241,6 +241,13 @@ def uneven(X: Matrix["n", "d"], y: Vector["n"]):
     return w
 
 
+def strided(X: Matrix["n", "d"], y: Vector["n"]):
+    w = X[0:1, :].T
+    for i in range(0, X.shape[0], 2):
+        w = y[i] * w + X[i : i + 1, :].T
+    return w
+
+
 def rows_by_hand(X, y):
     """The same loops in numpy."""
     n, d = X.shape
@@ -251,18 +258,20 @@ def rows_by_hand(X, y):
         back = y[i - 1] * back - y[i] * X[i]
     for j in range(d):
         column = column - (X[:, j] @ column) * X[:, j]
-    s, last, odd, seen = X[0, 0], np.zeros(d), np.zeros(d), []
+    s, last, odd, step, seen = X[0, 0], np.zeros(d), np.zeros(d), X[0], []
+    for i in range(0, n, 2):
+        step = y[i] * step + X[i]
     for i in range(2, n):
         s = 0.5 * s * y[i - 1] + y[i - 2] * y[i] * s
     for i in range(n):
         last, odd = y[i] * last + X[i], (2 if i == 4 else 1) * y[i] * odd + X[i]
         seen.append(last @ last)
-    return {lms: w, backwards: back, columns: column, windows: s, uneven: odd,
+    return {lms: w, backwards: back, columns: column, windows: s, uneven: odd, strided: step,
             gathered: np.concatenate([last, seen])}  # fmt: skip
 
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
-@pytest.mark.parametrize("make", [lms, backwards, columns, windows, gathered, uneven])
+@pytest.mark.parametrize("make", [lms, backwards, columns, windows, gathered, uneven, strided])
 def test_python_loops_over_rows_are_right_and_tied(make, mode):
     rng, n, d = np.random.default_rng(0), 9, 6
     X, y = rng.normal(size=(n, d)) / 2, rng.normal(size=n)

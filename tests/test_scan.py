@@ -198,6 +198,24 @@ def test_weights_follow_the_number_of_rows_and_are_rebuilt(target):
         assert "weights follow n in the size of the shift and the number of steps" in str(net)
 
 
+def test_a_unit_vector_that_goes_round_is_no_selector():
+    @inweave.program
+    def program(X: Matrix["n", "d"]):
+        n = X.shape[0]
+        first = inweave.constant([1.0] + [0.0] * (n - 1))
+
+        def step(w, e):
+            return 2 * w + X.T @ e, inweave.vstack([e[n - 1 :], e[: n - 1]])
+
+        w, e = inweave.iterate(step, (inweave.zeros(X.shape[1]), first), n)
+        return {"w": w, "e": e}
+
+    X = np.arange(10.0).reshape(5, 2)
+    found = inweave.compile(program, n=5, d=2)(X=X)
+    np.testing.assert_array_equal(found["w"], 2.0 ** np.arange(5)[::-1] @ X)
+    np.testing.assert_array_equal(found["e"], [1, 0, 0, 0, 0])
+
+
 def test_a_schedule_as_long_as_a_size_is_not_taken_for_it():
     net = inweave.compile(schedule, d=3)
     assert net.following_sizes() == ()
