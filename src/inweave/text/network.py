@@ -329,7 +329,7 @@ def _summary(
             other = ", ".join(f"{name}=..." for name in follow)
             said.append(
                 f"follow {', '.join(follow)} in the size of the shift and the number of steps "
-                f"(net.resize({other}) rebuilds them)"
+                f"as far as seen (net.resize({other}) rebuilds them)"
             )
         if fixed:
             said.append(f"depend on {', '.join(fixed)}")
