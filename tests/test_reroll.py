@@ -201,21 +201,20 @@ def test_what_is_known_of_one_loop_is_not_taken_for_another():
 def lms(X: Matrix["n", "d"], y: Vector["n"]):
     w = inweave.zeros(X.shape[1])
     for i in range(X.shape[0]):
-        x = X[i : i + 1, :].T
-        w = w + 0.25 * (y[i] - x.T @ w) * x
+        w = w + 0.25 * (y[i] - X[i] @ w) * X[i]
     return w
 
 
 def backwards(X: Matrix["n", "d"], y: Vector["n"]):
-    w = X[0:1, :].T
+    w = X[0]
     for i in reversed(range(1, X.shape[0])):
-        w = y[i - 1] * w - y[i] * X[i : i + 1, :].T
+        w = y[i - 1] * w - y[i] * X[i]
     return w
 
 
 def columns(X: Matrix["n", "d"], y: Vector["n"]):
     for j in range(X.shape[1]):
-        y = y - (X[:, j : j + 1].T @ y) * X[:, j : j + 1]
+        y = y - (X[:, j] @ y) * X[:, j]
     return y
 
 
@@ -229,22 +228,22 @@ def windows(X: Matrix["n", "d"], y: Vector["n"]):
 def gathered(X: Matrix["n", "d"], y: Vector["n"]):
     w, seen = inweave.zeros(X.shape[1]), []
     for i in range(X.shape[0]):
-        w = y[i] * w + X[i : i + 1, :].T
-        seen.append(w.T @ w)
+        w = y[i] * w + X[i]
+        seen.append(w @ w)
     return {"last": w, "seen": inweave.vstack(seen)}
 
 
 def uneven(X: Matrix["n", "d"], y: Vector["n"]):
     w = inweave.zeros(X.shape[1])
     for i in range(X.shape[0]):
-        w = (2 if i == 4 else 1) * y[i] * w + X[i : i + 1, :].T
+        w = (2 if i == 4 else 1) * y[i] * w + X[i]
     return w
 
 
 def strided(X: Matrix["n", "d"], y: Vector["n"]):
-    w = X[0:1, :].T
+    w = X[0]
     for i in range(0, X.shape[0], 2):
-        w = y[i] * w + X[i : i + 1, :].T
+        w = y[i] * w + X[i]
     return w
 
 

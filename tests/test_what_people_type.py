@@ -123,12 +123,9 @@ def by_our_rules(a, symbol, b):
     mixed = {a.ndim, b.ndim} == {1, 2} and 1 in (columns[0].shape[1], columns[1].shape[1])
     vector, matrix = sorted((a, b), key=np.ndim)
     if symbol != "@" and mixed and matrix.shape[1] == 1 and len(vector) > 1:
-        if matrix.shape == (1, 1):  # which counts as a number
-            a, b = (x.reshape(()) if x is matrix else x for x in (a, b))
-        elif len(matrix) == len(vector):  # a vector is a column
-            a, b = columns
-        else:
+        if matrix.shape != (1, 1):  # all pairs or a column: who knows
             return None
+        a, b = (x.reshape(()) if x is matrix else x for x in (a, b))  # it counts as a number
     if symbol == "@" and a.ndim == 1 and a.shape[0] != b.shape[0] == 1:  # a column times a row
         return (columns[0] @ columns[1]).reshape(*a.shape, *b.shape[1:])
     try:

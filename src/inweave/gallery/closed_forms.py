@@ -118,7 +118,7 @@ def recursive_least_squares(
     most = 1 + (25 * d if length is None else length) / low
 
     def step(P: Any, w: Any, data: Any) -> Any:
-        x = data[0:1, :d].T
+        x = data[0][:d]
         Px = inweave.hold(P @ x)
         gain = inweave.hold(Px * inweave.reciprocal(1 + x.T @ Px, domain=(1, most), error=PRECISE))
         missed = data[0, d] - x.T @ w

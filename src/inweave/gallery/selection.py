@@ -53,8 +53,8 @@ def ridge_selection(
     missed = inweave.hold(V @ W - z @ ones)
     errors: Any = inweave.zeros(k)
     for i in range(k):
-        column = missed[:, i : i + 1]
-        errors = errors + units[:, i : i + 1] @ (column.T @ column) / V.shape[0]
+        column = missed[:, i]
+        errors = errors + units[i] * (column @ column) / V.shape[0]
     choice = chosen(inweave.hold(errors), margin)
     return {"prediction": u.T @ W @ choice, "choice": choice}
 

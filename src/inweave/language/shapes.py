@@ -1,9 +1,9 @@
 """numpy's rules for shapes, over values that are all stored as matrices.
 
 A vector is stored as a column, and `x.T` or `X[i, :]` as a row; both stand for one axis, as a 1-D
-array of numpy does. Where numpy defines an operation, it means here what it means there, with two
-exceptions, both of them what one writes on paper: `x @ y.T` is an outer product, and a vector
-beside a matrix of one column, of the same length, is that column.
+array of numpy does. Where numpy defines an operation, it means here what it means there, with one
+exception, which is what one writes on paper: `x @ y.T` is an outer product. A vector beside a
+matrix of one column makes a matrix of all pairs in numpy, and a column on paper: it is refused.
 
 What is spread over other rows and columns is multiplied by ones, so it costs a network no entries
 of its own, whatever the sizes.
@@ -56,6 +56,15 @@ def alike(a: Expr, b: Expr, symbol: str) -> tuple[Expr, Expr]:
     """Two values spread to the same shape, as numpy broadcasts them."""
     if {a.units, b.units} == {ROW, VECTOR}:
         a, b = upright(a), upright(b)
+    for name, x, y in (("a", a, b), ("b", b, a)):
+        if x.units == VECTOR and x.rows > 1 and y.units == MATRIX and y.cols == 1 < y.rows:
+            other = "b" if name == "a" else "a"
+            raise refuse(
+                f"cannot compute a {symbol} b: of a = {a!r} and b = {b!r} one is a vector, the "
+                f"other a matrix of one column. Write {other}[:, 0] for that column as a vector "
+                f"(and X[i] for a row), or {name}[None, :] for all pairs, as numpy would have it",
+                ShapeError,
+            )
     if a.shape == b.shape:
         return a, b
     if a.is_scalar:
