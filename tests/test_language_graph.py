@@ -230,7 +230,7 @@ def test_a_value_kept_from_a_loop_is_not_taken_for_that_of_the_next():
         y = inweave.iterate(lambda w: kept.append(w) or 2 * w, x, 2)
         return inweave.iterate(lambda w: w + kept[0], y, 2)
 
-    with pytest.raises(ProgramError, match=r"uses w .* which inweave.iterate carries"):
+    with pytest.raises(ProgramError, match=r"uses w .* which a loop carries"):
         recorded(program, n=2)
 
 

@@ -351,8 +351,8 @@ def test_a_carried_value_kept_after_its_loop_is_refused(times):
         return inweave.iterate(step, x, times) + kept[0]
 
     message = refused(program, n=2)
-    assert "uses w [2 x 1], which inweave.iterate carries" in message
-    assert "use what iterate returns" in message
+    assert "uses w [2 x 1], which a loop carries" in message
+    assert "use what iterate or scan returns" in message
 
 
 def counted():

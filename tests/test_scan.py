@@ -164,14 +164,18 @@ def test_a_plan_reads_rows_and_multiplies_by_no_selector():
         ("inweave.scan(lambda w, x: (w, x @ x.T), w, X)", "values are stacked as rows"),
         ("inweave.scan(lambda w, x: (None, x), w, X)", "carries nothing on"),
         ("inweave.scan(3, w, X)", "must be a function"),
+        ("inweave.scan(lambda w, x: (w, None), w, np.zeros((0, 3)))", "have no rows"),
+        ("(inweave.scan(lambda w, x: (w, None), w, X), 1)", "a tuple of values"),
+        ("[inweave.scan(lambda w, x: (w, None), w, X)[1]]", "returns None as one of its answers"),
         ("inweave.scan(lambda w, x: (w if rows.append(1) else w * len(rows), None), w, X)",
          "when it is called again"),
     ],
 )  # fmt: skip
 def test_what_is_no_scan_is_refused(call, said):
     rows = []
-    namespace = {"inweave": inweave, "Matrix": Matrix, "Vector": Vector, "rows": rows}
-    exec(f"def f(X: Matrix[4, 3], w: Vector[3]):\n    return {call}[0]", namespace)
+    namespace = {"inweave": inweave, "Matrix": Matrix, "Vector": Vector, "rows": rows, "np": np}
+    end = "[0]" if call.startswith("inweave") else ""
+    exec(f"def f(X: Matrix[4, 3], w: Vector[3]):\n    return {call}{end}", namespace)
     with pytest.raises(inweave.InweaveError, match=said.replace("(", r"\(").replace(")", r"\)")):
         inweave.compile(inweave.program(namespace["f"]))
 
@@ -219,3 +223,14 @@ def test_a_unit_vector_that_goes_round_is_no_selector():
 def test_a_schedule_as_long_as_a_size_is_not_taken_for_it():
     net = inweave.compile(schedule, d=3)
     assert net.following_sizes() == ()
+
+
+def test_nothing_need_be_carried():
+    @inweave.program
+    def squares(X: Matrix["n", "d"]):
+        return inweave.scan(lambda _, x: (None, x @ x), None, X)[1]
+
+    X = np.arange(6.0).reshape(3, 2)
+    np.testing.assert_array_equal(inweave.compile(squares, n=3, d=2)(X=X), (X**2).sum(1))
+    np.testing.assert_array_equal(squares(X=X), (X**2).sum(1))
+    assert inweave.scan(lambda _, x: (None, x @ x), None, X)[1].tolist() == [1, 13, 41]

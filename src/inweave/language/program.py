@@ -227,15 +227,29 @@ class Program:
             )
         for name in result:
             check_line(f"an answer of program {self.name!r}", name, ProgramError)
+            self._check_answer(result[name])
         return {name: lift(x) for name, x in result.items()}
+
+    def _check_answer(self, x: Any) -> None:
+        """Refuse what scan returns and no answer is: None, or the tuple that it carries."""
+        if x is None:
+            raise ProgramError(
+                f"program {self.name!r} returns None as one of its answers; of a scan whose step "
+                "says nothing of its rows, return inweave.scan(...)[0]"
+            )
+        if isinstance(x, (tuple, list)) and any(isinstance(y, Value) for y in x):
+            raise ProgramError(
+                f"program {self.name!r} returns a {type(x).__name__} of values as one of its "
+                "answers; return them one by one: (*carried, values)"
+            )
 
     def _check_symbols(self, needed: Sequence[Expr], symbols: Mapping[str, Expr]) -> None:
         """Refuse values that have none here: kept from a step of iterate or another program."""
         for x in needed:
             if isinstance(x, ex.Carried):
                 raise ProgramError(
-                    f"program {self.name!r} uses {x!r}, which inweave.iterate carries{x.where}, "
-                    "outside of the step: there it has no value; use what iterate returns"
+                    f"program {self.name!r} uses {x!r}, which a loop carries{x.where}, outside of "
+                    "its step: there it has no value; use what iterate or scan returns"
                 )
             if isinstance(x, ex.InputExpr) and x is not symbols.get(x.name):
                 raise ProgramError(

@@ -83,14 +83,15 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
     arrays = [lift(x) for x in xs]
     rows = _common_rows([x.rows for x in arrays])
     begin = _several(start)
-    names = [name] if begin.one else [f"{name}{i}" for i in range(len(begin.parts))]
+    several = [f"{name}{i}" for i in range(len(begin.parts))]
+    names = [name] if begin.one and not begin.none else several
     said = _several(None)
 
     def stepped(carried: tuple[Carried, ...]) -> tuple[Expr, ...]:
         nonlocal said
         *state, at = carried
         held = begin.like(map(Value, state))
-        after, value = _pair(step(held, *(Value(_row(x, at)) for x in arrays)))
+        after, value = _pair(step(held, *(Value(_row(x, at)) for x in arrays)), begin.none)
         said = _several(value)
         moved = Product(ConstantExpr(_shift(rows, reverse)), at)
         stacked = (_stackable(lift(v)) for v in said.parts)
@@ -148,14 +149,15 @@ class _several:
         return None if self.none else parts[0] if self.one else parts
 
 
-def _pair(result: Any) -> tuple[Any, Any]:
+def _pair(result: Any, nothing: bool) -> tuple[Any, Any]:
+    """What a step returned; `nothing` says that it was given nothing to carry."""
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"{len(result)} values" if isinstance(result, tuple) else f"{result!r}"
         raise refuse(
             f"the step of scan returns {got}; expected a pair, what is carried next and the value "
             "for this row: return w, None if there is none"
         )
-    if result[0] is None:
+    if result[0] is None and not nothing:
         raise refuse("the step of scan carries nothing on; expected (carried next, value or None)")
     return result
 
@@ -173,6 +175,8 @@ def _common_rows(rows: Sequence[int]) -> int:
             "rows",
             ShapeError,
         )
+    if rows[0] == 0:
+        raise refuse("scan has nothing to go through: its arrays have no rows", ShapeError)
     return rows[0]
 
 
@@ -182,7 +186,7 @@ def _computed(step: Callable[..., Any], start: Any, xs: Sequence[Any], reverse: 
     rows = _common_rows([len(x) for x in arrays])
     state, said = start, [None] * rows  # type: Any, list[Any]
     for i in reversed(range(rows)) if reverse else range(rows):
-        state, said[i] = _pair(step(state, *(x[i] for x in arrays)))
+        state, said[i] = _pair(step(state, *(x[i] for x in arrays)), start is None)
     values = _several(said[0])
     each = zip(*(_several(value).parts for value in said), strict=True)
     return state, values.like(np.stack(column) for column in each)
