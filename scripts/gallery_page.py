@@ -10,7 +10,8 @@ from typing import Any
 from inweave import gallery
 from inweave.gallery.higher_order import layers_needed
 from inweave.gallery.papers import PAPERS
-from inweave.language.functions import TABLE_UNITS, _newton_steps, reciprocal_table
+from inweave.language.inverses import TABLE_UNITS, _newton_steps
+from inweave.language.tables import reciprocal_table
 
 PAGE = Path(__file__).parent.parent / "docs" / "gallery.md"
 

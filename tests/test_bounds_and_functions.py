@@ -138,9 +138,16 @@ def test_what_float64_cannot_reach_is_refused(make, name, domain, error, message
         make(name, domain, error)
 
 
+def test_where_the_rounding_of_a_table_is_larger_than_the_error_there_are_newton_steps():
+    x = np.linspace(1.0, 1.0 + 1e-9, 2)
+    network = entries("reciprocal", (1.0, 1.0 + 1e-9), 1e-15)
+    assert "Newton" in network.certificate.functions[0]
+    np.testing.assert_allclose(network(x=x) * x, 1, rtol=1e-15)
+
+
 def test_a_table_whose_rounding_is_larger_than_the_error_is_refused_at_once():
-    with pytest.raises(inweave.InputError, match=r"rounding alone.*larger error.*scalars"):
-        entries("reciprocal", (1.0, 1.0 + 1e-9), 1e-15)
+    with pytest.raises(inweave.InputError, match=r"rounding alone.*larger error"):
+        inweave.exp(np.ones(2), domain=(0.0, 1e-6), error=1e-16)
 
 
 # -- how an error is known -------------------------------------------------------------------------

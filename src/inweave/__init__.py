@@ -30,13 +30,20 @@ if TYPE_CHECKING:
     from inweave.language.entrywise import diag, tril, triu, where
     from inweave.language.functions import absolute as abs
     from inweave.language.functions import (
+        assume,
+        exp,
+        gelu,
         hold,
+        log,
         pointwise,
         reciprocal,
         relu,
         rsqrt,
         sigmoid,
         soft_threshold,
+        softmax,
+        sqrt,
+        tanh,
     )
     from inweave.language.iterate import iterate
     from inweave.language.matrices import (
@@ -54,6 +61,7 @@ if TYPE_CHECKING:
         zeros,
     )
     from inweave.language.program import Program, program
+    from inweave.language.ranges import Range
     from inweave.language.scan import scan
     from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
     from inweave.model.layout import Block, Layout
@@ -69,11 +77,13 @@ _WHERE = {
     "exact.constants": "Constant",
     "language.annotations": "Matrix Scalar Vector",
     "language.entrywise": "diag tril triu where",
-    "language.functions": "hold pointwise reciprocal relu rsqrt sigmoid soft_threshold",
+    "language.functions": "assume exp gelu hold log pointwise reciprocal relu rsqrt sigmoid "
+    "soft_threshold softmax sqrt tanh",
     "language.iterate": "iterate",
     "language.matrices": "block constant eye hstack kron matrix_power ones outer squared_norm "
     "trace vstack zeros",
     "language.program": "Program program",
+    "language.ranges": "Range",
     "language.scan": "scan",
     "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
     "model.layout": "Block Layout",
@@ -117,26 +127,31 @@ __all__ = [
     "Program",
     "ProgramError",
     "Projection",
+    "Range",
     "Scalar",
     "ShapeError",
     "Vector",
     "VerificationError",
     "__version__",
     "abs",
+    "assume",
     "block",
     "compile",
     "constant",
     "diag",
+    "exp",
     "explain",
     "explore",
     "eye",
     "gallery",
+    "gelu",
     "hold",
     "hstack",
     "iterate",
     "kron",
     "lab",
     "load",
+    "log",
     "matrix_power",
     "nn",
     "ones",
@@ -150,7 +165,10 @@ __all__ = [
     "scan",
     "sigmoid",
     "soft_threshold",
+    "softmax",
+    "sqrt",
     "squared_norm",
+    "tanh",
     "trace",
     "tril",
     "triu",

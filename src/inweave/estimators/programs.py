@@ -17,7 +17,8 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.closed_forms import eliminated
 from inweave.gallery.sizes import d, n
-from inweave.language.functions import apply, float_error, interpolant
+from inweave.language.functions import apply
+from inweave.language.tables import float_error, interpolant
 from inweave.model.relunet import Function
 
 

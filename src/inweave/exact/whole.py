@@ -1,10 +1,12 @@
-"""Whole numbers: sizes, counts and steps, told from bools and floats in one way and one wording.
+"""Numbers that users give, told from other things in one way and one wording.
 
-Python's ints and numpy's are both taken; True is an int to Python and a mistake to a user.
+Sizes, counts and steps are whole: bools and floats are not. Python's numbers and numpy's are both
+taken; True is an int to Python and a mistake to a user.
 """
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -18,6 +20,11 @@ def is_whole(value: Any, least: int | None = None) -> TypeGuard[int]:
     """Whether a value is an int, perhaps of at least `least`."""
     good = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
     return good and (least is None or bool(value >= least))
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of Python's or numpy's."""
+    return isinstance(value, (int, float, Fraction, np.number)) and not isinstance(value, bool)
 
 
 def whole(

@@ -3,16 +3,18 @@
 A size is a name or a number. A name is a string, `Matrix["n", "d"]`, or a type variable,
 `Matrix[n, d]` with `n = TypeVar("n")`; from Python 3.12 on, `def ridge[n, d](X: Matrix[n, d])` is
 enough. Strings need nothing else, but type checkers take them for names of classes; with type
-variables they read `typed.pyi`, which gives every operator its shape.
+variables they read `typed.pyi`, which gives every operator its shape. A range goes along as
+`Annotated[Scalar, inweave.Range(0.1, 10)]`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 from inweave.errors import ProgramError
 from inweave.exact.whole import is_whole
+from inweave.language.ranges import Range
 from inweave.model.prompt import Kind
 
 Size = str | int
@@ -21,10 +23,11 @@ ANY = "?"  # a size that is not said, which only an answer may have
 
 @dataclass(frozen=True)
 class Type:
-    """What an annotation says: the kind of a value and its named or literal sizes."""
+    """What an annotation says: the kind of a value, its named or literal sizes, its range."""
 
     kind: Kind
     sizes: tuple[Size, ...] = ()
+    range: Range | None = None
 
     def __repr__(self) -> str:
         inner = ", ".join("Any" if size == ANY else repr(size) for size in self.sizes)
@@ -77,6 +80,11 @@ else:
 
 def as_type(annotation: Any) -> Type | None:
     """What an annotation says of a value, if it is one of the language."""
+    if get_origin(annotation) is Annotated:
+        inner, *notes = get_args(annotation)
+        kind = as_type(inner)
+        ranges = [note for note in notes if isinstance(note, Range)]
+        return replace(kind, range=ranges[-1]) if kind and ranges else kind
     if annotation is Scalar:
         return Type("scalar")
     return annotation if isinstance(annotation, Type) else None

@@ -166,7 +166,7 @@ class Program:
         statics = {name: values[name] for name in self.statics}
         with ex.Recording() as recording:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
-            handles = {name: Value(x) for name, x in symbols.items()}
+            handles = {name: Value(x, self.arguments[name].range) for name, x in symbols.items()}
             named = self._answers(self.function(**handles, **statics))
         needed = ex.ordered(named.values())
         self._check_symbols(needed, symbols)

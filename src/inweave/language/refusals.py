@@ -55,7 +55,12 @@ _INSTEAD = {
         "diag diagonal": "use inweave.diag",
         "square": "use x ** 2",
         "sign heaviside": "use inweave.relu or another pointwise function",
-        "exp log log1p expm1 sqrt tanh sin cos cbrt": _ENTRIES,
+        "exp": "use inweave.exp(x, domain=(lo, hi))",
+        "log": "use inweave.log(x, domain=(lo, hi))",
+        "sqrt": "use inweave.sqrt(x, domain=(lo, hi))",
+        "tanh": "use inweave.tanh(x, domain=(lo, hi))",
+        "softmax": "use inweave.softmax(x, axis)",
+        "log1p expm1 sin cos cbrt": _ENTRIES,
         "reciprocal": "use inweave.reciprocal(x, domain=(lo, hi))",
     }.items()
     for name in names.split()

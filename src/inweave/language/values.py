@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, InweaveError, ProgramError, ShapeError
-from inweave.exact.constants import Constant, exact, identity, simplest
-from inweave.exact.whole import is_whole
+from inweave.exact.constants import Constant, exact, fractions, identity, simplest
+from inweave.exact.whole import is_number, is_whole
 from inweave.language import products
 from inweave.language.expressions import (
     Applied,
@@ -27,6 +27,8 @@ from inweave.language.expressions import (
     shortened,
 )
 from inweave.language.indexing import reshaped, take
+from inweave.language.inverses import inverse
+from inweave.language.ranges import Range
 from inweave.language.refusals import Refusing, check_range, refuse
 from inweave.language.shapes import ONE, SCALAR, alike, multiplied, total, transposed, upright
 from inweave.model.inputs import plain
@@ -45,10 +47,11 @@ _COMPARISONS = {"eq", "ne", "lt"}  # refused alike on either side
 class Value(Refusing):
     """A matrix value of a program while it is traced."""
 
-    __slots__ = ("_node",)
+    __slots__ = ("_node", "range")
 
-    def __init__(self, node: Expr) -> None:
+    def __init__(self, node: Expr, known: Range | None = None) -> None:
         self._node = node
+        self.range = known  # where its entries lie, as far as it was said
 
     def __repr__(self) -> str:
         return repr(self._node)
@@ -92,26 +95,10 @@ class Value(Refusing):
         return _times(lift(other), self._node)
 
     def __truediv__(self, other: Any) -> Value:
-        if isinstance(other, Value):
-            raise refuse(
-                f"cannot divide {self!r} by the variable {other!r}: attention computes "
-                f"polynomials; for a divisor that stays between lo and hi, write "
-                f"{_factor(self._node)} * inweave.reciprocal({_text(other._node)}, domain=(lo, hi))"
-            )
-        if not is_number(other):
-            raise refuse(f"cannot divide {self!r} by {type(other).__name__}; divide by a number")
-        number = _exact(other)
-        if number == 0:
-            raise refuse(f"division of {self!r} by zero", InweaveError)
-        return Value(Sum([(1 / number, self._node)]))
+        return _divided(self._node, other if isinstance(other, Value) else Value(lift(other)))
 
     def __rtruediv__(self, other: Any) -> Value:
-        factor = "" if is_number(other) and other == 1 else f"{_factor(lift(other))} * "
-        raise refuse(
-            f"cannot divide by the variable {self!r}: attention computes polynomials; for a "
-            f"divisor that stays between lo and hi, write {factor}"
-            f"inweave.reciprocal({_text(self._node)}, domain=(lo, hi))"
-        )
+        return _divided(lift(other), self)
 
     def __matmul__(self, other: Any) -> Value:
         if is_number(other):
@@ -212,10 +199,6 @@ def _of(x: Any) -> Value:
 
 
 # -- lifting --------------------------------------------------------------------------------------
-def is_number(x: Any) -> bool:
-    return isinstance(x, (int, float, Fraction, np.number)) and not isinstance(x, bool)
-
-
 def lift(x: Any) -> Expr:
     """The expression of a value, a Python number or an array."""
     if isinstance(x, Value):
@@ -293,6 +276,8 @@ def _text(x: Expr) -> str:
 
 
 def _factor(x: Expr) -> str:
+    if x.number is not None:
+        return f"{float(x.number):g}"
     return f"({_text(x)})" if isinstance(x, Sum) else _text(x)
 
 
@@ -321,6 +306,38 @@ def _times(a: Expr, b: Expr) -> Value:
             + _instead(a, b),
             ShapeError,
         ) from None
+
+
+def _divided(a: Expr, divisor: Value) -> Value:
+    b, known = divisor._node, divisor.range
+    if not (a.is_scalar or b.is_scalar):
+        alike(a, b, "/")
+    entries = [b.number] if b.number is not None else _entries(b)
+    if any(q == 0 for q in entries):
+        raise refuse(f"division of {a!r} by zero", InweaveError)
+    if b.number is not None:
+        return Value(Sum([(1 / b.number, a)]))
+    if entries:
+        inverted = np.array([1 / q for q in entries], dtype=object).reshape(b.shape)
+        return _times(a, ConstantExpr(simplest(inverted), b.units))
+    if known is None:
+        raise refuse(
+            f"cannot divide {a!r} by the variable {b!r}, whose range is not known: attention "
+            f"computes 1/x by a table between two ends; for entries that stay between lo and hi, "
+            f"write {_factor(a)} / inweave.assume({_text(b)}, lo, hi), with either_sign=True where "
+            "they may be negative as well"
+        )
+    if not known.either_sign and known.low <= 0 <= known.high:
+        raise refuse(
+            f"cannot divide {a!r} by {b!r}, whose range {known!r} holds zero; give one without it, "
+            f"such as inweave.assume({_text(b)}, lo, hi, either_sign=True) with 0 < lo < hi"
+        )
+    return _times(a, inverse(b, known))
+
+
+def _entries(x: Expr) -> list[Fraction]:
+    """The entries of a constant, exactly; none of anything else."""
+    return [*fractions(x.constant.entries()).ravel()] if isinstance(x, ConstantExpr) else []
 
 
 def _instead(a: Expr, b: Expr) -> str:

@@ -95,7 +95,8 @@ class Function:
     `error` bounds |net - function| on the domain, relative to |function| if `relative`; an exact
     function has error 0, and no domain if it is exact everywhere. `evidence` says how that is
     known: "proved", or measured and where. `steps` of Newton's iteration follow the net in its
-    program and take the error down to `reached`. These are notes for the certificate, no part of a
+    program and take the error down to `reached`; where the program makes another function of it,
+    that is the error of what it `reaches`. These are notes for the certificate, no part of a
     network: a file does not hold them.
     """
 
@@ -109,6 +110,7 @@ class Function:
     evidence: str = field(default="", compare=False, repr=False)
     steps: int = field(default=0, compare=False, repr=False)
     reached: float = field(default=0.0, compare=False, repr=False)
+    reaches: str = field(default="", compare=False, repr=False)
 
     def __post_init__(self) -> None:
         check_line("a function", self.name, InputError)
@@ -140,16 +142,18 @@ class Function:
             known = self in (RELU, ABS) or not self.evidence
             said = f"{self.name}: a table of {self.net.units} units without a domain"
             return "" if known else f"{said}, {self.evidence}"
-        kind = "relative" if self.relative else "absolute"
+        kind = ("relative" if self.relative else "absolute") + " error"
+        if self.reaches:
+            kind += f" of {self.reaches}"
         head = f"{self.name} on {interval(self.domain)}: {self.net.units} units"
         if self.steps:
             head += f" and {self.steps} Newton step{'s' if self.steps > 1 else ''}"
-        error = rounded_up(self.reached if self.steps else self.error)
+        error = rounded_up(self.reached or self.error)
         if not self.error and not self.evidence:
             return f"{head}, exact"
         if self.evidence == "proved":
-            return f"{head}, {kind} error at most {error}"
-        return f"{head}, {kind} error {error}, {self.evidence or 'as stated for the net'}"
+            return f"{head}, {kind} at most {error}"
+        return f"{head}, {kind} {error}, {self.evidence or 'as stated for the net'}"
 
     @cached_property
     def digest(self) -> str:
