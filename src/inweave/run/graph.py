@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
+from inweave.run import newton
 
 ONE = Fraction(1)
 NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
@@ -365,11 +366,16 @@ class Graph:
             for (node, row, col), sign in signs.items()
             if sign
         ]
+        parts = self._in_one_place(parts)
         if not parts:
             return self.const(zeros(rows, cols))
         if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
             sign, node, _, _ = parts[0]
             return node if sign > 0 else self.scale(-ONE, node)
+        refined = newton.step(rows, cols, parts)
+        if refined is not None:
+            x, function = refined
+            return self.apply(function, x)
         wider = self._wider_mask(rows, cols, parts)
         if wider is not None:
             return wider
@@ -388,6 +394,25 @@ class Graph:
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+    def _in_one_place(self, parts: list[Part]) -> list[Part]:
+        """Rows that stand in the same place, summed before they are put there."""
+        out, groups = list[Part](), dict[Any, list[tuple[int, Node]]]()
+        for sign, node, row, col in parts:
+            found = placed(node)
+            if found is None:
+                out.append((sign, node, row, col))
+            else:
+                place, flip = found
+                key = (place.args[1], place.shape, flip, row, col)
+                groups.setdefault(key, []).append((sign, place))
+        if all(len(group) == 1 for group in groups.values()):
+            return parts
+        for (_, (_, cols), flip, row, col), group in groups.items():
+            summed = self.total(1, cols, [(sign, place.args[0], 0, 0) for sign, place in group])
+            whole = self.place(summed, group[0][1])
+            out.append((1, self.flip(whole) if flip else whole, row, col))
+        return out
 
     def _wider_mask(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
         """A mask with zeros around it, as a mask of as much more of what it masks."""
