@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Ones, simplest
-from inweave.run.graph import ONE, Graph, Node
+from inweave.run.graph import ONE, Graph
+from inweave.run.node import Node
 from inweave.run.term import Term
 
 DEEP = 8  # operations inside each other that are looked into

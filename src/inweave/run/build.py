@@ -17,8 +17,9 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Poin
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection
-from inweave.run.graph import Graph, Node
+from inweave.run.graph import Graph
 from inweave.run.loops import follow_loop
+from inweave.run.node import Node
 from inweave.run.spans import Pieces, spans
 from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import (

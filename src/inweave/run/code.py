@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import identity, zeros
-from inweave.run.graph import ONE, LoopBody, Node, flops, placed
+from inweave.run.graph import ONE
+from inweave.run.node import LoopBody, Node, flops, placed
 
 
 class Line(NamedTuple):

@@ -12,7 +12,6 @@ something two ways and keep the cheaper one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import count
 from typing import Any
@@ -21,80 +20,13 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
 from inweave.run import newton
+from inweave.run.node import CALL, LoopBody, Node, Part, cost, free_nodes, placed
 
 ONE = Fraction(1)
 NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
 SCALE = 64  # and within which it is multiplied with others first
 ONCE = 100  # and within which it multiplies at once: float32 ends at 126
 DOUBLE = 1020  # and beyond which no float is, so that it is refused where it is written down
-Part = tuple[int, "Node", int, int]
-"""(sign, node, row, col): a node added or subtracted where it stands in a sum."""
-
-
-@dataclass(eq=False, slots=True)
-class Node:
-    """A rows x cols value.
-
-    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (entry
-    by entry, where a single row or column stands for many), `diagonal` (as a column), `scale` (by a
-    number), `sum` (of placed nodes), `pointwise` (a layer) and `apply` (a function) entry by entry;
-    for loops `phi` (a carried value), `loop`, and `result` (its last one); and for loops over rows
-    `at` (which row it is in this step), `unit` (the column with a one there), `pick` (that row of a
-    matrix) and `place` (a row there, zeros elsewhere).
-    """
-
-    op: str
-    args: tuple[Node, ...]
-    data: Any
-    rows: int
-    cols: int
-    level: int
-    order: int
-    symmetric: bool = False
-    label: str = ""
-
-    @property
-    def flipped(self) -> bool:
-        """Whether this is a transposed view."""
-        return self.op == "view" and bool(self.data[-1])
-
-    @property
-    def turns(self) -> bool:
-        """Whether this is a constant that can be written down transposed as well."""
-        return self.op == "const" and isinstance(self.data, (Shift, Ones))
-
-    @property
-    def size(self) -> int:
-        return self.rows * self.cols
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.rows, self.cols
-
-    @property
-    def is_scalar(self) -> bool:
-        return self.rows == self.cols == 1
-
-    def __repr__(self) -> str:
-        name = self.label or f"{self.op}{self.order}"
-        return f"<{name} {self.rows}x{self.cols}>"
-
-
-def placed(node: Node) -> tuple[Node, bool] | None:
-    """Of a row in its place or the transpose of that: the `place` node, and whether transposed."""
-    base = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
-    return (base, base is not node) if base.op == "place" else None
-
-
-@dataclass(eq=False)
-class LoopBody:
-    """What a repeated module does: in every step each phi takes the value of its next."""
-
-    repeat: int
-    nodes: list[Node] = field(default_factory=list)
-    phis: tuple[Node, ...] = ()
-    inits: tuple[Node, ...] = ()
-    nexts: tuple[Node, ...] = ()
 
 
 class Graph:
@@ -490,53 +422,3 @@ def _turned(nodes: Sequence[Node]) -> int:
 
 def _age(node: Node) -> int:
     return node.args[0].order if node.op == "view" else node.order
-
-
-def free_nodes(body: LoopBody) -> list[Node]:
-    """The nodes outside a loop that its body reads."""
-    inside, seen, free = set(body.nodes), set[Node](), list[Node]()
-    stack = list(body.nexts)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            if node in inside:
-                stack.extend(node.args)
-            else:
-                free.append(node)
-    return sorted(free, key=lambda node: node.order)
-
-
-# -- what things cost ---------------------------------------------------------------------------
-CALL = 500.0  # nanoseconds to call an array operation at all
-ENTRY = 0.5  # to read or write an entry
-MULTIPLY = 0.06  # to multiply and add two entries inside a matrix product
-
-
-def cost(node: Node) -> float:
-    """Roughly how many nanoseconds a node takes on one core; only ratios matter."""
-    if node.op in ("matmul", "mul"):
-        a, b = node.args
-        multiply = node.rows * a.cols * node.cols * MULTIPLY if node.op == "matmul" else 0.0
-        return CALL + ENTRY * (a.size + b.size + node.size) + multiply
-    if node.op in ("pick", "diagonal"):
-        return CALL + ENTRY * node.size
-    if node.op in ("scale", "sum", "pointwise", "apply", "place"):
-        read = sum(arg.size for arg in node.args)
-        return CALL * max(1, len(node.args) - 1) + ENTRY * (read + node.size)
-    return 0.0
-
-
-def flops(node: Node) -> int:
-    """Multiplications and additions that a node takes, loops multiplied out."""
-    if node.op == "matmul":
-        return 2 * node.rows * node.args[0].cols * node.cols
-    if node.op in ("mul", "scale"):
-        return node.size
-    if node.op == "sum":
-        return max(0, sum(arg.size for arg in node.args) - node.size)
-    if node.op == "pointwise":
-        return 4 * len(node.data.V) * node.size
-    if node.op == "apply":
-        return int(4 * node.data.net.units * node.size)
-    return 0

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from inweave.run.graph import Graph, Node
+from inweave.run.graph import Graph
+from inweave.run.node import Node
 from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import assemble, on_diagonal, same_diagonal, standing, transposed
 

@@ -16,16 +16,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
 from inweave.model.relunet import Function, ReluNet
-
-if TYPE_CHECKING:
-    from inweave.run.graph import Node, Part
+from inweave.run.node import Node, Part
 
 # By how often r stands in the product of a step: the step's coefficients, a, and by how much more
 # than squared an error is.

@@ -29,8 +29,9 @@ from inweave.run.build import Builder
 from inweave.run.code import broadcast, encode
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound
-from inweave.run.graph import ONE, Node
+from inweave.run.graph import ONE
 from inweave.run.growth import check_growth, reach
+from inweave.run.node import Node
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from inweave.run.graph import ONE, Node
+from inweave.run.graph import ONE
+from inweave.run.node import Node
 
 
 class Term(NamedTuple):

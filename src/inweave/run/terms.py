@@ -15,7 +15,8 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
 from inweave.run.alike import fused
-from inweave.run.graph import ONE, Graph, Node, Part, is_near
+from inweave.run.graph import ONE, Graph, is_near
+from inweave.run.node import Node, Part
 from inweave.run.term import Box, Matrix, Term, bounding
 
 

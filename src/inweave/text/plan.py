@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from inweave.compiler.forms import number
 from inweave.run.code import live_nodes, needs
-from inweave.run.graph import LoopBody, Node
+from inweave.run.node import LoopBody, Node
 from inweave.run.plan import Plan
 
 SILENT = ("const", "source", "phi", "view", "loop", "result")
