@@ -31,6 +31,15 @@ def every_pass_is_checked() -> Iterator[None]:
 
 
 @pytest.fixture
+def unchecked_passes() -> Iterator[None]:
+    """For tests of sizes and rounding: that passes are right is what hundreds of others test."""
+    from inweave.compiler.driver import checked_by
+
+    with checked_by(None):
+        yield
+
+
+@pytest.fixture
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling what was compiled before gives the network made then; that it would, others test.
 

@@ -27,6 +27,8 @@ from benchmarks.__main__ import FAMILIES, machine, merged, summaries
 from benchmarks.row import Row, from_json
 from inweave import gallery
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 TINY = {"seconds": 0.0, "sizes": ((6, 3),)}
 

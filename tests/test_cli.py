@@ -26,6 +26,8 @@ from inweave.files.atomic import atomically
 from inweave.gallery import get
 from tests import without_extras
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 PROGRAMS = """
 import inweave
 from inweave import Matrix, Scalar, Vector

@@ -26,6 +26,8 @@ from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
 from inweave.estimators.programs import ridge_descent, ridge_tripling, sigmoid, sigmoid_table
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 SOLVERS = ("gradient", "depth", "closed_form")
 
 

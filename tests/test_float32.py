@@ -7,6 +7,8 @@ import inweave
 from benchmarks import precision
 from inweave import gallery
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 
 @pytest.mark.parametrize("entry", gallery.entries(), ids=lambda entry: entry.name)
 def test_a_network_is_not_twice_as_far_off_in_float32_as_the_same_algorithm_by_hand(entry):

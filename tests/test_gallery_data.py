@@ -13,6 +13,8 @@ from inweave import gallery
 from inweave.data import diabetes
 from inweave.gallery.higher_order import layers_needed
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 
 @cache
 def patients():

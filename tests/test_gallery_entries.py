@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -95,7 +96,10 @@ def independent(entry, inputs, sizes):
 @pytest.mark.parametrize(("name", "sizes"), CASES)
 def test_the_network_is_proved_and_agrees_with_an_independent_answer(name, sizes, target):
     entry = gallery.get(name)
-    network = entry.compile(target=target, **sizes)
+    with (
+        nullcontext() if target == "elsa" else checked_by(None)
+    ):  # of the other, the proof is enough
+        network = entry.compile(target=target, **sizes)
     assert network.certificate is not None
     assert network.certificate.probability < 1e-6
     if target == "lsa":

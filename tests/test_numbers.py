@@ -20,7 +20,10 @@ from inweave import Matrix, Scalar, Vector
 from inweave.compiler.options import MODES
 from inweave.exact.arithmetic import Rationals
 
-pytestmark = pytest.mark.filterwarnings("ignore:program 'program' does not use")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:program 'program' does not use"),
+    pytest.mark.usefixtures("unchecked_passes"),
+]
 
 DRAWS = 30
 SIZE = 2

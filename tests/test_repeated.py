@@ -21,6 +21,8 @@ from inweave.compiler.store import FACTORS, LONGEST, PRODUCTS
 from inweave.language.expressions import read_often
 from tests.fuzz import equal_in_rationals
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 MODES = ("faithful", "speed", "depth")
 
 

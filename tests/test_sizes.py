@@ -15,6 +15,8 @@ from inweave.model.layers import AttentionLayer
 from tests.cases import heavy_ball, ridge_from_w0, ridge_gd
 from tests.fuzz import equal_in_rationals
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 # Where the number of layers changes, its neighbours, and some steps in between.
 STEPS = sorted({a * 3**k + b for k in range(7) for a in (1, 2, 3) for b in (-1, 0, 1)}
                | set(range(1, 31)) | {100, 365, 500, 1000, 1500, 2000, 2100})  # fmt: skip

@@ -12,6 +12,8 @@ from inweave import Matrix, Scalar, Vector
 from inweave.compiler.resize import build
 from tests.cases import CASES
 
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
 
 @inweave.program
 def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps):
