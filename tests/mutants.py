@@ -58,8 +58,8 @@ MUTANTS = [
     # -- loops over rows
     Mutant(
         "language/scan.py",
-        "    first = rows - 1 if reverse else 0\n",
-        "    first = 0\n",
+        "    selector = Selector(rows, rows - 1 if reverse else 0, reverse)\n",
+        "    selector = Selector(rows, 0, reverse)\n",
         "tests/test_scan.py",
         "a reverse scan begins with the first row",
     ),

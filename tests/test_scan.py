@@ -220,6 +220,30 @@ def test_a_unit_vector_that_goes_round_is_no_selector():
     np.testing.assert_array_equal(found["e"], [1, 0, 0, 0, 0])
 
 
+@pytest.mark.parametrize("mode", MODES, ids=str)
+@pytest.mark.parametrize(("first", "step"), [(1, 1), (5, -1)])
+def test_a_selector_may_begin_and_end_in_the_middle(first, step, mode):
+    @inweave.program
+    def program(X: Matrix["n", "d"]):
+        n, zero = X.shape[0], inweave.zeros(1)
+
+        def moved(e):
+            parts = [zero, e[: n - 1]] if step > 0 else [e[1:], zero]
+            return inweave.vstack(parts)
+
+        start = inweave.zeros(X.shape[1]), inweave.constant(np.eye(n)[first])
+        w, e = inweave.iterate(lambda w, e: (0.5 * w + X.T @ e, moved(e)), start, 3)
+        return {"w": w, "e": e, "row": X.T @ e}
+
+    X = np.arange(14.0).reshape(7, 2)
+    found = inweave.compile(program, n=7, d=2, **mode)(X=X)
+    np.testing.assert_allclose(
+        found["w"], [0.25, 0.5, 1] @ X[[first, first + step, first + 2 * step]]
+    )
+    np.testing.assert_array_equal(found["e"], np.eye(7)[first + 3 * step])
+    np.testing.assert_array_equal(found["row"], X[first + 3 * step])
+
+
 def test_a_schedule_as_long_as_a_size_is_not_taken_for_it():
     net = inweave.compile(schedule, d=3)
     assert net.following_sizes() == ()

@@ -18,6 +18,7 @@ import numpy as np
 from inweave.exact.constants import Shift, product, select
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
+from inweave.language.selector import Selector
 
 LONGEST = 64  # a body of more operations than this is not looked for
 PARTS = 8  # nor one with an operation that reads more values than this
@@ -305,21 +306,6 @@ def opened(x: Expr) -> tuple[Any, Sequence[Expr]]:
     if isinstance(x, ex.Sum):
         return tuple(c for c, _ in x.terms), x.parts
     return getattr(x, "function", None), x.parts
-
-
-class Selector(NamedTuple):
-    """A unit vector of so many entries that begins at one of them and moves on by one."""
-
-    total: int
-    start: int
-    backward: bool
-
-    def first(self) -> Expr:
-        return ex.ConstantExpr(select(self.total, self.start, self.start + 1))
-
-    def shift(self) -> Expr:
-        row, col = (0, 1) if self.backward else (1, 0)
-        return ex.ConstantExpr(Shift(self.total, self.total, row, col, self.total - 1))
 
 
 def _picked(pick: Pick, unit: Expr, x: Expr) -> Expr:

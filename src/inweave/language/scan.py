@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
-from inweave.exact.constants import Shift, select, zeros
+from inweave.exact.constants import zeros
 from inweave.language.expressions import (
     Carried,
     ConstantExpr,
@@ -27,6 +27,7 @@ from inweave.language.expressions import (
 )
 from inweave.language.iterate import Recorded, of_same_shapes, parameters
 from inweave.language.refusals import refuse
+from inweave.language.selector import Selector
 from inweave.language.shapes import ONE
 from inweave.language.values import Value, lift
 
@@ -82,6 +83,7 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
         return _computed(step, start, xs, reverse)
     arrays = [lift(x) for x in xs]
     rows = _common_rows([x.rows for x in arrays])
+    selector = Selector(rows, rows - 1 if reverse else 0, reverse)
     begin = _several(start)
     several = [f"{name}{i}" for i in range(len(begin.parts))]
     names = [name] if begin.one and not begin.none else several
@@ -93,13 +95,11 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
         held = begin.like(map(Value, state))
         after, value = _pair(step(held, *(Value(_row(x, at)) for x in arrays)), begin.none)
         said = _several(value)
-        moved = Product(ConstantExpr(_shift(rows, reverse)), at)
+        moved = Product(selector.shift(), at)
         stacked = (_stackable(lift(v)) for v in said.parts)
         return (*of_same_shapes("scan", state, _several(after).parts), moved, *stacked)
 
-    first = rows - 1 if reverse else 0
-    selector = ConstantExpr(select(rows, first, first + 1), (False, True))
-    begins = (*map(lift, begin.parts), selector)
+    begins = (*map(lift, begin.parts), selector.first((False, True)))
     loop = Recorded("scan", step, rows, stepped, (*names, "row"), begins)
     *state, at = loop.carried
     values = loop.stepped[len(loop.carried) :]
@@ -114,11 +114,6 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
 def _row(x: Expr, at: Expr) -> Expr:
     """The row of a matrix, as a column, or the entry of a vector."""
     return Product(Transposed(at), x) if x.kind == "vector" else Product(Transposed(x), at)
-
-
-def _shift(rows: int, reverse: bool) -> Shift:
-    """The matrix that moves a selector on by a row."""
-    return Shift(rows, rows, *((0, 1) if reverse else (1, 0)), rows - 1)
 
 
 def _put(stack: Carried, at: Expr, value: Expr) -> Expr:
