@@ -39,6 +39,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "growth": ("growth", (1,)),
     "memory": ("memory", (1,)),
     "importing": ("importing", (1,)),
+    "beyond-memory": ("beyond_memory", (1,)),
     "precision": ("precision", (1,)),
 }
 """Families by name: the module that has their `rows`, and the numbers of threads they run with."""

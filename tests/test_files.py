@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import pickle
 import subprocess
 import sys
 import tracemalloc
@@ -609,3 +610,11 @@ def test_an_array_that_belongs_to_nothing_is_refused():
     arrays = tensors(data) | {"0" * 64: np.zeros(2)}
     with pytest.raises(FileFormatError, match="belongs to no part"):
         decode(serialize(arrays, {KEY: header["__metadata__"][KEY]}))
+
+
+def test_a_pickled_network_is_what_its_file_would_be(ridge):
+    again = pickle.loads(pickle.dumps(ridge))
+    assert again == ridge
+    assert again.certificate is None
+    assert again.claim.certificate == ridge.certificate
+    assert again.verify().is_proof

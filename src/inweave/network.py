@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
@@ -87,6 +87,10 @@ class Network(data.Network):
         was left, and divergence is not looked for. (To type checkers `check` may be anything: in
         net(**arrays) they cannot know that no array has its name.)
         """
+        if any(type(x).__module__.startswith("dask.") for x in inputs.values()):
+            from inweave.run import dask
+
+            return dask.call(self.plan, inputs, check)
         return self.plan.call(inputs, check, self._traced)
 
     def trace(self, **inputs: Any) -> Trace:
@@ -245,11 +249,29 @@ class Network(data.Network):
     # -- other places -----------------------------------------------------------------------------
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a `.inweave` file, which `inweave.load` reads; see `inweave.files`."""
-        from inweave.files.network_file import Record, save
+        from inweave.files.network_file import save
+
+        save(path, self, *self._kept())
+
+    def _kept(self) -> tuple[Record | None, Certificate | None]:
+        """What a file keeps beside the network: its program, and what was proved."""
+        from inweave.files.network_file import Record
 
         record = self.record if self.origin is None else Record.of(self.origin)
         proved = self.proved
-        save(path, self, record, proved.certificate if isinstance(proved, Claim) else proved)
+        return record, proved.certificate if isinstance(proved, Claim) else proved
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A pickle holds what a file holds: the program is kept as data, the proof as a claim."""
+        from inweave.files.network_file import encode
+
+        return _unpickled, (encode(self, *self._kept()),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Self:
+        return self
 
     def explore(
         self, path: str | os.PathLike[str], *, compare: Network | None = None, **inputs: Any
@@ -488,7 +510,16 @@ def load(path: str | os.PathLike[str], *, limit: int | None = None) -> Network:
     from inweave.files.network_file import LARGEST_FILE
     from inweave.files.network_file import load as read
 
-    found, record, claim = read(path, limit=LARGEST_FILE if limit is None else limit)
+    return _read(*read(path, limit=LARGEST_FILE if limit is None else limit))
+
+
+def _unpickled(stored: bytes) -> Network:
+    from inweave.files.network_file import decode
+
+    return _read(*decode(stored))
+
+
+def _read(found: data.Network, record: Record | None, claim: Claim | None) -> Network:
     return replace(as_public(found), record=record, claim=claim)
 
 

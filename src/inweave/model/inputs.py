@@ -212,7 +212,7 @@ def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:
             + (f"(..., {sizes})" if sizes else "a number or batch axes only")
         )
     if is_concrete(values):
-        _check_values(spec, value, values, arithmetic)
+        check_values(spec, value, values, arithmetic)
     return array
 
 
@@ -224,7 +224,7 @@ def _beyond(spec: Input, dtype: Any) -> InputError:
     )
 
 
-def _check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> None:
+def check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> None:
     """Refuse values that make no sense, of the array that was made of what was given.
 
     Whoever is being traced is asked through numpy.
@@ -250,10 +250,12 @@ def _check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> 
 
 
 def is_concrete(array: Array) -> bool:
-    """False for the placeholders of a transform (jax.jit, torch.func.vmap): no value is known."""
+    """False for what holds no values: placeholders (jax.jit, torch.func.vmap) and dask arrays."""
     kind = type(array)
     if kind.__module__.startswith("torch"):
         return not _is_mapped(array)
+    if kind.__module__.startswith("dask"):
+        return False
     return not (kind.__module__.startswith("jax") and "Tracer" in kind.__name__)
 
 

@@ -33,20 +33,22 @@ class Bound:
         self.slots: list[Any] = [None] * code.slots
         with _outside_tracing(self.library):
             for slot, (kind, content) in code.fixed.items():
-                self.slots[slot] = _fixed(kind, content, arithmetic)
+                self.slots[slot] = fixed(kind, content, arithmetic)
         functions = operations(arithmetic)
-        self._batched = self._plain = _steps(code.lines, functions, partial(_repeated, arithmetic))
+        self._batched = self._plain = steps_of(
+            code.lines, functions, partial(_repeated, arithmetic)
+        )
         self._run = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul}
-            self._plain = _steps(code.lines, single, partial(_in_numpy, arithmetic, False))
-            self._batched = _steps(code.lines, several, partial(_in_numpy, arithmetic, True))
+            self._plain = steps_of(code.lines, single, partial(_in_numpy, arithmetic, False))
+            self._batched = steps_of(code.lines, several, partial(_in_numpy, arithmetic, True))
         elif self.library == "jax":
             from inweave.run import jax
 
             functions["pick"] = jax.pick
-            self._batched = self._plain = _steps(code.lines, functions, jax.loop)
+            self._batched = self._plain = steps_of(code.lines, functions, jax.loop)
             self._run = jax.staged(self._straight)
 
     def run(self, sources: Mapping[Any, Array]) -> list[Array]:
@@ -69,12 +71,12 @@ class Bound:
         for name, slot in self.code.sources.items():
             slots[slot] = sources[name]
         counted = partial(_counted, self.arithmetic, steps)
-        for step in _steps(self.code.lines, operations(self.arithmetic), counted):
+        for step in steps_of(self.code.lines, operations(self.arithmetic), counted):
             step(slots)
 
 
 # -- from lines to calls --------------------------------------------------------------------------
-def _steps(
+def steps_of(
     lines: Lines, functions: Mapping[str, Any], loop: Callable[[Repeat, list[Step]], Step]
 ) -> list[Step]:
     """Stretches of lines between loops, and the loops, which `loop` makes of their bodies."""
@@ -87,7 +89,7 @@ def _steps(
             stretch.append((functions[line.op], line.a, line.b, line.out))
         else:
             stretch = []
-            steps.append(loop(line, _steps(line.body, functions, loop)))
+            steps.append(loop(line, steps_of(line.body, functions, loop)))
     return steps
 
 
@@ -109,26 +111,37 @@ def _stretch(lines: list[tuple[Any, int, int, int]]) -> Step:
 
 
 def _repeated(arithmetic: Arithmetic, loop: Repeat, body: list[Step]) -> Step:
-    def step(slots: list[Any]) -> None:
-        values = [slots[i] for i in loop.inits]
-        left: list[list[Any]] = [[] for _ in loop.stacks]
-        for i in range(loop.times):
-            for counter in loop.counters:
-                slots[counter.slot] = loop.row(counter, i)
-            for phi, value in zip(loop.phis, values, strict=True):
-                slots[phi] = value
-            for part in body:
-                part(slots)
-            values = [slots[i] for i in loop.nexts]
-            for stack, rows in zip(loop.stacks, left, strict=True):
-                rows.append(slots[stack.slot])
+    def stacked(rows: Sequence[Any], flip: bool) -> Any:
+        matrix = arithmetic.concat(rows, -2)
+        return matrix.mT if flip else matrix
+
+    return lambda slots: repeated(stacked, loop, body, slots)
+
+
+def repeated(
+    stacked: Callable[[Sequence[Any], bool], Any],
+    loop: Repeat,
+    body: list[Step],
+    slots: list[Any],
+    settled: Callable[[list[Any]], Sequence[Any]] = lambda values: values,
+) -> None:
+    """Run a loop step by step; what it carries is `settled` after each, rows left are `stacked`."""
+    values: Sequence[Any] = [slots[i] for i in loop.inits]
+    left: list[list[Any]] = [[] for _ in loop.stacks]
+    for i in range(loop.times):
+        for counter in loop.counters:
+            slots[counter.slot] = loop.row(counter, i)
         for phi, value in zip(loop.phis, values, strict=True):
             slots[phi] = value
+        for part in body:
+            part(slots)
+        values = settled([slots[i] for i in loop.nexts])
         for stack, rows in zip(loop.stacks, left, strict=True):
-            matrix = arithmetic.concat(rows[::-1] if stack.backward else rows, -2)
-            slots[stack.out] = matrix.mT if stack.flip else matrix
-
-    return step
+            rows.append(slots[stack.slot])
+    for phi, value in zip(loop.phis, values, strict=True):
+        slots[phi] = value
+    for stack, rows in zip(loop.stacks, left, strict=True):
+        slots[stack.out] = stacked(rows[::-1] if stack.backward else rows, stack.flip)
 
 
 def _in_numpy(arithmetic: Arithmetic, batched: bool, loop: Repeat, body: list[Step]) -> Step:
@@ -172,7 +185,7 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
     }
 
 
-def _fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
+def fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
     if kind == "number":
         return arithmetic.number(content)
     if kind == "const":

@@ -77,7 +77,8 @@ class Plan:
         self._blocks: dict[tuple[str, ...], Variant] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Plan, (self.network,)
+        n = self.network  # without its program: a plan is what runs, elsewhere too
+        return Plan, (Network(n.layout, n.modules, n.inputs, n.fills, n.outputs),)
 
     # -- entrances --------------------------------------------------------------------------------
     def call(
