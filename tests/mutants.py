@@ -236,10 +236,17 @@ MUTANTS = [
     ),
     Mutant(
         "proof/sizes.py",
-        "sizes.get(here, here) if name in EXTENTS else here",
-        "there if name in EXTENTS else here",
+        "if not any(\n        alike_programs(here[0], there[0], moved) and",
+        "if not any(\n        ",
         "tests/test_other_sizes.py",
-        "any other size will do for a proof to be carried over",
+        "a proof is carried over to a program that is another one at the other size",
+    ),
+    Mutant(
+        "proof/reading.py",
+        "return not self.size and self.more <= other.more + 1",
+        "return not self.size",
+        "tests/test_other_sizes.py",
+        "a proof takes a size to be larger than any number",
     ),
     Mutant(
         "proof/sizes.py",

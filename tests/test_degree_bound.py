@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector, zeros
+from inweave.exact.field import Field, random_prime
 from inweave.proof import degree_bound as bounds
-from inweave.proof.degree import degree, degree_text
+from inweave.proof.degree import _along_ray, _random_inputs, degree, degree_text, least_degree
 
 
 @st.composite
@@ -39,6 +41,28 @@ def test_degrees_after_many_steps_are_never_more_than_their_bound(drawn, times):
     found = bounds._repeated(step, start, times)
     for a, b in zip(true, found, strict=True):
         assert a is None or (b is not None and a <= b)
+
+
+@st.composite
+def programs(draw):
+    """A loop of scalars: each becomes a sum of products of them, of inputs and of signs."""
+    size = draw(st.integers(1, 2))
+    term = st.tuples(st.sampled_from([1, -1, 2]), st.integers(0, 1), st.integers(0, size))
+    sums = draw(st.lists(st.lists(term, min_size=1, max_size=3), min_size=size, max_size=size))
+
+    @inweave.program
+    def drawn(r: Scalar, *, times: int):
+        def step(*state):
+            read = (*state, r)
+            return tuple(
+                sum((c * (r * read[i] if k else read[i]) for c, k, i in each), 0 * r)
+                for each in sums
+            )
+
+        found = inweave.iterate(step, (r,) * size if size > 1 else r, times)
+        return found[0] if size > 1 else found
+
+    return drawn
 
 
 @inweave.program
@@ -86,9 +110,59 @@ def test_a_loop_of_a_million_steps_is_described_without_following_it(monkeypatch
     monkeypatch.setattr(bounds, "_step", counted)
     for program, most in {halved: 1, descended: 3 * 10**6, in_turn: 500_001}.items():
         network = inweave.compile(program, times=10**6, verify=False, **SIZES[program])
-        assert f"(degree at most {most})" in str(network)
+        assert f", degree {most})" in str(network)
         assert network.degree == most
     assert calls < 1000
+
+
+@inweave.program
+def cancels(s: Scalar, r: Scalar, *, times: int):
+    """What is carried beside s cancels in every step, or in every other one."""
+
+    def step(a, b):
+        return s * b - r * b + r * b, s * a
+
+    return inweave.iterate(step, (s, s), times)[0]
+
+
+@inweave.program
+def alternates(s: Scalar, *, times: int):
+    return s * s + inweave.iterate(lambda x: 0 - x, s * s, times)
+
+
+@inweave.program
+def apart(x: Vector["n"], *, times: int):
+    """Supports that never meet: the product of two units is zero."""
+    first, second = (inweave.constant(unit) for unit in ([1.0, 0.0], [0.0, 1.0]))
+    return inweave.iterate(lambda y: y + (first @ second) * x, x, times)
+
+
+@pytest.mark.parametrize("program", [cancels, alternates, apart], ids=lambda program: program.name)
+@pytest.mark.parametrize("times", [1, 2, 3, 60, 61])
+def test_a_degree_that_is_said_to_be_reached_is(program, times):
+    traced = program.trace(times=times, **({"n": 2} if program is apart else {}))
+    most, exact = bounds.leading(traced)
+    assert least_degree(traced) <= most
+    if exact:
+        assert along_ray(traced) == most
+
+
+def along_ray(traced):
+    """The degree from values of the program alone."""
+    rng = np.random.default_rng(0)
+    field = Field(random_prime(rng))
+    return _along_ray(traced, _random_inputs(traced, field, rng), 130, field)
+
+
+@settings(max_examples=30)
+@given(programs(), st.integers(1, 70))
+def test_signs_tell_degrees_that_are_reached(make, times):
+    traced = make.trace(times=times)
+    most, exact = bounds.leading(traced)
+    found = along_ray(traced)
+    assert found <= most
+    if exact:
+        assert found == min(most, 130)
 
 
 def test_degrees_that_multiply_are_bounded():

@@ -10,6 +10,7 @@ import pytest
 
 import inweave
 from inweave import Matrix, Network, Scalar, Vector, paper
+from inweave.gallery.fast_weights import delta_net
 from inweave.gallery.least_squares import ridge_gd
 from inweave.text.network import describe
 
@@ -89,3 +90,21 @@ def test_a_network_from_a_file_has_its_name_and_once_checked_its_degree(tmp_path
     found.verify()
     assert (found.degree, found.depth_lower_bound) == (net.degree, net.depth_lower_bound)
     assert str(found).splitlines()[1] == str(net).splitlines()[1]
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+def test_nothing_is_compiled_planned_or_run_to_be_printed(
+    mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also a million steps: their degree is a recurrence, and sizes are read off the weights."""
+    scan = inweave.compile(delta_net, n=5, d=3, k=2, optimize=mode, verify=False)
+    loop = inweave.compile(ridge_gd, n=4, d=3, steps=10**6, optimize=mode, verify=False)
+
+    def refused(*_: object, **__: object) -> None:
+        raise AssertionError
+
+    monkeypatch.setattr("inweave.compiler.candidates.run", refused)
+    monkeypatch.setattr("inweave.run.plan.Plan.__init__", refused)
+    assert "weights follow n in the size of the shift and the number of steps" in str(scan)
+    assert "(lower bound 3, degree 16)" in str(scan)
+    assert "(lower bound 14, degree 3000002)" in str(loop)

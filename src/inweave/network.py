@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from inweave.stack.exported import TorchNetwork
 
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
-QUICK = 0.2  # seconds that a statement about all sizes may take to check at one of them
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -186,42 +185,56 @@ class Network(data.Network):
 
     def known_degree(self) -> tuple[int, bool] | None:
         """The degree, exact where that is quick to know, else an upper bound; None without one."""
-        from inweave.proof.degree import bound
+        if self._traced() is None or not self.is_polynomial:
+            return None
+        return self.__dict__.get("_degree") or self._quick_degree
+
+    @cached_property
+    def _quick_degree(self) -> tuple[int, bool]:
+        from inweave.proof.degree import has_functions, quick_degree
 
         traced = self._traced()
-        if traced is None or not self.is_polynomial:
-            return None
-        if "_degree" not in self.__dict__ and self.plan.flops > 2e8:
-            return bound(traced), False
-        return self._degree
+        assert traced is not None
+        return self._degree if has_functions(traced) else quick_degree(traced)
 
     # -- sizes ------------------------------------------------------------------------------------
     def free_sizes(self) -> tuple[str, ...]:
-        """The sizes that the weights do not depend on, as far as seen: near by, at 1, and far away.
+        """The sizes that the weights do not depend on, as far as seen here and far away.
 
         A program may do something else at any other size, so `resize` checks the one it gets.
         """
-        from inweave.compiler.resize import is_free
-
-        if self._own is None:
-            return ()
-        names = [name for name in self._own.program.size_names if name in self._own.sizes]
-        compiled = Compiled(self, self._own)
-        return tuple(name for name in names if is_free(compiled, name, _fits))
+        return self._seen_sizes[0]
 
     def following_sizes(self) -> tuple[str, ...]:
         """The sizes that the weights follow: `resize` rebuilds the shift of a loop over rows."""
-        from inweave.compiler.resize import follows
+        return self._seen_sizes[1]
 
-        if self._own is None:
-            return ()
-        compiled = Compiled(self, self._own)
-        return tuple(name for name in self._own.program.size_names if follows(compiled, name))
+    @cached_property
+    def _seen_sizes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        from inweave.compiler.held import held_sizes
+        from inweave.compiler.resize import loop_steps
+        from inweave.proof.sizes import reads_the_same
+
+        origin = self._own
+        if origin is None:
+            return (), ()
+        sizes, program = origin.sizes, origin.program
+        held, steps = held_sizes(self, program, sizes), loop_steps(self)
+        free = [name for name in program.size_names if name not in held]
+        follow = [name for name in held if sizes[name] in steps]
+        known = self.certificate.free if self.certificate is not None else ()
+
+        def stays(name: str) -> bool:
+            return name in known or reads_the_same(origin.traced, name, origin.record)
+
+        return tuple(filter(stays, free)), tuple(filter(stays, follow))
 
     def resize(self, **sizes: int) -> Network:
-        """The same weights at another size that they do not depend on, or only follow.
+        """The same weights at another size that they do not depend on, or those that follow it.
 
-        It is verified anew, unless what was proved of this network holds for that size too.
+        Weights follow the number of rows that a loop goes through: they are compiled anew. What
+        was proved of this network holds for the other if both read the same; if not, the other is
+        verified.
         """
         from inweave.compiler.resize import refused, resize
         from inweave.proof.sizes import carried_over
@@ -398,21 +411,6 @@ def _certified(network: Network) -> Network:
     return network
 
 
-def _fits(compiled: Compiled) -> bool:
-    """Whether a network computes its program, as far as that is quickly seen."""
-    from inweave.proof.check import TooFewTrials, verify
-
-    try:
-        verify(
-            compiled.origin.program.name, compiled.origin.traced, compiled.network, seconds=QUICK
-        )
-    except TooFewTrials:
-        return True
-    except VerificationError:
-        return False
-    return True
-
-
 def verify(
     program: Program,
     network: data.Network,
@@ -449,13 +447,9 @@ def _checked(
 
     origin = network.origin if isinstance(network, Network) else None
     if origin is not None and origin.program is program and not sizes:
-        known = origin.sizes
+        record = origin.record
     else:
-        known = sizes_for(program, network, sizes)
-
-    def record(others: Mapping[str, int]) -> Traced:
-        return program.trace(**{**known, **others})
-
+        record = Origin(program, sizes_for(program, network, sizes)).record
     reference = None if origin is None else lambda: build(origin).network
     plan = network.plan if isinstance(network, Network) else None
     return check(

@@ -35,6 +35,10 @@ class Origin:
     def traced(self) -> Traced:
         return self.recorded or self.program.trace(**self.sizes)
 
+    def record(self, others: Mapping[str, int]) -> Traced:
+        """The program at other sizes."""
+        return self.program.trace(**{**self.sizes, **others})
+
     def at(self, sizes: Mapping[str, Any], made_at: Mapping[str, Any] | None = None) -> Origin:
         """The same program at other sizes, where it is not recorded yet."""
         there = None if made_at is None else dict(made_at)

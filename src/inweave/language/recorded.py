@@ -161,7 +161,22 @@ class Recorded:
     @classmethod
     def of(cls, traced: Traced) -> Recorded:
         """The data of a recorded program."""
-        return _Writer(traced).recorded()
+        return cls(*_Writer(traced).written())
+
+
+Written = tuple[
+    tuple[Input, ...],
+    tuple[tuple[str, int], ...],
+    tuple[Table, ...],
+    tuple[Operation, ...],
+    tuple[Answer, ...],
+]
+"""The parts of a `Recorded`."""
+
+
+def written(traced: Traced) -> Written:
+    """The data of a recorded program, which need not be read to be looked at."""
+    return _Writer(traced).written()
 
 
 # -- to data ---------------------------------------------------------------------------------------
@@ -174,13 +189,13 @@ class _Writer:
         self.operations: list[Operation] = []
         self.opened: list[int] = []
 
-    def recorded(self) -> Recorded:
+    def written(self) -> Written:
         program, roots = self.program, list(self.program.outputs.values())
         symbols = {x.name: x for x in ex.ordered(roots) if isinstance(x, ex.InputExpr)}
         for spec in program.inputs:
             self._add([symbols.get(spec.name, ex.InputExpr(spec, ex.Recording()))])
         self._write(roots)
-        return Recorded(
+        return (
             program.inputs,
             tuple(program.sizes.items()),
             tuple(table for _, table in self.functions.values()),

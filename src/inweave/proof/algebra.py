@@ -13,7 +13,6 @@ finite field stands.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -27,6 +26,7 @@ from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import HALF, Fill, Place, rooted
+from inweave.proof.reading import Reading
 from inweave.proof.words import Alphabet, TooManyWords, Words
 
 Known = dict[ex.Expr, Words]
@@ -63,7 +63,7 @@ class Prover:
 
     def __init__(self, traced: Traced, network: Network) -> None:
         self.traced, self.network, self.layout = traced, network, network.layout
-        self.alphabet = Alphabet()
+        self.alphabet = Alphabet(Reading.of(traced))
         self.often = ex.read_often(traced.outputs.values())
         self._applied: dict[tuple[str, tuple[int, int]], list[tuple[Words, Words]]] = {}
         self.by_induction = True
@@ -85,16 +85,18 @@ class Prover:
             raise NotProved(f"{what} is written differently")
 
     def _generic_sizes(self) -> tuple[str, ...]:
-        """The sizes that could be others: an equal number of rows or columns means the same size.
+        """The sizes that could be others: of none of them anything depended on how large it is.
 
-        So it is if all blocks are as high and wide as sizes or one, and no other size is alike.
+        Nor of the numbers of rows and columns that are made of it, which only larger ones can be.
         """
-        named = self.traced.sizes
-        seen = {size for block in self.layout for size in (block.rows, block.cols)}
-        if not (self.alphabet.generic and seen <= {1, *named.values()}):
-            return ()
-        counted = Counter(named.values())
-        return tuple(name for name, size in named.items() if size != 1 and counted[size] == 1)
+        sizes, fixed = self.alphabet.reading.sizes, self.alphabet.fixed
+        used = [block for block in self.layout if block.name in self.network.used_blocks]
+        seen = {size for block in used for size in (block.rows, block.cols)}
+        values = {1, *self.traced.sizes.values()}
+        odd = {size for size in seen - values if not self.alphabet.reading.sizes_of(size)}
+        return tuple(
+            name for name, size in sizes.items() if name not in fixed and size > max(odd, default=0)
+        )
 
     # -- the prompt -------------------------------------------------------------------------------
     def given(self, name: str, rows: int, cols: int) -> Words:
@@ -165,6 +167,7 @@ class Prover:
             return self._layer(part, state)
         if part.carries:
             return self._loop(part, state, scope)
+        self.alphabet.fix(part.repeat)
         for _ in range(part.repeat):
             before = state
             for inner in part.body:
@@ -231,7 +234,7 @@ class Prover:
     def _columns(self, x: Words, start: int, stop: int) -> Words:
         if (start, stop) == (0, x.cols):
             return x
-        self.alphabet.generic = False  # which columns meet depends on how wide they are
+        self.alphabet.fix(x.cols)  # which columns meet depends on how wide they are
         return x @ self.alphabet.constant(select(x.cols, start, stop))
 
     def applied(self, digest: str, x: Words) -> Words:
@@ -260,12 +263,12 @@ class Prover:
                 self._stands(state, place, value, "the start of a loop")
         symmetric = [x.rows == x.cols > 1 and (x - x.T).is_zero() for x in start]
         for assumed in dict.fromkeys((tuple(False for _ in start), tuple(symmetric))):
-            generic = self.alphabet.generic
+            fixed = set(self.alphabet.fixed)
             try:
                 self._step(loop, module, state, scope, assumed)
                 break
             except NotProved as failed:
-                self.alphabet.generic, reason = generic, failed
+                self.alphabet.fixed, reason = fixed, failed
         else:
             raise reason
         results = self._symbols(loop, "result", assumed)
@@ -392,7 +395,7 @@ class Scope:
     def _entrywise(self, x: ex.Entrywise) -> Words:
         """A product entry by entry, which is written differently at every size."""
         alphabet, known = self.prover.alphabet, self.known
-        alphabet.generic = False
+        alphabet.fix(*x.shape)
         for mask, y in ((x.a, x.b), (x.b, x.a)):
             if isinstance(mask, ex.ConstantExpr):
                 return self._masked(mask.constant, known[y])
@@ -429,6 +432,7 @@ class Scope:
         if loop in self.ahead:
             self.ahead.remove(loop)
         self.prover.by_induction = False
+        self.prover.alphabet.fix(loop.times)
         state = self.values(loop.init)
         for _ in range(loop.times):
             state = self.inside(loop, state).values(loop.step)

@@ -3,7 +3,8 @@
 An attention layer at most triples the degree of the state, so a program of degree D needs at least
 ⌈log₃ D⌉ of them. `Leading` carries each value's leading form over the finite field: a nonzero top
 part proves that the degree is exact. Where tops cancel, the degree is read off values along a ray
-instead; where the program is long, it is only bounded.
+instead; where the program is long, it is only bounded. Often none of this is needed, because signs
+tell that nothing cancels (`degree_bound`).
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.cost import program_work
-from inweave.proof.degree_bound import degree_bound
+from inweave.proof.degree_bound import degree_bound, leading
 from inweave.proof.heights import VARIABLE, Bounded, Heights
 from inweave.run.plan import Plan
 
 RAY_LIMIT = 600
 MOST_OPERATIONS = 50_000  # of a program that is followed in every step
+QUICK = 1_000, 2_000_000  # operations and multiplications of one that is followed to be printed
 
 
 class Cancelled(Exception):
@@ -134,8 +136,9 @@ def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
     """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
     if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
-    if program_work(traced)[0] > MOST_OPERATIONS:
-        return bound(traced), False
+    most, exact = leading(traced)
+    if exact or program_work(traced)[0] > MOST_OPERATIONS:
+        return most, exact
     rng = np.random.default_rng(seed)
     field = Field(random_prime(rng))
     inputs = _random_inputs(traced, field, rng)
@@ -144,10 +147,18 @@ def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
         found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
         return max(0, *found), True
     except Cancelled:
-        limit = bound(traced)
-        if limit > RAY_LIMIT:
-            return limit, False
-        return _along_ray(traced, inputs, limit, field), True
+        if most > RAY_LIMIT:
+            return most, False
+        return _along_ray(traced, inputs, most, field), True
+
+
+def quick_degree(traced: Traced) -> tuple[int, bool]:
+    """The degree if it takes milliseconds to know, otherwise an upper bound."""
+    most, exact = leading(traced)
+    operations, products = program_work(traced)
+    if exact or operations > QUICK[0] or products > QUICK[1]:
+        return most, exact
+    return degree(traced)
 
 
 def least_degree(traced: Traced, seed: int = 0) -> int:

@@ -33,6 +33,7 @@ from inweave.exact.constants import (
     simplest,
     zeros,
 )
+from inweave.proof.reading import Reading
 
 Letter = tuple[int, bool]  # a number in the alphabet, and whether transposed
 Chain = tuple[Letter, ...]
@@ -65,13 +66,18 @@ class Symbol:
 class Alphabet:
     """The letters of one proof, numbered as they appear, and how words of them are written."""
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Reading | None = None) -> None:
         self.letters: list[Symbol | Constant] = []
         self._numbers: dict[Symbol | Constant, int] = {}
         self._parts: dict[Constant, Chain] = {}
-        self._written: dict[Chain, tuple[tuple[Fraction, Word] | None, bool]] = {}
+        self._written: dict[Chain, tuple[tuple[Fraction, Word] | None, set[str]]] = {}
         self.written_letters = 0
-        self.generic = True  # nothing so far depended on how large a size is
+        self.reading = reading or Reading({})
+        self.fixed = set[str]()  # the sizes of which something depended on how large they are
+
+    def fix(self, *numbers: int) -> None:
+        """Something depends on how large these numbers are, if they are sizes."""
+        self.fixed |= self.reading.sizes_of(*numbers)
 
     def symbol(self, key: Hashable, rows: int, cols: int, symmetric: bool = False) -> Words:
         """A value of its own; the same one for the same key."""
@@ -104,6 +110,9 @@ class Alphabet:
         """A constant as letters: one of rank one is a column times a row, so that words are cut."""
         if constant not in self._parts:
             self._parts[constant] = tuple((self._number(k), False) for k in _outer(constant))
+        if len(self._parts[constant]) == 2:
+            column, row = (self.letters[number] for number, _ in self._parts[constant])
+            self.fixed |= self.reading.depends(column, row, constant)  # type: ignore[arg-type]
         return self._parts[constant]
 
     def _number(self, letter: Symbol | Constant) -> int:
@@ -140,11 +149,11 @@ class Alphabet:
         """A chain as a coefficient times a word in its one form; None if it is zero."""
         self.counted(1 + len(chain))
         if chain not in self._written:
-            before, self.generic = self.generic, True
-            self._written[chain] = self._write(chain), self.generic
-            self.generic = before
-        found, generic = self._written[chain]
-        self.generic = self.generic and generic
+            before, self.fixed = self.fixed, set()
+            self._written[chain] = self._write(chain), self.fixed
+            self.fixed = before
+        found, fixed = self._written[chain]
+        self.fixed |= fixed
         return found
 
     def _write(self, chain: Chain) -> tuple[Fraction, Word] | None:
@@ -200,8 +209,7 @@ class Alphabet:
 
     def _multiplied(self, a: Constant, b: Constant) -> tuple[Fraction, Constant]:
         c, both = product(a, b)
-        if c != 1 or not (both.is_identity() or a.is_identity() or b.is_identity()):
-            self.generic = False
+        self.fixed |= self.reading.depends(a, b, both)
         return c, both
 
     def shape(self, letter: Letter) -> tuple[int, int]:
@@ -304,13 +312,16 @@ class Words:
         """Whether this is zero; False may also mean that it is not seen to be."""
         if not self.terms:
             return True
-        groups: dict[Word, list[tuple[Fraction, list[Constant]]]] = {}
+        groups: dict[Word, Group] = {}
         for (scalars, chain), c in self.terms.items():
             symbols, constants = self._apart(chain)
             groups.setdefault((scalars, symbols), []).append((c, constants))
         if not all(_cancel(group) for group in groups.values()):
             return False
-        self.alphabet.generic = False  # constants were written out, entry by entry
+        for group in groups.values():
+            for different in _differing(group):
+                for constant in different:
+                    self.alphabet.fixed |= self.alphabet.reading.in_place(constant)
         return True
 
     def _apart(self, chain: Chain) -> tuple[Chain, list[Constant]]:
@@ -330,15 +341,25 @@ class Words:
         return tuple(symbols), constants
 
 
-def _cancel(group: list[tuple[Fraction, list[Constant]]]) -> bool:
+Group = list[tuple[Fraction, list[Constant]]]  # words with the same symbols
+
+
+def _differing(group: Group) -> list[tuple[Constant, ...]]:
+    """The constants of words, place by place; what is the same in all of them is left out."""
+    places = zip(*(constants for _, constants in group), strict=True)
+    return [place for place in places if any(k != place[0] for k in place)]
+
+
+def _cancel(group: Group) -> bool:
     """Whether words with the same symbols add up to zero, their constants written out."""
     shapes = [constant.shape for constant in group[0][1]]
     if len(group) == 1 or any([k.shape for k in ks] != shapes for _, ks in group):
         return False
-    if math.prod(rows * cols for rows, cols in shapes) > MOST_ENTRIES:
+    places = _differing(group)
+    if math.prod(k.rows * k.cols for k, *_ in places) > MOST_ENTRIES:
         return False
     total: Any = 0
-    for c, constants in group:
+    for (c, _), *constants in zip(group, *places, strict=True):
         part = np.array(c, dtype=object)
         for constant in constants:
             part = np.multiply.outer(part, fractions(constant.entries()))
