@@ -44,6 +44,25 @@ check: $(VENV)/.dev ## lint, formatting, types, repository review
 	$(PY) -m mypy
 	$(PY) -m repo_review .
 
+# The only torch that has a small CPU build is the one in constraints.txt; older ones run on the GPU
+# machines where the GPU tests run.
+.PHONY: test-lowest
+test-lowest: ## run the test suite with the lowest versions that pyproject.toml allows
+	@test -d $(VENV)-lowest || $(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) scripts/lowest.py torch > $(VENV)-lowest/constraints.txt
+	grep '^torch==' constraints.txt >> $(VENV)-lowest/constraints.txt
+	$(VENV)-lowest/bin/python -m pip install -qq --upgrade "pip>=25.1"
+	$(VENV)-lowest/bin/python -m pip install -qq --constraint $(VENV)-lowest/constraints.txt \
+	  --editable ".[all]" --group test
+	$(ONE_THREAD) $(VENV)-lowest/bin/python -m pytest -n 2 -m "not browser" $(ARGS)
+
+# Those that can be called by name, and those that pyenv keeps.
+PYTHONS ?= python3.12 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3)
+
+.PHONY: test-pythons
+test-pythons: ## run the core's tests with every other Python at hand; PYTHONS="python3.14" names some
+	scripts/test-pythons "$(VENV)" $(PYTHONS) -- $(ARGS)
+
 .PHONY: wheel
 wheel: ## build a wheel, install it where nothing else is, and try it
 	PYTHON=$(PYTHON) scripts/check-wheel

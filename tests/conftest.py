@@ -6,6 +6,7 @@ they are first imported, so they are set here, before any test module imports nu
 """
 
 import importlib
+import importlib.util
 import os
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +20,16 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 # A busy machine is no reason to fail: no example has a deadline, nor does drawing one.
 settings.register_profile("inweave", deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("inweave")
+
+
+# Whole files about an extra are left out where it is missing, and the first lines say so.
+NEEDED = {"torch": "test_lab_*.py test_nn.py", "sklearn": "test_estimators.py"}
+MISSING = {name: files for name, files in NEEDED.items() if importlib.util.find_spec(name) is None}
+collect_ignore_glob = [file for files in MISSING.values() for file in files.split()]
+
+
+def pytest_report_header() -> list[str]:
+    return [f"{name} is not installed: left out are {files}" for name, files in MISSING.items()]
 
 
 @pytest.fixture(scope="session", autouse=True)
