@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import ridge
+from benchmarks import gallery, ridge
 from benchmarks.row import Row, from_json
 from benchmarks.show import plot, table
 
@@ -32,6 +32,7 @@ THREADS = (1, 2)
 
 FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     **{f"ridge-{library}": ("ridge", THREADS) for library in ridge.LIBRARIES},
+    **{f"gallery-{library}": ("gallery", (1,)) for library in gallery.LIBRARIES},
     "dense": ("dense", (1,)),
     "direct": ("direct", THREADS),
     "compiling": ("compiling", (1,)),
@@ -44,10 +45,18 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
 }
 """Families by name: the module that has their `rows`, and the numbers of threads they run with."""
 
+GROUPS = {
+    group: [name for name in FAMILIES if name.startswith(f"{group}-")]
+    for group in ("ridge", "gallery")
+}
+"""Families of several libraries, by one name."""
+
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--only", nargs="*", choices=[*FAMILIES, "lab"], help="families to run")
+    parser.add_argument(
+        "--only", nargs="*", choices=[*FAMILIES, *GROUPS, "lab"], help="families to run"
+    )
     parser.add_argument("--store", nargs="?", type=Path, const=RESULTS / "cpu.json", metavar="FILE",
                         help="keep the rows in a file, benchmarks/results/cpu.json if none is "
                              "named, with a plot beside it; families that do not run stay as they "
@@ -60,7 +69,8 @@ def main() -> int:
         work(family, int(threads), Path(out))
         return 0
     start, rows = time.time(), list[Row]()
-    for family in options.only or [*FAMILIES, "lab"]:
+    asked = options.only or [*FAMILIES, "lab"]
+    for family in [family for name in asked for family in GROUPS.get(name, [name])]:
         rows += run(family)
         if options.store:  # family by family: an interrupt loses the one that is running
             store(options.store, rows, bool(options.only))
@@ -122,8 +132,8 @@ def work(family: str, threads: int, out: Path) -> None:
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
     name = "lab" if family == "lab" else FAMILIES[family][0]
     module = importlib.import_module(f"benchmarks.{name}")
-    if name == "ridge":
-        rows: Iterable[Any] = ridge.rows(family.partition("-")[2], threads)
+    if name in GROUPS:
+        rows: Iterable[Any] = module.rows(family.partition("-")[2], threads)
     elif name == "lab":
         rows = module.rows()
     else:
@@ -132,11 +142,12 @@ def work(family: str, threads: int, out: Path) -> None:
 
 
 def summaries(rows: list[Row]) -> list[Row]:
-    """The median over all sizes of each library, for which the stricter bar is set."""
+    """The median over all rows of each library that have a bar; it has a stricter one."""
     found = []
-    for family in dict.fromkeys(row.family for row in rows if row.family.startswith("ridge, ")):
+    grouped = [row for row in rows if row.family.partition(", ")[0] in GROUPS and row.bar]
+    for family in dict.fromkeys(row.family for row in grouped):
         for threads in THREADS:
-            mine = [r for r in rows if r.family == family and r.threads == threads]
+            mine = [r for r in grouped if r.family == family and r.threads == threads]
             if mine:
                 middle = median(row.value for row in mine)
                 low, high = min(r.value for r in mine), max(r.value for r in mine)

@@ -23,6 +23,7 @@ from benchmarks import (
     ridge,
     show,
 )  # fmt: skip
+from benchmarks import gallery as by_entry
 from benchmarks.__main__ import FAMILIES, machine, merged, summaries
 from benchmarks.row import Row, from_json
 from inweave import gallery
@@ -70,6 +71,56 @@ def test_the_network_and_the_hand_written_loops_compute_the_same(library, batch)
     for name, call in calls.items():
         found = np.asarray(call(20)).reshape(-1)
         assert np.allclose(found, expected, rtol=1e-10), name
+
+
+def agrees(entry, library, batch=1):
+    """Whether the hand-written code of an entry gives what its reference does."""
+    sizes = by_entry.grown(entry, 1)
+    given = by_entry.data(entry, sizes, batch)
+    call = by_entry.candidates(library, entry, None, given)["by hand"]
+    found = by_entry.as_numpy(call())
+    problems = [{name: x if np.ndim(x) == 0 or batch == 1 else x[i] for name, x in given.items()}
+                for i in range(batch)]  # fmt: skip
+    expected = [by_entry.as_numpy(entry.reference(**one)) for one in problems]
+    if isinstance(found, dict):
+        parts = {name: np.concatenate([one[name] for one in expected]) for name in found}
+        return gallery.difference(found, parts) <= 2 * entry.tolerance
+    return gallery.difference(found, np.concatenate(expected)) <= 2 * entry.tolerance
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_the_code_written_by_hand_computes_every_entry_of_the_gallery(library):
+    pytest.importorskip(library)
+    wrong = [e.name for e in gallery.entries() if not agrees(e, library)]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", ["ridge_gd", "gauss_jordan", "kalman_filter", "sinkhorn"])
+@pytest.mark.parametrize("library", by_entry.LIBRARIES)
+def test_the_code_written_by_hand_takes_batches_and_runs_in_every_library(name, library):
+    pytest.importorskip(library)
+    assert agrees(gallery.get(name), library, batch=3)
+
+
+def test_gallery_rows_have_a_bar_where_it_counts_and_stand_beside_lapack():
+    entries = [gallery.get("gauss_jordan"), gallery.get("soft_extraction")]
+    rows = well_formed(by_entry.rows("numpy", 1, 0.0, entries, (1, 10), (1, 2)))
+    assert {row.against for row in rows} == {"numpy, by hand", "numpy, LAPACK"}
+    for row in rows:
+        hand = row.seconds.get("by hand", 0.0)
+        assert (row.bar == by_entry.WORST) == (hand >= by_entry.COUNTS)
+
+
+def test_ten_times_an_entry_is_ten_times_as_many_numbers_and_as_many_steps():
+    entry = gallery.get("ridge_gd")
+    sizes = by_entry.grown(entry, 100)
+    assert sizes == {"n": 400, "d": 80, "steps": 81}
+
+
+def test_code_that_computes_something_else_is_not_timed(monkeypatch):
+    monkeypatch.setattr(by_entry, "by_hand", lambda _: lambda _, **given: 2 * given["B"])
+    with pytest.raises(ArithmeticError, match="gauss_jordan"):
+        next(by_entry.rows("numpy", 1, 0.0, [gallery.get("gauss_jordan")], (1,), (1,)))
 
 
 def test_double_precision_in_jax_is_not_left_on():
@@ -160,7 +211,8 @@ def test_a_row_outside_its_quartiles_is_refused():
 
 
 def test_summaries_hold_the_median_of_a_library_against_its_own_bar():
-    rows = [Row("ridge, numpy", str(i), x, x, x) for i, x in enumerate((1.0, 1.2, 1.4))]
+    rows = [Row("ridge, numpy", str(i), x, x, x, bar=1.5) for i, x in enumerate((1.0, 1.2, 1.4))]
+    rows.append(Row("ridge, numpy", "too quick to count", 9.0, 9.0, 9.0))
     (found,) = summaries(rows)
     assert (found.low, found.value, found.high, found.bar) == (1.0, 1.2, 1.4, ridge.MEDIAN)
     assert found.met is False

@@ -1,6 +1,9 @@
-"""The same computations as a good programmer writes them without inweave, one file per library.
+"""The same computations as a good programmer writes them without inweave, for speed.
 
-Each has `plain`, by someone who writes the loop down as it is, and `gram`, by someone who computes
-the Gram matrix once before the loop. Both take one problem or a batch of them. A row compares with
-the faster of the two.
+`in_numpy`, `in_torch` and `in_jax` hold ridge descent: `plain`, by someone who writes the loop down
+as it is, and `gram`, by someone who computes the Gram matrix once and folds the constants. A row
+compares with the faster of the two.
+
+`regression`, `solving`, `memories` and `kernels` hold every algorithm of the gallery, by name, one
+function for all libraries and batches; `kits` has what libraries do differently.
 """

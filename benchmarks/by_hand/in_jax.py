@@ -21,14 +21,14 @@ def plain(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
 
 
 def gram(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    """XᵀX + λI and Xᵀy before the loop."""
+    """A = I − η(XᵀX + λI) and c = ηXᵀy before the loop."""
     if X.ndim > 2:
         one = jax.vmap(lambda X, y, u: gram(X, y, u, lam, eta, steps))
         return one(X, y, u)
-    A = X.T @ X + lam * jnp.eye(X.shape[1], dtype=X.dtype)
-    b = X.T @ y
+    A = (1 - eta * lam) * jnp.eye(X.shape[1], dtype=X.dtype) - eta * (X.T @ X)
+    c = X.T @ (eta * y)
 
     def step(_: Any, w: Any) -> Any:
-        return w - eta * (A @ w - b)
+        return A @ w + c
 
     return u @ jax.lax.fori_loop(0, steps, step, jnp.zeros(X.shape[1], X.dtype))

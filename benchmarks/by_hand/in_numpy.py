@@ -18,15 +18,17 @@ def plain(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
 
 
 def gram(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    """XᵀX + λI and Xᵀy before the loop."""
-    if X.ndim > 2:
-        return _gram_batch(X, y, u, lam, eta, steps)
-    A = X.T @ X + lam * np.eye(X.shape[1], dtype=X.dtype)
-    b = X.T @ y
-    w = np.zeros(X.shape[1], X.dtype)
+    """A = I − η(XᵀX + λI) and c = ηXᵀy before the loop."""
+    A = X.mT @ X
+    A *= -eta
+    np.einsum("...ii->...i", A)[...] += 1 - eta * lam
+    c = X.mT @ (eta * y[..., None])
+    product = np.matmul if X.ndim > 2 else np.dot
+    w = np.zeros_like(c)
     for _ in range(steps):
-        w = w - eta * (A @ w - b)
-    return u @ w
+        w = product(A, w)
+        w += c
+    return (u * w[..., 0]).sum(axis=-1)
 
 
 def _plain_batch(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
@@ -34,13 +36,4 @@ def _plain_batch(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
     w = np.zeros((*u.shape, 1), X.dtype)
     for _ in range(steps):
         w = w - eta * (Xt @ (X @ w - y) + lam * w)
-    return (u * w[..., 0]).sum(axis=-1)
-
-
-def _gram_batch(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    A = X.mT @ X + lam * np.eye(X.shape[-1], dtype=X.dtype)
-    b = X.mT @ y[..., None]
-    w = np.zeros_like(b)
-    for _ in range(steps):
-        w = w - eta * (A @ w - b)
     return (u * w[..., 0]).sum(axis=-1)

@@ -18,14 +18,20 @@ def plain(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
 
 
 def gram(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    """XᵀX + λI and Xᵀy before the loop."""
+    """A = I − η(XᵀX + λI) and c = ηXᵀy before the loop."""
+    A = X.mT @ X
+    A *= -eta
+    A.diagonal(dim1=-2, dim2=-1).add_(1 - eta * lam)
     if X.ndim > 2:
-        return _gram_batch(X, y, u, lam, eta, steps)
-    A = X.T @ X + lam * torch.eye(X.shape[1], dtype=X.dtype, device=X.device)
-    b = X.T @ y
-    w = X.new_zeros(X.shape[1])
+        c = X.mT @ (eta * y[..., None])
+        w = torch.zeros_like(c)
+        for _ in range(steps):
+            w = torch.baddbmm(c, A, w)
+        return (u * w[..., 0]).sum(dim=-1)
+    c = X.T @ (eta * y)
+    w = torch.zeros_like(c)
     for _ in range(steps):
-        w = w - eta * (A @ w - b)
+        w = torch.addmv(c, A, w)
     return u @ w
 
 
@@ -34,13 +40,4 @@ def _plain_batch(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
     w = X.new_zeros((*u.shape, 1))
     for _ in range(steps):
         w = w - eta * (Xt @ (X @ w - y) + lam * w)
-    return (u * w[..., 0]).sum(dim=-1)
-
-
-def _gram_batch(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    A = X.mT @ X + lam * torch.eye(X.shape[-1], dtype=X.dtype, device=X.device)
-    b = X.mT @ y[..., None]
-    w = torch.zeros_like(b)
-    for _ in range(steps):
-        w = w - eta * (A @ w - b)
     return (u * w[..., 0]).sum(dim=-1)
