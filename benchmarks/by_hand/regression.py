@@ -157,7 +157,7 @@ def td0(kit: Any, Phi: Any, After: Any, r: Any, u: Any, gamma: Any, eta: Any, st
 def covariate_shift(
     kit: Any, X: Any, y: Any, Z: Any, lam: Any, mu: Any, eta: Any, rho: Any, steps: int
 ) -> Any:
-    n, t = X.shape[-2], Z.shape[-2]
+    n = X.shape[-2]
     F = kit.concat([kit.ones(X, n, 1), X], -1)
     target = kit.concat([kit.ones(X, 1, 1), Z.mean(-2)[..., :, None]], -2)
     A = kit.mm(F.mT, F)
