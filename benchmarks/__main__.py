@@ -35,6 +35,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     **{f"gallery-{library}": ("gallery", (1,)) for library in gallery.LIBRARIES},
     "dense": ("dense", (1,)),
     "direct": ("direct", THREADS),
+    "modes": ("modes", (1,)),
     "compiling": ("compiling", (1,)),
     "proving": ("proving", (1,)),
     "growth": ("growth", (1,)),

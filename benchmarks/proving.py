@@ -1,6 +1,6 @@
 """The proof by algebra: processor seconds of the slowest networks that keep their loops.
 
-All polynomial entries of the gallery in both targets, as written and by speed, and the paper's two
+All polynomial entries of the gallery in both targets, as written and hoisted, and the paper's two
 networks of ridge regression. One row is the slowest of many; each must have been proved.
 """
 
@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import inweave
 from benchmarks.row import Row
 from inweave import Matrix, Scalar, Vector, gallery, paper
+from inweave.compiler.options import AS_WRITTEN, HOISTED
+from inweave.compiler.origin import Origin
+from inweave.compiler.resize import build
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.algebra import prove
@@ -37,17 +41,18 @@ def ridge(
 
 
 def rows(threads: int, entries: tuple[gallery.Entry, ...] | None = None) -> Iterator[Row]:
-    """One row for each target and mode, and one for the paper."""
+    """One row for each target and candidate, and one for the paper."""
     for target in ("elsa", "lsa"):
-        for mode in ("faithful", "speed"):
+        for candidate in (AS_WRITTEN, HOISTED):
             problems = {}
             for entry in entries or gallery.entries():
-                net = entry.compile(target=target, optimize=mode, verify=False)
-                if net.is_polynomial and net.origin is not None:
-                    problems[entry.name] = net.origin.traced, net
-            yield _row(f"gallery, {target} {mode}", problems, threads)
-    made = {f.__name__: f(7, 3, 100) for f in (paper.ridge_lsa, paper.ridge_elsa)}
-    problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in made.items()}
+                asked = Origin(entry.program, dict(entry.sizes), target, "speed", **entry.options)
+                made = build(replace(asked, candidate=candidate))
+                if made.network.is_polynomial:
+                    problems[entry.name] = made.origin.traced, made.network
+            yield _row(f"gallery, {target} {candidate}", problems, threads)
+    nets = {f.__name__: f(7, 3, 100) for f in (paper.ridge_lsa, paper.ridge_elsa)}
+    problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in nets.items()}
     yield _row("the paper's networks", problems, threads)
 
 

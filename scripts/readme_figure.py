@@ -216,12 +216,10 @@ def draw_depth(figure: Figure, theme: Theme, curves: dict[str, list[int]]) -> No
         axes.spines[side].set_color(theme.grid)
     axes.tick_params(length=0)
     axes.plot(COUNTS, curves["faithful"], color=theme.faint, marker="s", ms=3.5, lw=1.2)
-    axes.plot(COUNTS, curves["speed"], color=theme.low, marker="^", ms=4.5, lw=1.2)
     every = range(1, max(COUNTS) + 1)
     axes.plot(every, [bound(T) for T in every], color=theme.ink, lw=1.2, ls=(0, (2, 2)), zorder=2)
     axes.plot(COUNTS, curves["depth"], color=theme.high, marker="o", ms=5.5, lw=0, zorder=3)
     axes.text(40, 300, "as written", color=theme.faint, fontsize=11, ha="right")
-    axes.text(118, 70, "speed", color=theme.low, fontsize=11, ha="left")
     axes.text(20, 6.8, "depth", color=theme.high, fontsize=11, fontweight="bold", ha="center")
     axes.text(
         2187,
@@ -250,9 +248,9 @@ def bound(steps: int) -> int:
 
 def depths() -> dict[str, list[int]]:
     """Layers of compiled networks, and the bound that no exact network can beat."""
-    curves: dict[str, list[int]] = {"faithful": [], "speed": [], "depth": []}
+    curves: dict[str, list[int]] = {"faithful": [], "depth": []}
     for steps in COUNTS:
-        for mode in ("faithful", "speed", "depth"):
+        for mode in curves:
             net = inweave.compile(ridge, n=N, d=D, steps=steps, optimize=mode)
             curves[mode].append(net.depth)
         assert net.depth_lower_bound == bound(steps)

@@ -28,16 +28,18 @@ from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
 from inweave.network import Network
 from tests.programs import Recipe, recipes
+from tests.ways import WAYS, compiled
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
+HOW = (*MODES, *WAYS)
 BATCH = 20
 EQUAL, FUNCTIONS = "equal in rationals too", "of them with functions"
 ONE, SCALES = (Fraction(1),), tuple(Fraction(10) ** k for k in (-30, -9, 0, 9, 30))
 SMALL = 40_000  # multiplications in Fractions that a check may take
 
 
-def attempt(recipe: Recipe, target: str, mode: str) -> tuple[str, Network | None]:
-    """Compile and verify one program: ('compiled', network) or ('refused: why', None).
+def attempt(recipe: Recipe, target: str, how: str) -> tuple[str, Network | None]:
+    """Compile and verify, in a mode or a way: ('compiled', network) or ('refused: why', None).
 
     A refusal is a InweaveError while tracing, or a CompileError later. Any other error is a
     failure.
@@ -50,7 +52,10 @@ def attempt(recipe: Recipe, target: str, mode: str) -> tuple[str, Network | None
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*does not use its input")
         try:
-            network = inweave.compile(program, target=target, optimize=mode)
+            if how in MODES:
+                network = inweave.compile(program, target=target, optimize=how)
+            else:
+                network = compiled(program, how, target)
         except CompileError:
             return "refused: CompileError", None
     assert network.certificate is not None
@@ -141,10 +146,10 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
         phases=[Phase.generate],
         suppress_health_check=list(HealthCheck),
     )
-    @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(MODES))
-    def one(recipe: Recipe, target: str, mode: str) -> None:
+    @given(recipes(), st.sampled_from(TARGETS), st.sampled_from(HOW))
+    def one(recipe: Recipe, target: str, how: str) -> None:
         try:
-            outcome, network = attempt(recipe, target, mode)
+            outcome, network = attempt(recipe, target, how)
             outcomes[outcome] += 1
             if network is not None and not network.is_polynomial:
                 outcomes[FUNCTIONS] += 1
@@ -154,7 +159,7 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
         except Exception:  # whatever it is, it is a failure to report
             outcomes["FAILED"] += 1
             why = traceback.format_exc(limit=-4)
-            failures.append(f"seed {key}: {target} {mode}\n{recipe!r}\n{why}")
+            failures.append(f"seed {key}: {target} {how}\n{recipe!r}\n{why}")
 
     one()
 

@@ -135,6 +135,27 @@ MUTANTS = [
         "the coefficient of a constant is lost",
     ),
     Mutant(
+        "compiler/costs.py",
+        "(max(level, copies) >= NEVER, flops, level, copies) if self.least_work else cost",
+        "cost",
+        "tests/test_candidates.py",
+        "one layer less is worth any work, for speed too",
+    ),
+    Mutant(
+        "compiler/candidates.py",
+        'if found.seconds <= most), "")',
+        'if found.seconds >= most), "")',
+        "tests/test_candidates.py",
+        "not the cheapest candidate is kept",
+    ),
+    Mutant(
+        "run/cost.py",
+        "times, found = node.data.repeat, _total(",
+        "times, found = 1, _total(",
+        "tests/test_candidates.py",
+        "what a loop does costs as much as one step",
+    ),
+    Mutant(
         "compiler/resize.py",
         "    for size in (1, 2 * largest + 1):\n",
         "    for size in ():\n",

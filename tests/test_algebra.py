@@ -16,6 +16,7 @@ from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.interface import trace_for
 from tests.cases import CASES
+from tests.ways import WAYS, compiled
 
 
 @inweave.program
@@ -25,11 +26,11 @@ def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"],
     return u.T @ inweave.iterate(step, w0, steps)
 
 
-@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "collapsed"])
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_every_case_with_its_loops_kept_is_proved(case, target, mode):
-    net = inweave.compile(case.program, target=target, optimize=mode, verify=False, **case.sizes)
+def test_every_case_with_its_loops_kept_is_proved(case, target, way):
+    net = compiled(case.program, way, target, verify=False, **case.sizes)
     assert prove(net.origin.traced, net).every_step
 
 

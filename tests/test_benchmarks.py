@@ -18,6 +18,7 @@ from benchmarks import (
     importing,
     measure,
     memory,
+    modes,
     problem,
     proving,
     ridge,
@@ -166,6 +167,9 @@ def test_solvers_and_the_depth_network_agree_to_ten_digits():
 def test_the_other_families_make_well_formed_rows():
     well_formed(compiling.rows(1, **TINY, modes=("speed",)))
     well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))
+    (kept,) = well_formed(modes.rows(1, 0.0, times=(1,), names=("neumann_series",)))
+    assert kept.note == "collapsed"
+    assert set(kept.seconds) == set(modes.MODES)
     well_formed(importing.rows(1, times=1))
     proofs = well_formed(proving.rows(1, entries=(gallery.get("ridge_gd"),)))
     assert [row.name for row in proofs][-1] == "the paper's networks"

@@ -1,4 +1,4 @@
-"""Every case compiles for every target and mode, is proved equal to its program, and runs."""
+"""Every case compiles for every target in every way, is proved equal to its program, and runs."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from inweave.errors import CompileError, InputError
 from inweave.model.dense import forward
 from tests.cases import CASES, Case, heavy_ball, product, ridge_gd, two_sided
 from tests.fuzz import equal_in_rationals
+from tests.ways import WAYS, compiled
 
-TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
+TARGETS = ("elsa", "lsa")
 EVERY = pytest.mark.parametrize(
-    ("case", "target", "mode"),
-    [(c, t, m) for c in CASES for t in TARGETS for m in MODES],
+    ("case", "target", "way"),
+    [(c, t, w) for c in CASES for t in TARGETS for w in WAYS],
     ids=lambda x: x.name if isinstance(x, Case) else str(x),
 )
 
@@ -40,8 +41,8 @@ def assert_same(got, expected, what=""):
 
 
 @EVERY
-def test_every_case_is_proved_equal_and_agrees_in_float64(case, target, mode):
-    net = inweave.compile(case.program, target=target, optimize=mode, **case.sizes)
+def test_every_case_is_proved_equal_and_agrees_in_float64(case, target, way):
+    net = compiled(case.program, way, target, **case.sizes)
     assert net.certificate is not None
     assert net.certificate.network == net.fingerprint
     assert net.certificate.probability < 1e-9
@@ -190,11 +191,10 @@ def test_a_faithful_loop_stays_one_tied_module():
 
 def test_depth_is_never_deeper_than_the_other_modes():
     for case in CASES:
-        depths = {
-            mode: inweave.compile(case.program, optimize=mode, verify=False, **case.sizes).depth
-            for mode in MODES
-        }
-        assert depths["depth"] <= min(depths.values()), (case.name, depths)
+        net = inweave.compile(case.program, optimize="depth", verify=False, **case.sizes)
+        others = {way: compiled(case.program, way, verify=False, **case.sizes) for way in WAYS}
+        depths = {way: other.depth for way, other in others.items()}
+        assert net.depth <= min(depths.values()), (case.name, net.depth, depths)
 
 
 def test_no_network_is_shallower_than_its_lower_bound():
@@ -215,8 +215,8 @@ def test_momentum_collapses_to_logarithmic_depth():
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("mode", MODES)
-def test_a_stored_value_may_turn_out_to_be_zero(mode, target):
+@pytest.mark.parametrize("way", WAYS)
+def test_a_stored_value_may_turn_out_to_be_zero(way, target):
     @inweave.program
     def cancelled(A: Matrix["n", "n"], B: Matrix["n", "n"], C: Matrix["n", "n"], x: Vector["n"]):
         zero = A @ (B @ x + C @ x) - A @ (B @ x) - A @ (C @ x)
@@ -227,7 +227,7 @@ def test_a_stored_value_may_turn_out_to_be_zero(mode, target):
         return inweave.iterate(lambda v: C - v, B.T, 4)
 
     for program in (cancelled, alternating):
-        net = inweave.compile(program, target=target, optimize=mode, n=2)
+        net = compiled(program, way, target, n=2)
         assert net.certificate is not None
         assert equal_in_rationals(net)
 

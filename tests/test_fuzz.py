@@ -9,7 +9,7 @@ import pytest
 
 import inweave
 from inweave.model.dense import forward
-from tests.fuzz import EQUAL, FUNCTIONS, MODES, TARGETS, attempt, equal_in_rationals, fuzz
+from tests.fuzz import EQUAL, FUNCTIONS, TARGETS, WAYS, attempt, equal_in_rationals, fuzz
 from tests.programs import Recipe
 
 COUNT, SEED = 300, 20_260
@@ -106,8 +106,8 @@ REGRESSIONS = {
 @pytest.mark.parametrize("name", REGRESSIONS)
 def test_what_was_once_wrong_stays_right(name):
     for target in TARGETS:
-        for mode in MODES:
-            outcome, network = attempt(REGRESSIONS[name], target, mode)
+        for way in WAYS:
+            outcome, network = attempt(REGRESSIONS[name], target, way)
             assert outcome == "compiled"
             assert network is not None
             assert equal_in_rationals(network)

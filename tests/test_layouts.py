@@ -13,6 +13,7 @@ from inweave.compiler.forms import Forms
 from inweave.compiler.given import given_form
 from inweave.exact.constants import exact
 from inweave.model.prompt import Fill
+from tests import ways
 from tests.cases import ridge_dual, ridge_gd
 
 
@@ -171,7 +172,7 @@ def test_weights_that_depend_on_a_size_refuse_to_be_resized():
 
 
 def test_printing_shows_layers_in_matrix_terms_and_the_bound():
-    text = str(inweave.compile(ridge_gd, optimize="speed", n=40, d=10, steps=100))
+    text = str(ways.compiled(ridge_gd, "hoisted", n=40, d=10, steps=100))
     assert "M(w) w → w" in text
     assert "repeat 100 times" in text
     assert "102 attention layers (lower bound 6, degree 301)" in text

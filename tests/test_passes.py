@@ -16,6 +16,7 @@ from inweave.language import expressions as ex
 from inweave.model.layers import AttentionLayer
 from inweave.network import checked_passes
 from tests.cases import CASES, heavy_ball, newton_schulz, ridge_gd
+from tests.ways import WAYS, compiled
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
 
@@ -131,12 +132,12 @@ def test_a_broken_pass_is_reported_by_its_own_name(name, monkeypatch):
     def broken(before, options):
         return wrong(right.run(before, options), options)
 
-    target, mode = ("lsa" if right.only == "lsa" else "elsa"), right.only or "faithful"
-    mode = mode if mode in MODES else "faithful"
-    inweave.compile(program, target=target, optimize=mode, verify=False, **sizes)
+    target = "lsa" if "lsa" in right.only else "elsa"
+    way = next((way for way in WAYS if way in right.only), "as written")
+    compiled(program, way, target, verify=False, **sizes)
     monkeypatch.setitem(driver.PASSES, name, right._replace(run=broken))
     with pytest.raises(VerificationError, match=f"the pass '{name}' changed the value of the "):
-        inweave.compile(program, target=target, optimize=mode, verify=False, **sizes)
+        compiled(program, way, target, verify=False, **sizes)
 
 
 def test_a_pass_that_makes_nonsense_is_reported_too(monkeypatch):
@@ -168,9 +169,9 @@ def test_a_program_that_takes_long_to_evaluate_is_said_not_to_be_checked():
 
 
 # -- purity ---------------------------------------------------------------------------------------
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("program", [ridge_gd, heavy_ball, newton_schulz], ids=lambda p: p.name)
-def test_what_a_pass_was_given_is_the_same_afterwards(program, mode):
+def test_what_a_pass_was_given_is_the_same_afterwards(program, way):
     case = next(case for case in CASES if case.program is program)
     seen: list[tuple[str, object, object]] = []
 
@@ -182,7 +183,7 @@ def test_what_a_pass_was_given_is_the_same_afterwards(program, mode):
 
     texts: list[tuple[str, object, object]] = []
     with driver.checked_by(note):
-        inweave.compile(program, target="lsa", optimize=mode, verify=False, **case.sizes)
+        compiled(program, way, "lsa", verify=False, **case.sizes)
     assert [name for name, _, _ in seen][-1] == "emit"
 
 
@@ -227,12 +228,12 @@ def test_equal_products_share_one_head():
 # Heads over the table of cases, as they were when every pass was last looked at: merging and
 # sharing keep them so few, and nothing else in this suite would notice that they do.
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(("mode", "most"), [("faithful", 112), ("speed", 117), ("depth", 160)])
-def test_heads_over_the_table_of_cases_stay_as_few_as_they_are(mode, most, target):
-    nets = [
-        inweave.compile(c.program, target=target, optimize=mode, verify=False, **c.sizes)
-        for c in CASES
-    ]
+@pytest.mark.parametrize(
+    ("way", "most"),
+    [("as written", 112), ("factored", 117), ("hoisted", 118), ("collapsed", 160)],
+)
+def test_heads_over_the_table_of_cases_stay_as_few_as_they_are(way, most, target):
+    nets = [compiled(c.program, way, target, verify=False, **c.sizes) for c in CASES]
     assert sum(net.heads for net in nets) <= most
 
 

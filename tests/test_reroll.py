@@ -108,7 +108,7 @@ def test_what_is_read_halfway_and_what_follows_are_right_too():
 
 
 def test_what_becomes_a_loop_is_no_longer_listed_as_it_was_written():
-    made = run(both(growth, 12)[0].trace(n=2), mode="depth").made["reroll"]
+    made = run(both(growth, 12)[0].trace(n=2), candidate="collapsed").made["reroll"]
     assert set(made.operations) == set(ex.ordered(made.outputs.values()))
     assert any(isinstance(x, ex.LoopResult) for x in made.operations)
     assert not made.unused

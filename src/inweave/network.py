@@ -8,6 +8,7 @@ network, its certificate) is handed to them from here.
 
 from __future__ import annotations
 
+import math
 import os
 import warnings
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from inweave.compiler.candidates import chosen
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
 from inweave.errors import InputError, VerificationError, needs_extra
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from inweave.explore.shown import Shown
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
+    from inweave.run.cost import Cost
     from inweave.run.plan import Plan
     from inweave.stack.exported import TorchNetwork
 
@@ -354,13 +357,13 @@ def compile(
     """The network that runs a program at given sizes.
 
     `target` is 'elsa' (heads with biases) or 'lsa' (constants live in the prompt). `optimize` is
-    'faithful' (loops stay as written), 'speed' (what a loop does not change leaves it) or 'depth'
-    (fewest layers, affine loops collapsed). `tokens` asks for a taller prompt, or names the size
-    that tokens stand for: with tokens="n" the width of the prompt grows as little with n as can be,
-    so that every example is a row; with tokens="d" every feature is. `layout` fixes the input form:
-    a Layout whose blocks are named after inputs ('X', 'Xᵀ', 's·I'; a matrix may stand there both
-    ways round), or a Network whose input form is to be used. The network is verified unless
-    `verify=False`.
+    'faithful' (loops stay as written), 'speed' (the candidate that is estimated to run fastest at
+    these sizes; `explain` shows them all) or 'depth' (fewest layers, affine loops collapsed).
+    `tokens` asks for a taller prompt, or names the size that tokens stand for: with tokens="n" the
+    width of the prompt grows as little with n as can be, so that every example is a row; with
+    tokens="d" every feature is. `layout` fixes the input form: a Layout whose blocks are named
+    after inputs ('X', 'Xᵀ', 's·I'; a matrix may stand there both ways round), or a Network whose
+    input form is to be used. The network is verified unless `verify=False`.
 
     >>> import inweave
     >>> from inweave import Matrix, Vector
@@ -375,7 +378,8 @@ def compile(
     >>> net.depth, net.depth_lower_bound, net.degree
     (1, 1, 3)
     """
-    compiled = build(Origin(program, dict(sizes), target, optimize, tokens, layout))
+    origin, _ = _chosen(Origin(program, dict(sizes), target, optimize, tokens, layout))
+    compiled = build(origin)
     unused = compiled.origin.traced.unused
     if unused:
         warnings.warn(
@@ -385,6 +389,24 @@ def compile(
         )
     network = _public(compiled)
     return _certified(network) if verify else network
+
+
+def _chosen(asked: Origin) -> tuple[Origin, dict[str, Cost]]:
+    """An origin whose candidate is known, and what the candidates cost.
+
+    One that would take long to verify costs too much: every network is to have a certificate.
+    """
+    from inweave.proof.cost import seconds
+    from inweave.run.cost import cost
+    from inweave.run.plan import Plan
+
+    def priced(network: data.Network) -> Cost:
+        plan = Plan(network)
+        found = cost(plan)
+        known = 2 * seconds(asked.traced, plan) <= PATIENCE  # of two trials, where four may be made
+        return found if known else found._replace(seconds=math.inf)
+
+    return chosen(asked, priced)
 
 
 def _public(compiled: Compiled) -> Network:
@@ -474,12 +496,12 @@ def explain(
     from inweave.text.explain import explain as words
     from inweave.text.plan import describe
 
-    asked = Origin(program, dict(sizes), target, optimize, tokens, layout)
+    asked, costs = _chosen(Origin(program, dict(sizes), target, optimize, tokens, layout))
     with checked_passes() as notes:
         done = best(asked)
     origin = replace(asked, added=done.allocation.added)
     network = _public(Compiled(done.network, origin))
-    return words(done, origin, str(network), describe(network.plan), notes)
+    return words(done, origin, str(network), describe(network.plan), notes, costs)
 
 
 @contextmanager

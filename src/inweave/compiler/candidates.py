@@ -1,24 +1,38 @@
 """Which of several compilations of a program is kept.
 
-For least depth, moving things out of loops may cost a layer, so a program that keeps its loops is
-also compiled as it is written. Where a size is to run along the tokens, prompts whose values stand
-in different ways are compared.
+For speed, the candidates are compared by their costs: whether a loop is best left alone, relieved
+of what it does not change or collapsed depends on the sizes. The cost is handed in, since what a
+network takes to run is known further down. For least depth, moving things out of loops may cost a
+layer, so a program that keeps its loops is also compiled as it is written. Where a size is to run
+along the tokens, prompts whose values stand in different ways are compared.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
-from inweave.compiler.driver import Compilation, run
+from inweave.compiler.driver import Compilation, checked_by, run
 from inweave.compiler.layers import LoopSpec
-from inweave.compiler.options import MODES, TARGETS
+from inweave.compiler.options import (
+    AS_WRITTEN,
+    CANDIDATES,
+    COLLAPSED,
+    HOISTED,
+    MODES,
+    TARGETS,
+)
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.schedule import names
-from inweave.errors import InputError, InweaveError
+from inweave.errors import CompileError, InputError, InweaveError
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
+from inweave.model.network import Network
 
+USUAL = {"faithful": AS_WRITTEN, "speed": HOISTED, "depth": COLLAPSED}  # where none was chosen
+ALIKE = 1.05  # times the least cost: the first candidate that takes no more is kept
 FAR = 64  # how many times longer than all others a size is that is by far the longest
 
 
@@ -29,26 +43,70 @@ def compiled(origin: Origin) -> Compiled:
     return Compiled(done.network, found)
 
 
+class Cost(Protocol):
+    """What a network takes to run."""
+
+    @property
+    def seconds(self) -> float: ...
+
+
+C = TypeVar("C", bound=Cost)
+
+
+def chosen(origin: Origin, cost: Callable[[Network], C]) -> tuple[Origin, dict[str, C]]:
+    """The origin with the candidate that is to be its network, and what each would cost.
+
+    There is a choice for speed only. Of candidates that cost about the same, the first is kept:
+    they are in the order in which they go away from the program.
+    """
+    _check_options(origin)
+    if origin.optimize != "speed":
+        return origin, {}
+    costs = _compared(origin, cost)
+    most = ALIKE * min((found.seconds for found in costs.values()), default=0.0)
+    kept = next((name for name, found in costs.items() if found.seconds <= most), "")
+    return replace(origin, candidate=kept, recorded=origin.traced), costs
+
+
+def _compared(origin: Origin, cost: Callable[[Network], C]) -> dict[str, C]:
+    """What each candidate costs that compiles.
+
+    Drafts will do: which way round values stand, the longest search of a compilation, is little to
+    a network's plan.
+    """
+    asked = {"target": origin.target, "layout": origin.layout, "draft": True}
+    costs: dict[str, C] = {}
+    with checked_by(None):  # the one that is kept is compiled again
+        for name in CANDIDATES:
+            with suppress(CompileError):
+                costs[name] = cost(run(origin.traced, candidate=name, **asked).network)
+    return costs
+
+
 def best(origin: Origin) -> Compilation:
     """The compilation of a program that serves best what was asked for."""
     _check_options(origin)
+    candidate = origin.candidate or USUAL[origin.optimize]
     asked = {"target": origin.target, "layout": origin.layout}
     if isinstance(origin.tokens, str) and origin.layout is None:
-        return _along(origin, origin.tokens, asked)
+        return _along(origin, origin.tokens, candidate, asked)
     asked["tokens"] = origin.tokens if isinstance(origin.tokens, int) else None
-    return shallowest(origin.traced, origin.optimize, asked)
+    return _compiled(origin, origin.traced, candidate, asked)
 
 
-def shallowest(recorded: Traced, mode: str, asked: dict[str, Any]) -> Compilation:
-    """The compilation in a mode; for least depth, or with nothing moved out of the loops."""
-    done = run(recorded, mode=mode, **asked)
-    if mode == "depth" and any(isinstance(part, LoopSpec) for part in done.schedule.parts):
-        plain = run(recorded, mode="faithful", **asked)
+def _compiled(
+    origin: Origin, recorded: Traced, candidate: str, asked: dict[str, Any]
+) -> Compilation:
+    """The compilation of a candidate; for least depth, or with nothing moved out of the loops."""
+    done = run(recorded, candidate=candidate, **asked)
+    loops = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
+    if origin.optimize == "depth" and loops:
+        plain = run(recorded, candidate=AS_WRITTEN, **asked)
         done = min(done, plain, key=lambda tried: tried.network.depth)
     return done
 
 
-def _along(origin: Origin, size: str, asked: dict[str, Any]) -> Compilation:
+def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> Compilation:
     """The prompt whose width grows least with a size: that size runs along the tokens.
 
     The narrowest prompt is tried and the smallest, and if both grow, also the one in which values
@@ -57,10 +115,10 @@ def _along(origin: Origin, size: str, asked: dict[str, Any]) -> Compilation:
     here, longer = origin.traced, _recorded(origin, size, origin.sizes[size] + 1)
 
     def tried(how: dict[str, Any]) -> tuple[tuple[int, int, int], Compilation]:
-        done = shallowest(here, origin.optimize, {**asked, **how})
+        done = _compiled(origin, here, candidate, {**asked, **how})
         if longer is None:  # the size cannot be another one
             return (0, 0, 0), done
-        other = shallowest(longer, origin.optimize, {**asked, **how}).network
+        other = _compiled(origin, longer, candidate, {**asked, **how}).network
         network = done.network
         growth = other.width - network.width
         return (network.depth, growth, network.tokens * network.width), done
@@ -69,7 +127,7 @@ def _along(origin: Origin, size: str, asked: dict[str, Any]) -> Compilation:
     if longer is not None and min(rank for rank, _ in found)[1] > 0:
         far = _recorded(origin, size, FAR * max(origin.sizes[n] for n in origin.program.size_names))
         if far is not None and len({_length(traced) for traced in (here, longer)}) == 1:
-            flipped = run(far, mode=origin.optimize, narrow=True, **asked).schedule.flipped
+            flipped = run(far, candidate=candidate, narrow=True, **asked).schedule.flipped
             turned = dict(zip(names(flipped), flipped.values(), strict=True))
             found.append(tried({"flipped": turned}))
     return min(found, key=lambda pair: pair[0])[1]

@@ -2,13 +2,15 @@
 
 A head computes `L Cᵀ R`: L and R are read as stored, C is read transposed. A chain of factors
 becomes a tree of two- and three-way products by dynamic programming over (chain, orientation),
-least depth first, then fewest extra copies, then fewest flops. Reading an affine form is free; what
-must be stored is a sum of products, in the orientations that its readers ask for.
+least depth first, then fewest extra copies, then fewest flops; or, for least work, work first.
+Reading an affine form is free; what must be stored is a sum of products, in the orientations that
+its readers ask for.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +35,7 @@ from inweave.compiler.readings import Readings
 LONG = 14  # factors of a chain up to which every tree is tried
 MOST_HEADS = 64  # that a computed scalar may take to stand as s I_q
 NEVER = 10**6  # a level at which nothing is
+ENTRY = 6  # flops of a large product that pass while an entry is read or written
 DEEP = 40  # values that wait for one another before the innermost is asked for first
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
 
@@ -107,9 +110,11 @@ class TooDeep(Exception):
 class Costs:
     """Where values of one program stand, and what the cheapest way to each of them is."""
 
-    def __init__(self, readings: Readings, hoist: bool, flipped: Mapping[Leaf, bool]) -> None:
+    def __init__(
+        self, readings: Readings, hoist: bool, flipped: Mapping[Leaf, bool], least_work: bool
+    ) -> None:
         self.readings, self.forms = readings, readings.forms
-        self.hoist, self.flipped = hoist, flipped
+        self.hoist, self.flipped, self.least_work = hoist, flipped, least_work
         self.stored: dict[Key, tuple[Segment, int]] = {}
         self._depth = 0
 
@@ -240,7 +245,7 @@ class Costs:
         if memo_key not in seg.memo:
             seg.memo[memo_key] = min(
                 (self._best_chain(chain, flip, seg) for chain in self.readings.placements(p)),
-                key=lambda found: found[0],
+                key=self._rank,
             )
         return seg.memo[memo_key]  # type: ignore[no-any-return]
 
@@ -252,10 +257,10 @@ class Costs:
             f = chain[0]
             cost, roles = min((self.read_cost(f, flip, seg), (flip,)),
                               (self.read_cost(f, not flip, seg), (not flip,)),
-                              key=lambda found: found[0])  # fmt: skip
+                              key=self._rank)  # fmt: skip
             best: tuple[Cost, Any] = (cost[0] + 1, cost[1], cost[2]), ((f,), roles)
         else:
-            best = min(self._splits(chain, flip, seg), key=lambda found: found[0])
+            best = min(self._splits(chain, flip, seg), key=self._rank)
         seg.memo[memo_key] = best
         return best
 
@@ -267,18 +272,18 @@ class Costs:
         before, after = {i: part(chain[:i]) for i in cuts}, {i: part(chain[i:]) for i in cuts}
         for i in () if long else cuts:
             a, b = before[i], after[i]
-            flops = 2.0 * a.rows * a.cols * b.cols
+            flops = self._work((a.rows, a.cols, b.cols))
             for first, second in ((flip, flip), (not flip, flip), (flip, not flip)):
                 # read(first part) and read(last part): 'flip' is the outer role, 'not flip' is C
                 left, right = (first, second) if not flip else (second, first)
                 yield self._total([(a, left), (b, right)], flops, seg), ((a, b), (left, right))
         for i, j in itertools.combinations(cuts, 2):
             a, b, c = before[i], part(chain[i:j]), after[j]
-            ab = a.rows * a.cols * b.cols + a.rows * b.cols * c.cols
-            bc = b.rows * b.cols * c.cols + a.rows * a.cols * c.cols
+            ab = self._work((a.rows, a.cols, b.cols), (a.rows, b.cols, c.cols))
+            bc = self._work((b.rows, b.cols, c.cols), (a.rows, a.cols, c.cols))
             reads = [(a, flip), (b, not flip), (c, flip)]
             yield (
-                self._total(reads, 2.0 * min(ab, bc), seg),
+                self._total(reads, min(ab, bc), seg),
                 ((a, b, c), (flip, not flip, flip)),
             )
 
@@ -302,6 +307,17 @@ class Costs:
             a, b, c = self.read_cost(f, flip, seg)
             level, copies, flops = max(level, a), copies + b, flops + c
         return level + 1, copies, flops
+
+    def _rank(self, found: tuple[Cost, Any]) -> tuple[Any, ...]:
+        """The order of costs: by depth, or by work where there is a choice at all."""
+        level, copies, flops = cost = found[0]
+        return (max(level, copies) >= NEVER, flops, level, copies) if self.least_work else cost
+
+    def _work(self, *products: tuple[int, int, int]) -> float:
+        """What products take, each of so many rows, terms and columns."""
+        return sum(
+            work(*shape) if self.least_work else 2.0 * math.prod(shape) for shape in products
+        )
 
     # -- keys and homes ---------------------------------------------------------------------------
     def _leaf_key(self, leaf: Leaf, flip: bool) -> Key:
@@ -339,6 +355,11 @@ class Costs:
             times *= inner.loop.times if inner.loop else 1
             inner = inner.parent
         return times
+
+
+def work(rows: int, terms: int, cols: int) -> float:
+    """The flops of a product, and what reading and writing it comes to in flops."""
+    return 2.0 * rows * terms * cols + ENTRY * (rows * terms + terms * cols + rows * cols)
 
 
 def _diagonal_level(q: int) -> int:

@@ -24,7 +24,7 @@ from inweave.compiler.given import given_form
 from inweave.compiler.layers import Allocation, Schedule
 from inweave.compiler.merge import merge
 from inweave.compiler.normalize import normalize
-from inweave.compiler.options import Options
+from inweave.compiler.options import AS_WRITTEN, COLLAPSED, FACTORED, HOISTED, Options
 from inweave.compiler.reroll import reroll
 from inweave.compiler.schedule import schedule
 from inweave.compiler.symmetry import symmetry
@@ -34,24 +34,30 @@ from inweave.model.network import Network
 
 
 class Pass(NamedTuple):
-    """A pass, what it makes in a few words, and the mode or target that it is for, if not all."""
+    """A pass, what it makes in a few words, and the candidates or target that it is for."""
 
     run: Callable[[Any, Options], Any]
     makes: str
-    only: str = ""
+    only: tuple[str, ...] = ()  # all, if none are named
 
 
 PASSES = {
-    "reroll": Pass(reroll, "Python loops that collapse are loops again", "depth"),
+    "reroll": Pass(reroll, "Python loops that collapse are loops again", (COLLAPSED,)),
     "normalize": Pass(normalize, "matrix polynomials"),
     "symmetry": Pass(symmetry, "matrices that loops carry are known to be symmetric"),
-    "gather": Pass(gather, "matrices of affine steps are computed before their loops", "speed"),
-    "collapse": Pass(collapse, "affine loops have logarithmic depth", "depth"),
-    "expand": Pass(expand, "products are multiplied out where that saves a layer"),
+    "gather": Pass(
+        gather, "matrices of affine steps are computed before their loops", (FACTORED, HOISTED)
+    ),
+    "collapse": Pass(collapse, "affine loops have logarithmic depth", (COLLAPSED,)),
+    "expand": Pass(
+        expand,
+        "products are multiplied out where that saves a layer",
+        (AS_WRITTEN, HOISTED, COLLAPSED),
+    ),
     "schedule": Pass(schedule, "layers of heads (query · keyᵀ · value → destination)"),
     "allocate": Pass(allocate, "blocks and the values that stand in them over time"),
     "merge": Pass(merge, "heads that share two parts are one, and so are linear updates"),
-    "constants": Pass(constants, "constants stand in blocks of the prompt", "lsa"),
+    "constants": Pass(constants, "constants stand in blocks of the prompt", ("lsa",)),
     "emit": Pass(emit, "the network"),
 }
 
@@ -98,7 +104,7 @@ def run(recorded: Traced, layout: Any = None, **asked: Any) -> Compilation:
     made: dict[str, Any] = {}
     check, before = _check.get(), recorded  # type: Any, Any
     for name, step in PASSES.items():
-        if step.only in ("", options.mode, options.target):
+        if not step.only or {options.candidate, options.target}.intersection(step.only):
             after = step.run(before, options)
             if check is not None:
                 check(name, before, after)

@@ -1,13 +1,14 @@
 """Pass, for speed: the matrices of an affine step are computed before the loop.
 
 `x + M x + c` with M and c computed once costs one small product per step; left as it is, the step
-costs its products each time. The flop counts decide. Only a step that keeps about all of x is
+costs its products each time. The least work decides. Only a step that keeps about all of x is
 written so: as `x + (P - I) x`, a step `P x` would lose all of a small P.
 """
 
 from __future__ import annotations
 
 from inweave.compiler.affine import affine_step
+from inweave.compiler.costs import work
 from inweave.compiler.forms import ONE, Form, Forms, LoopForm, Written, ordered
 from inweave.compiler.options import Options
 from inweave.compiler.rewrite import Rewriter
@@ -25,7 +26,7 @@ def gather(written: Written, options: Options) -> Written:
 
 
 def gathered(loop: LoopForm, forms: Forms) -> tuple[Form, ...]:
-    """The step of a loop, with its matrices taken out where that saves flops."""
+    """The step of a loop, with its matrices taken out where that saves work."""
     found = affine_step(loop, forms)
     if found is None or not any(a.products for parts in found for a in parts.values()):
         return loop.step
@@ -35,7 +36,7 @@ def gathered(loop: LoopForm, forms: Forms) -> tuple[Form, ...]:
     for i, parts in enumerate(found):
         name = loop.carried[i].name
         terms = [(ONE, forms.bind(parts[-1], f"c({name})"))] if -1 in parts else []
-        once += flops(parts[-1]) if -1 in parts else 0.0
+        once += total(parts[-1]) if -1 in parts else 0.0
         for j, a in parts.items():
             if j < 0:
                 continue
@@ -47,15 +48,15 @@ def gathered(loop: LoopForm, forms: Forms) -> tuple[Form, ...]:
                 continue
             other = loop.carried[j].name if i != j else ""
             terms.append((ONE, forms.matmul(forms.bind(a, f"M({name}{other})"), x)))
-            once += flops(a)
-            each += 0.0 if a.is_constant else 2.0 * a.rows * a.cols * x.cols
+            once += total(a)
+            each += 0.0 if a.is_constant else work(a.rows, a.cols, x.cols)
         step.append(forms.combine(terms) if terms else loop.step[i])
-    before = sum(flops(f, loop) for f in loop.step)
+    before = sum(total(f, loop) for f in loop.step)
     return tuple(step) if once / loop.times + each <= before else loop.step
 
 
-def flops(form: Form, loop: LoopForm | None = None) -> float:
-    """Multiplications that a form takes, read from left to right or right to left as is cheaper.
+def total(form: Form, loop: LoopForm | None = None) -> float:
+    """The work that a form takes, read from left to right or right to left as is cheaper.
 
     In a loop, what it does not change counts once for all steps.
     """
@@ -67,8 +68,8 @@ def flops(form: Form, loop: LoopForm | None = None) -> float:
         for p, _, _ in f.products:
             chain = p.chain
             inner = sum(known[g] for g in chain)
-            ahead = sum(2.0 * chain[0].rows * g.rows * g.cols for g in chain[1:])
-            back = sum(2.0 * chain[-1].cols * g.rows * g.cols for g in chain[:-1])
+            ahead = sum(work(chain[0].rows, g.rows, g.cols) for g in chain[1:])
+            back = sum(work(g.rows, g.cols, chain[-1].cols) for g in chain[:-1])
             fixed = loop is not None and loop.scope not in p.loops
             known[f] += (inner + min(ahead, back)) / (loop.times if fixed and loop else 1)
     return known[form]

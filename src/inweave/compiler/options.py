@@ -12,6 +12,14 @@ from inweave.model.prompt import Input, Kind
 
 TARGETS = ("elsa", "lsa")
 MODES = ("faithful", "speed", "depth")
+AS_WRITTEN, FACTORED, HOISTED, COLLAPSED = "as written", "factored", "hoisted", "collapsed"
+CANDIDATES = {
+    AS_WRITTEN: "loops compute what they compute, in the fewest layers",
+    FACTORED: "the least work, no product is multiplied out over a sum",
+    HOISTED: "the least work, what loops do not change is computed before them",
+    COLLAPSED: "the fewest layers, affine loops have logarithmic depth",
+}
+"""The ways to compile a program, nearest to it first; which is best depends on the sizes."""
 
 
 @dataclass(frozen=True)
@@ -22,14 +30,20 @@ class Options:
     kinds: Mapping[str, Kind]  # of the answers
     forms: Forms
     target: str = "elsa"
-    mode: str = "faithful"
+    candidate: str = AS_WRITTEN
     tokens: int | None = None
     given: Given | None = None  # the user's own input form
     narrow: bool = False  # tokens are free, columns are not
     flipped: Mapping[str, bool] | None = None  # which values stand transposed, if that is known
     units: Sizes = UNKNOWN  # of inputs
+    draft: bool = False  # only begin to search which values stand transposed
 
     @property
     def hoists(self) -> bool:
         """Whether what a loop does not change leaves it."""
-        return self.mode != "faithful"
+        return self.candidate != AS_WRITTEN
+
+    @property
+    def least_work(self) -> bool:
+        """Whether a schedule saves work before it saves layers."""
+        return self.candidate in (FACTORED, HOISTED)

@@ -15,6 +15,9 @@ from inweave.model.network import Network
 class Origin:
     """The program, sizes and options that a network was compiled from.
 
+    `candidate` is the one that was kept where several were compared: the same weights at other
+    sizes are of the same candidate, whichever would be cheaper there.
+
     `recorded` is the program as it was then: recorded again it may be another one, because it reads
     globals. `made` is the network as it was compiled: a changed one has this origin too, but what
     is known from the program is not known of it.
@@ -26,6 +29,7 @@ class Origin:
     optimize: str = "faithful"
     tokens: int | str | None = None
     layout: Any = None
+    candidate: str = ""
     added: tuple[str, ...] = ()
     made_at: dict[str, Any] | None = None  # the sizes that the weights were compiled at, if others
     recorded: Traced | None = field(default=None, compare=False, repr=False)

@@ -58,7 +58,8 @@ def _searched(written: Written, needed: list[Form], units: Units, options: Optio
     def attempt(choice: tuple[bool, ...]) -> Schedule:
         if choice not in tried:
             flipped: dict[Leaf, bool] = dict(zip(free, choice, strict=True))
-            scheduler = Scheduler(needs, readings, options.hoists, flipped, options.narrow)
+            how = (options.hoists, flipped, options.narrow, options.least_work)
+            scheduler = Scheduler(needs, readings, *how)
             tried[choice] = scheduler.run()
         return tried[choice]
 
@@ -67,7 +68,7 @@ def _searched(written: Written, needed: list[Form], units: Units, options: Optio
     best: tuple[bool, ...] | None = None
     for matrices, vectors in itertools.product((False, True), repeat=2):
         choice = tuple(vectors if 1 in (leaf.rows, leaf.cols) else matrices for leaf in free)
-        improving = True
+        improving = not options.draft
         while improving:
             improving = False
             for i in range(len(free)):

@@ -64,8 +64,9 @@ class Scheduler(Costs):
         hoist: bool,
         flipped: Mapping[Leaf, bool],
         narrow: bool,
+        least_work: bool = False,
     ) -> None:
-        super().__init__(readings, hoist, flipped)
+        super().__init__(readings, hoist, flipped, least_work)
         self.needs, self.narrow = needs, narrow
         self.root = Region(None, None, 0)
         self.regions: dict[Scope | None, Region] = {None: self.root}

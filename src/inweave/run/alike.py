@@ -185,9 +185,11 @@ class _Family:
 
     def value(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
         """The value whose entries the terms are, its mask and a common factor; None if unlike."""
-        first = self.terms[0].coefficient
+        first, few = self.terms[0].coefficient, len(self.terms) < FEWEST
+        if few and any(t.coefficient != first for t in self.terms):
+            return None
         weights = self._weights(first)
-        if weights is not None and len(self.terms) < FEWEST:
+        if weights is not None and few:
             return None
         mark = self.graph.mark()
         try:

@@ -6,6 +6,7 @@ allocations, networks); which pass made one is of no concern here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import singledispatch
 from typing import Any
@@ -13,21 +14,30 @@ from typing import Any
 from inweave.compiler.driver import PASSES, Compilation
 from inweave.compiler.forms import AppliedLeaf, DefinedLeaf, Written, number
 from inweave.compiler.layers import Allocation, Item, Key, LoopSpec, Part, Schedule
+from inweave.compiler.options import CANDIDATES
 from inweave.compiler.origin import Origin
 from inweave.language.expressions import shortened
 from inweave.language.program import Traced
 from inweave.model.network import Network
+from inweave.run.cost import Cost
 
 
 def explain(
-    done: Compilation, origin: Origin, network: str, plan: str, notes: Mapping[str, str]
+    done: Compilation,
+    origin: Origin,
+    network: str,
+    plan: str,
+    notes: Mapping[str, str],
+    costs: Mapping[str, Cost],
 ) -> str:
     """What every pass made, as text; `notes` say more of some.
 
-    `network` describes what the last one made, and `plan` how that runs.
+    `network` describes what the last one made, and `plan` how that runs. `costs` are those of the
+    candidates that were compared, if they were.
     """
     sizes = ", ".join(f"{name}={size}" for name, size in origin.sizes.items())
     out = [f"explain {origin.program.name}: {origin.target}, {origin.optimize}, {sizes}"]
+    out += candidates(costs, origin.candidate)
     out += ["", "record: the program's trace, its answers as expressions", *words(done.recorded)]
     before = words(done.recorded)
     for i, (name, made) in enumerate(done.made.items(), 1):
@@ -38,6 +48,23 @@ def explain(
         before = lines
     out += ["", "run: the plan, the least work that the network stands for", *_indented(plan)]
     return "\n".join(out)
+
+
+def candidates(costs: Mapping[str, Cost], kept: str) -> list[str]:
+    """The candidates with their estimated costs, the one that was kept first."""
+    if not costs:
+        return []
+    out = ["", "candidates: what one call takes for one prompt, by estimate"]
+    for name in sorted(costs, key=lambda name: (name != kept, costs[name].seconds)):
+        seconds, calls, entries, multiplications = costs[name]
+        said = "kept" if name == kept else "rejected"
+        out.append(f"   {said} {name}: {CANDIDATES[name]}")
+        long = "would take long to verify" if math.isinf(seconds) else f"{1e6 * seconds:,.1f} µs"
+        out.append(
+            f"      {long}: {calls:,} calls, {entries:,} entries read or written, "
+            f"{multiplications:,} multiplications in products"
+        )
+    return out
 
 
 def _indented(text: str) -> list[str]:

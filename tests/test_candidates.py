@@ -1,0 +1,190 @@
+"""`optimize="speed"` keeps the candidate that costs least: by counted cost, never by the clock."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import inweave
+from inweave import Matrix, Vector, gallery
+from inweave.compiler import costs as compiler_costs
+from inweave.compiler.candidates import ALIKE, chosen
+from inweave.compiler.options import CANDIDATES
+from inweave.compiler.origin import Origin
+from inweave.errors import CompileError
+from inweave.run import node
+from inweave.run.cost import LOOP, Cost, cost
+from inweave.text.explain import candidates as words
+from tests.cases import CASES
+from tests.ways import WAYS, compiled
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+
+@inweave.program
+def normal(X: Matrix["n", "d"], w: Vector["d"]):
+    return X.T @ (X @ w)
+
+
+@inweave.program
+def powers(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda x: A @ x, x, steps)
+
+
+@inweave.program
+def descent(X: Matrix["n", "d"], y: Vector["n"], *, steps: int):
+    start = inweave.zeros(X.shape[1])
+    return inweave.iterate(lambda w: w - X.T @ (X @ w - y), start, steps)
+
+
+# -- the cost -------------------------------------------------------------------------------------
+def test_a_cost_counts_calls_entries_and_multiplications():
+    found = cost(inweave.compile(normal, n=50, d=4, verify=False).plan)
+    assert found[1:] == (2, 2 * (200 + 50 + 4), 400)
+    nanoseconds = 2 * node.CALL + 508 * node.ENTRY + 400 * node.MULTIPLY
+    assert found.seconds == pytest.approx(1e-9 * nanoseconds)
+
+
+def test_what_a_loop_does_counts_in_every_step_and_the_loop_itself_once():
+    found = cost(inweave.compile(powers, n=3, steps=7, verify=False).plan)
+    assert found[1:] == (7 + LOOP, 7 * (9 + 3 + 3), 7 * 9)
+
+
+def test_schedules_weigh_reading_and_multiplying_as_plans_do():
+    assert pytest.approx(2 * node.ENTRY / node.MULTIPLY) == compiler_costs.ENTRY
+
+
+# -- the choice -----------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("name", "sizes", "kept"),
+    [
+        ("ridge_gd", {"n": 40, "d": 10, "steps": 1000}, {"collapsed"}),
+        ("ridge_gd", {"n": 400, "d": 50, "steps": 1000}, {"collapsed"}),
+        ("ridge_gd", {"n": 400, "d": 80, "steps": 81}, {"factored", "hoisted"}),
+        ("ridge_gd", {"n": 4000, "d": 200, "steps": 2}, {"factored"}),
+        ("ridge_gd", {"n": 4000, "d": 200, "steps": 5}, {"factored"}),
+        ("lasso_ista", {"n": 64, "d": 2000, "steps": 10}, {"as written", "factored"}),
+        ("lasso_ista", {"n": 400, "d": 80, "steps": 100}, {"hoisted"}),
+        ("nesterov", {"n": 4000, "d": 200, "steps": 5}, {"factored"}),
+        ("weighted_least_squares", {"n": 1000, "d": 200, "steps": 3}, {"factored"}),
+        ("gated_delta_net", {}, {"factored"}),
+    ],
+)
+def test_the_sizes_decide_which_candidate_is_kept(name, sizes, kept):
+    network = gallery.get(name).compile(optimize="speed", verify=False, **sizes)
+    assert network.origin.candidate in kept
+
+
+def test_no_gram_matrix_is_formed_for_a_few_steps():
+    sizes = {"n": 4000, "d": 200, "steps": 2}
+    network = gallery.get("ridge_gd").compile(optimize="speed", verify=False, **sizes)
+    assert network.plan.flops < 10 * sizes["n"] * sizes["d"] * sizes["steps"]
+
+
+@pytest.mark.parametrize(
+    ("name", "times"),
+    [("ridge_gd", 1), ("chebyshev", 1), ("heavy_ball", 10), ("lasso_ista", 10), ("td0", 10)],
+)
+def test_speed_costs_no_more_than_another_mode(name, times):
+    entry = gallery.get(name)
+    sizes = {size: times * entry.sizes[size] for size in entry.program.size_names}
+    found = {
+        mode: cost(entry.compile(optimize=mode, verify=False, **sizes).plan).seconds
+        for mode in ("faithful", "speed", "depth")
+    }
+    assert found["speed"] <= ALIKE * min(found.values()), found
+
+
+def test_what_is_kept_is_the_candidate_that_was_compared():
+    for case in CASES[::6]:
+        network = inweave.compile(case.program, optimize="speed", verify=False, **case.sizes)
+        kept = network.origin.candidate
+        assert network == compiled(case.program, kept, verify=False, **case.sizes)
+
+
+def origin(**sizes):
+    return Origin(powers, {"n": 3, "steps": 7, **sizes}, optimize="speed")
+
+
+def priced(*seconds):
+    """A cost that is so many seconds for one candidate after the other; None for no candidate."""
+    left = iter(seconds)
+
+    def found(_):
+        price = next(left)
+        if price is None:
+            raise CompileError("it does not compile")
+        return Cost(price, 0, 0, 0)
+
+    return found
+
+
+def test_of_candidates_that_cost_about_the_same_the_first_is_kept():
+    assert list(CANDIDATES)[-1] == "collapsed"
+    for seconds, kept in (
+        ((1.0, 1.0, 1.0, 1.0), 0),
+        ((1.04, 2.0, 2.0, 1.0), 0),
+        ((1.06, 2.0, 2.0, 1.0), 3),
+        ((3.0, 1.0, 2.0, 4.0), 1),
+        ((None, 3.0, None, 2.0), 3),
+    ):
+        assert chosen(origin(), priced(*seconds))[0].candidate == WAYS[kept]
+
+
+def test_a_program_that_no_candidate_compiles_is_refused_as_in_any_mode():
+    undecided, costs = chosen(origin(), priced(None, None, None, None))
+    assert undecided.candidate == ""
+    assert costs == {}
+    with pytest.raises(CompileError, match="tokens=1 is too few"):
+        inweave.compile(normal, n=4, d=2, tokens=1, optimize="speed")
+
+
+def test_a_candidate_that_would_take_long_to_verify_is_not_kept():
+    few, many = (
+        inweave.compile(descent, optimize="speed", n=40, d=4, steps=steps)
+        for steps in (100, 100_000)
+    )
+    assert few.origin.candidate == "collapsed"
+    assert many.origin.candidate != "collapsed"
+    assert many.certificate is not None
+
+
+def test_other_modes_have_no_choice():
+    for mode in ("faithful", "depth"):
+        asked = replace(origin(), optimize=mode)
+        assert chosen(asked, priced()) == (asked, {})
+
+
+def test_other_sizes_are_served_by_the_candidate_that_was_kept():
+    wide = inweave.compile(descent, optimize="speed", n=30, d=2000, steps=20)
+    assert wide.origin.candidate == "as written"
+    narrow = wide.resize(d=4)
+    assert narrow.origin.candidate == "as written"
+    assert list(narrow.layers) == list(wide.layers)
+    fresh = inweave.compile(descent, optimize="speed", n=30, d=4, steps=20)
+    assert fresh.origin.candidate == "collapsed"
+
+
+# -- in words -------------------------------------------------------------------------------------
+def test_explain_shows_the_candidates_and_what_they_cost():
+    lines = inweave.explain(powers, optimize="speed", n=3, steps=81).splitlines()
+    said = [
+        line.split(":")[0].strip() for line in lines if line.startswith(("   kept", "   rejected"))
+    ]
+    assert said[0] == "kept collapsed"
+    assert set(said[1:]) == {f"rejected {way}" for way in WAYS if way != "collapsed"}
+    at = lines.index(f"   kept collapsed: {CANDIDATES['collapsed']}")
+    assert "µs:" in lines[at + 1]
+    assert "multiplications in products" in lines[at + 1]
+
+
+def test_a_candidate_is_said_to_take_long_to_verify():
+    costs = {"as written": Cost(1e-6, 1, 2, 3), "collapsed": Cost(float("inf"), 4, 5, 6)}
+    *_, title, work = words(costs, "as written")
+    assert title.startswith("   rejected collapsed: ")
+    assert work.startswith("      would take long to verify: 4 calls, ")
+
+
+def test_explain_of_another_mode_has_no_candidates():
+    assert "candidates" not in inweave.explain(powers, n=3, steps=2)
