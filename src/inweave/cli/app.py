@@ -42,16 +42,17 @@ Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 130 interrupted.
 
 def build(argv: list[str]) -> App:
     """Every command, to read this command line with."""
+    named = next((word for word in argv if not word.startswith("-")), None)
     app = App(
         name="inweave",
         help="Compile matrix algorithms into attention networks, with proof.",
         help_epilogue=EPILOGUE,
+        help_format="markdown" if named else "plaintext",  # what reads markdown takes long to load
         version=__version__,
         result_action="return_value",
         suppress_keyboard_interrupt=False,
         console=output.console(),  # help, too, may be read by one who goes away
     )
-    named = next((word for word in argv if not word.startswith("-")), None)
     for place, (name, line) in enumerate(COMMANDS.items()):
         if name == named:
             app.command(getattr(import_module(f"inweave.cli.{name}"), name), name=name)

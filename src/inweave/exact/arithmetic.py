@@ -10,7 +10,9 @@ few facts that an executor may use. Sums, products and transposes are the array'
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Protocol
@@ -113,6 +115,24 @@ def namespace(*arrays: Array) -> Any:
     return array_namespace(*arrays)
 
 
+_tracing: ContextVar[bool] = ContextVar("tracing", default=False)
+
+
+@contextmanager
+def tracing() -> Iterator[None]:
+    """While torch.compile runs code on placeholders, which have no values and must not stay."""
+    token = _tracing.set(True)
+    try:
+        yield
+    finally:
+        _tracing.reset(token)
+
+
+def is_tracing() -> bool:
+    """Whether this runs inside `tracing`."""
+    return _tracing.get()
+
+
 class Floats(Arithmetic):
     """Floating point through the array API: numpy, torch, jax, cupy, array-api-strict."""
 
@@ -129,6 +149,8 @@ class Floats(Arithmetic):
 
     @property
     def identity(self) -> Any:
+        if is_tracing():
+            return None
         return self.xp, self.dtype, self.device, self.checked
 
     @classmethod

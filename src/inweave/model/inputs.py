@@ -1,113 +1,105 @@
 """What users hand over: arrays of any library, numbers and lists, as checked arrays of one library.
 
 `accept` takes anything array-like and says what is wrong with it. That takes longer than running a
-small network, so what is nearly always given (numpy arrays or torch tensors of one float type, and
-numbers) is seen to be right at a glance, and only the rest is looked at closely.
+small network, so what it found right once need not be looked at so closely again: `signature` is
+all that there is to know of usual inputs but their values, and `are_finite` looks at those.
 """
 
 from __future__ import annotations
 
-import importlib
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError, missing_and_unknown
-from inweave.exact.arithmetic import Floats, namespace
+from inweave.exact.arithmetic import Floats, is_tracing, namespace
 from inweave.exact.constants import Array
 from inweave.model.prompt import Input
 
 LARGEST = 2.0**53  # numbers up to here are finite in every float type that is seen at a glance
-
-
-def accept(
-    specs: Sequence[Input], given: Mapping[str, Any], what: str = "this network"
-) -> tuple[dict[str, Array], Floats]:
-    """Named user arrays as (..., rows, cols) arrays of one library and dtype, all checked."""
-    return _at_a_glance(specs, given) or _closely(specs, given, what)
+NUMBERS = (float, int, np.float64)
 
 
 # -- at a glance ----------------------------------------------------------------------------------
-def _at_a_glance(
-    specs: Sequence[Input], given: Mapping[str, Any]
-) -> tuple[dict[str, Array], Floats] | None:
-    """The inputs, if they are plainly right: what `_closely` finds, sooner."""
-    if len(given) != len(specs):
-        return None
-    out: dict[str, Array] = {}
-    numbers: dict[str, float] = {}
-    first: Any = None
-    lead: tuple[int, ...] = ()
-    for spec in specs:
-        value: Any = given.get(spec.name)
-        axes = len(spec.shape)
-        if spec.sign != "any":
-            return None
-        if spec.kind == "scalar" and type(value) in (float, int) and abs(value) <= LARGEST:
-            numbers[spec.name] = value
-            continue
-        first = value if first is None else first
-        if not _is_plain(value) or not _alike(value, first):
-            return None
-        before = tuple(value.shape[: max(value.ndim - axes, 0)])
-        if tuple(value.shape) != (*before, *spec.shape) or (before and lead not in ((), before)):
-            return None
-        lead = before or lead
-        if not _finite(value):
-            return None
-        out[spec.name] = value[(..., *(None,) * (2 - axes))]
-    if first is None:
-        return None
-    xp = _library("numpy" if isinstance(first, np.ndarray) else "torch")
-    arithmetic = Floats(xp, first.dtype, first.device)
-    for name, number in numbers.items():
-        out[name] = xp.full((1, 1), number, dtype=first.dtype, device=first.device)
-    return out, arithmetic
+def signature(values: Sequence[Any]) -> tuple[Any, ...] | None:
+    """What `accept` decides by, all but the values; None if these are not plain arrays and numbers.
 
-
-def _is_plain(value: Any) -> bool:
-    """Whether a value is an array of floats that needs no conversion."""
-    if type(value) is np.ndarray:
-        return value.dtype.type in (np.float64, np.float32) and value.dtype.isnative
-    torch = sys.modules.get("torch")
-    if torch is None or type(value) is not torch.Tensor:
-        return False
-    return value.dtype in (torch.float64, torch.float32) and value.layout == torch.strided
-
-
-def _alike(a: Array, b: Array) -> bool:
-    return type(a) is type(b) and a.dtype == b.dtype and a.device == b.device
-
-
-def _finite(value: Array) -> bool:
-    """Whether an array is finite for sure: its sum of squares is, and that takes one quick pass.
-
-    Finite numbers whose sum overflows are looked at more closely.
+    Inputs of one signature are accepted in the same way, if they are finite.
     """
-    if isinstance(value, np.ndarray):
-        flat = value.reshape(-1)
-        with np.errstate(all="ignore"):
-            return math.isfinite(flat.dot(flat))
-    flat = value.detach().reshape(-1)
+    found: list[Any] = []
+    for value in values:
+        if type(value) is np.ndarray:
+            found.append((value.dtype, value.shape))
+            continue
+        read = _reader(type(value))  # type: ignore[arg-type]
+        if read is None:
+            return None
+        found.append(read(value))
+    return tuple(found)
+
+
+@cache
+def _reader(kind: type) -> Callable[[Any], Any] | None:
+    """What a plain array of this type is, but for its values; numbers are all alike."""
+    if kind in NUMBERS:
+        return lambda _: float
+    torch = sys.modules.get("torch")
+    if torch is not None and kind is torch.Tensor:
+        return lambda x: (x.dtype, x.shape, x.device, x.layout)
+    if kind.__name__ == "ArrayImpl" and kind.__module__.startswith("jax"):
+        return lambda x: (x.dtype, x.shape, x.sharding)
+    return None
+
+
+def needs_no_change(value: Any, arithmetic: Floats) -> bool:
+    """Whether a value with a signature is a number, or an array as `accept` would make it."""
+    if type(value) in NUMBERS:
+        return True
+    native = not isinstance(value, np.ndarray) or value.dtype.isnative
+    return native and bool(value.dtype == arithmetic.dtype) and value.device == arithmetic.device
+
+
+def are_finite(values: Sequence[Any]) -> bool:
+    """Whether numbers, and arrays of numpy or torch, are finite for sure: one quick pass over each.
+
+    Finite numbers whose sum of squares overflows are to be looked at closely.
+    """
+    for value in values:
+        if type(value) is np.ndarray:
+            flat = value.ravel("K")
+            if not math.isfinite(np.vdot(flat, flat)):  # which warns of nothing
+                return False
+        elif type(value) in NUMBERS:
+            if not -LARGEST <= value <= LARGEST:
+                return False
+        elif not _is_finite(value):
+            return False
+    return True
+
+
+def _is_finite(tensor: Any) -> bool:
     try:
-        return math.isfinite(flat.dot(flat))
+        if tensor.requires_grad:
+            tensor = tensor.detach()
+        if tensor.ndim != 1:
+            if tensor.is_cpu:
+                flat = tensor.numpy().ravel("K")
+                return math.isfinite(np.vdot(flat, flat))
+            tensor = tensor.reshape(-1)
+        return math.isfinite(tensor.dot(tensor).item())
     except RuntimeError:  # inside torch.func.vmap no value is known
         return False
 
 
-@cache
-def _library(name: str) -> Any:
-    return importlib.import_module(f"array_api_compat.{name}")
-
-
 # -- closely --------------------------------------------------------------------------------------
-def _closely(
-    specs: Sequence[Input], given: Mapping[str, Any], what: str
+def accept(
+    specs: Sequence[Input], given: Mapping[str, Any], what: str = "this network"
 ) -> tuple[dict[str, Array], Floats]:
+    """Named user arrays as (..., rows, cols) arrays of one library and dtype, all checked."""
     names = [spec.name for spec in specs]
     if said := missing_and_unknown(names, given):
         raise BlockError(f"{what} takes the inputs {', '.join(names)}; {said}")
@@ -250,17 +242,17 @@ def check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> N
 
 
 def is_concrete(array: Array) -> bool:
-    """False for what holds no values: placeholders (jax.jit, torch.func.vmap) and dask arrays."""
+    """False for what holds no values: dask arrays, and the placeholders of jax.jit and torch."""
     kind = type(array)
     if kind.__module__.startswith("torch"):
-        return not _is_mapped(array)
+        return not is_tracing() and _has_values(array)
     if kind.__module__.startswith("dask"):
         return False
     return not (kind.__module__.startswith("jax") and "Tracer" in kind.__name__)
 
 
-def _is_mapped(tensor: Array) -> bool:
-    """Whether torch.func.vmap runs over this tensor, perhaps inside torch.func.grad.
+def _has_values(tensor: Array) -> bool:
+    """False where torch.func.vmap runs over a tensor, perhaps inside torch.func.grad.
 
     A tensor that no transform wraps has an address. Of the others, what is made from a mapped one
     is mapped, and `item` refuses to pick one of many numbers.
@@ -271,5 +263,5 @@ def _is_mapped(tensor: Array) -> bool:
         try:
             tensor.new_zeros((), device="cpu").item()
         except RuntimeError:
-            return True
-    return False
+            return False
+    return True

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakValueDictionary
 
 from inweave.errors import BlockError
 from inweave.exact.constants import Array
@@ -37,6 +38,8 @@ class Network:
     inputs: tuple[Input, ...] = ()
     fills: tuple[Fill, ...] = ()
     outputs: tuple[Output, ...] = ()
+
+    kept: ClassVar[WeakValueDictionary[int, Network]] = WeakValueDictionary()
 
     def __post_init__(self) -> None:
         for name in ("modules", "inputs", "fills", "outputs"):
@@ -139,6 +142,11 @@ class Network:
         self.layout.check(H)
         answers = {o.name: of_kind(o.place.read(self.layout, H), o.kind) for o in self.outputs}
         return as_answer(answers)
+
+    def keep(self) -> int:
+        """Its `id`, by which `kept` has it while it is in use; for `inweave.run.torch`."""
+        Network.kept[id(self)] = self
+        return id(self)
 
     # -- identity ---------------------------------------------------------------------------------
     def describe(self) -> dict[str, Any]:

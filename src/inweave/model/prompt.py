@@ -52,8 +52,12 @@ class Input:
     @property
     def shape(self) -> tuple[int, ...]:
         """The shape a user sees: () for a scalar, (d,) for a vector, (n, d) for a matrix."""
-        full = (self.rows, self.cols)
-        return {"scalar": (), "vector": (self.rows,), "matrix": full}[self.kind]
+        return _shape(self.kind, self.rows, self.cols)
+
+
+def _shape(kind: Kind, rows: int, cols: int) -> tuple[int, ...]:
+    """What users see of a rows x cols value."""
+    return {"scalar": (), "vector": (rows,), "matrix": (rows, cols)}[kind]
 
 
 def _check_kind(what: str, kind: str, rows: int, cols: int) -> None:
@@ -220,6 +224,11 @@ class Output:
     def __post_init__(self) -> None:
         check_line("an output", self.name)
         _check_kind(f"output {self.name!r}", self.kind, self.place.rows, self.place.cols)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape a user sees, as of an `Input`."""
+        return _shape(self.kind, self.place.rows, self.place.cols)
 
 
 def rooted(fills: Sequence[Fill]) -> set[str]:

@@ -3,6 +3,7 @@
 In reading order: `plan` is the entrance and says what happens to a call. `graph`, `terms`, `spans`,
 `loops` and `build` turn a network into a graph of the values it really needs; `code` writes the
 graph as lines over slots; `execute` runs lines in any arithmetic, `numpy` and `jax` their loops
-faster, `functions` what is pointwise. `inputs` is the short way in for arrays that are plainly
-right, `domains` and `growth` say what went wrong with the others.
+faster, `functions` what is pointwise. `ready` is the short way into a call for inputs like those
+of an earlier one, `torch` the way in while torch compiles; `domains` and `growth` say what went
+wrong.
 """

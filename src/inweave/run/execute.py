@@ -18,7 +18,7 @@ import numpy as np
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array, zeros
 from inweave.run import numpy
-from inweave.run.code import Code, Line, Lines, Repeat
+from inweave.run.code import Code, Lead, Line, Lines, Repeat
 from inweave.run.functions import applied, layer
 
 Step = Callable[[list[Any]], None]
@@ -35,32 +35,35 @@ class Bound:
             for slot, (kind, content) in code.fixed.items():
                 self.slots[slot] = fixed(kind, content, arithmetic)
         functions = operations(arithmetic)
-        self._batched = self._plain = steps_of(
-            code.lines, functions, partial(_repeated, arithmetic)
-        )
-        self._run = self._straight
+        self._batched = self._plain = steps_of(code.lines, functions, partial(_repeated, arithmetic))
+        self.of = self._straight
         if self.library == "numpy":
-            single = functions | {"matmul": np.dot, "concat": np.concatenate}
+            single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul}
             self._plain = steps_of(code.lines, single, partial(_in_numpy, arithmetic, False))
             self._batched = steps_of(code.lines, several, partial(_in_numpy, arithmetic, True))
+        elif self.library == "torch":
+            single = functions | {"matmul": arithmetic.xp.mm}
+            self._plain = steps_of(code.lines, single, partial(_repeated, arithmetic))
         elif self.library == "jax":
             from inweave.run import jax
 
             functions["pick"] = jax.pick
             self._batched = self._plain = steps_of(code.lines, functions, jax.loop)
-            self._run = jax.staged(self._straight)
+            self.of = jax.staged(self._straight)
 
     def run(self, sources: Mapping[Any, Array]) -> list[Array]:
         """The outputs; sources are given by name."""
-        return self._run([sources[name] for name in self.code.sources])
+        return self.of([sources[name] for name in self.code.sources])
 
     def _straight(self, arrays: Sequence[Array]) -> list[Array]:
         slots = self.slots.copy()
-        batched = False
         for slot, array in zip(self.code.sources.values(), arrays, strict=True):
             slots[slot] = array
-            batched = batched or len(array.shape) > 2
+        return self.through(slots, any(len(array.shape) > 2 for array in arrays))
+
+    def through(self, slots: list[Any], batched: bool) -> list[Array]:
+        """The outputs, given slots with the sources filled in; `batched` if any has batch axes."""
         for step in self._batched if batched else self._plain:
             step(slots)
         return [slots[slot] for slot in self.code.outputs]
@@ -73,6 +76,14 @@ class Bound:
         counted = partial(_counted, self.arithmetic, steps)
         for step in steps_of(self.code.lines, operations(self.arithmetic), counted):
             step(slots)
+
+
+def in_batch(outs: Sequence[Array], lead: Lead, arithmetic: Arithmetic) -> list[Array]:
+    """The outputs, each with these batch axes: of a value that no problem changes, a copy each."""
+    return [
+        out if tuple(out.shape[:-2]) == lead else out + arithmetic.zeros((*lead, *out.shape[-2:]))
+        for out in outs
+    ]
 
 
 # -- from lines to calls --------------------------------------------------------------------------

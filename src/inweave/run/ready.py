@@ -1,0 +1,173 @@
+"""The short way into a call: inputs whose kinds and shapes have been seen to be right before.
+
+A call of a small network takes microseconds, and looking closely at its inputs takes many times as
+long. So a plan keeps, for every signature under which it was called rightly, what the close look
+found: which input fills which slot, lifted how, and how the answers are shaped. What is left to
+look at are values, in one pass over the inputs and one over the answers; in jax both are part of
+the compiled code. Anything that is not plainly right goes the long way, which says what is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from inweave.exact.arithmetic import Floats
+from inweave.exact.constants import Array
+from inweave.model.inputs import (
+    NUMBERS,
+    are_finite,
+    is_concrete,
+    needs_no_change,
+)
+from inweave.model.network import Network
+from inweave.model.prompt import numbered
+from inweave.run.code import broadcast
+from inweave.run.execute import Bound, in_batch
+from inweave.run.growth import reach
+
+Lift = Callable[[Any], Array]
+
+
+def ready(
+    network: Network,
+    values: Sequence[Any],
+    sources: Mapping[Any, Array],
+    bound: Bound,
+    arithmetic: Floats,
+) -> Ready | None:
+    """The short way for values like these, which became these sources; None if there is none."""
+    kinds: dict[str, type[Ready]] = {"numpy": Ready, "torch": InTorch, "jax": InJax}
+    made = kinds.get(arithmetic.library)
+    if made is None or not all(needs_no_change(value, arithmetic) for value in values):
+        return None
+    if any(spec.sign != "any" for spec in network.inputs):
+        return None
+    return made(network, values, sources, bound, arithmetic)
+
+
+class Ready:
+    """A call of numpy with inputs of a known signature."""
+
+    def __init__(
+        self,
+        network: Network,
+        values: Sequence[Any],
+        sources: Mapping[Any, Array],
+        bound: Bound,
+        arithmetic: Floats,
+    ) -> None:
+        at = {spec.name: i for i, spec in enumerate(network.inputs)}
+        self.fills = [
+            (slot, at[name], self.lift(values[at[name]], sources["input", name], arithmetic))
+            for (_, name), slot in bound.code.sources.items()
+        ]
+        self.batched = any(sources[name].ndim > 2 for name in bound.code.sources)
+        self.lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
+        self.bound, self.arithmetic = bound, arithmetic
+        self.names = [output.name for output in network.outputs]
+        self.shapes = [(*self.lead, *output.shape) for output in network.outputs]
+        self.alone, self.numbered = self.names == [""], numbered(self.names)
+        self.is_number = self.shapes == [()]
+
+    def lift(self, value: Any, source: Array, arithmetic: Floats) -> Lift | None:
+        """What makes a source like this one of a value like this one; None if it is one."""
+        if type(value) in NUMBERS:
+            return self.number(arithmetic)
+        axes = source.ndim - value.ndim
+        return itemgetter((..., *(None,) * axes)) if axes else None
+
+    def number(self, arithmetic: Floats) -> Lift:
+        """What makes a source of a number."""
+        dtype = arithmetic.dtype
+        return lambda number: np.array([[number]], dtype)
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        """The answer, and how far it reaches at most; None if the values may not be right."""
+        if not are_finite(values):
+            return None
+        with np.errstate(invalid="ignore"):  # divergence is refused by the caller, in words
+            outs = self.outs(values)
+        return self.answer(outs), self.reach(outs)
+
+    def outs(self, values: Sequence[Any]) -> list[Array]:
+        """The answers as matrices, each with all batch axes of the inputs."""
+        slots = self.bound.slots.copy()
+        for slot, at, lift in self.fills:
+            slots[slot] = values[at] if lift is None else lift(values[at])
+        outs = self.bound.through(slots, self.batched)
+        return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
+
+    def answer(self, outs: Sequence[Array]) -> Any:
+        """The answers as the user gets them; see `inweave.model.prompt.as_answer`."""
+        if self.is_number:
+            return outs[0].squeeze()
+        if self.alone:
+            return outs[0].reshape(self.shapes[0])
+        shaped = [out.reshape(shape) for out, shape in zip(outs, self.shapes, strict=True)]
+        return tuple(shaped) if self.numbered else dict(zip(self.names, shaped, strict=True))
+
+    def reach(self, outs: Sequence[Array]) -> float:
+        """The largest magnitude in the answers."""
+        if self.is_number:
+            return abs(outs[0].item())  # type: ignore[no-any-return]
+        return reach(dict(zip(self.names, outs, strict=True)), self.arithmetic.xp)
+
+
+class InTorch(Ready):
+    """The same in torch."""
+
+    def number(self, arithmetic: Floats) -> Lift:
+        import torch
+
+        dtype, device = arithmetic.dtype, arithmetic.device
+        if device.type == "cpu":
+            same = np.dtype(str(dtype).removeprefix("torch."))
+            return lambda number: torch.from_numpy(np.array([[number]], same))
+        return lambda number: torch.full((1, 1), number, dtype=dtype, device=device)
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if not are_finite(values):
+            return None
+        outs = self.outs(values)
+        return self.answer(outs), self.reach(outs)
+
+
+class InJax(Ready):
+    """The same in jax: one compiled function, that also looks at the values."""
+
+    def __init__(self, *known: Any) -> None:
+        import jax
+
+        super().__init__(*known)
+        self.compiled = jax.jit(self._whole)
+
+    def number(self, arithmetic: Floats) -> Lift:
+        import jax.numpy as jnp
+
+        dtype = arithmetic.dtype
+        return lambda number: jnp.full((1, 1), number, dtype)
+
+    def _whole(self, values: Sequence[Any]) -> tuple[Any, Array]:
+        """The answers, and in one array whether the inputs are finite and how far answers reach."""
+        import jax.numpy as jnp
+
+        outs = self.outs(values)
+        finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values]).all()
+        tops = [jnp.max(jnp.abs(out), initial=0.0) for out in outs]
+        facts = jnp.stack([finite.astype(outs[0].dtype), jnp.stack(tops).max()])
+        return self.answer(outs), facts
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if not are_finite([value for value in values if type(value) in NUMBERS]):
+            return None
+        answer, facts = self.compiled(values)
+        if not is_concrete(facts):  # inside jax.jit, of arrays that the function closes over
+            return None
+        finite, top = np.asarray(facts).tolist()
+        if isinstance(answer, dict):  # whose order jax does not keep
+            answer = {name: answer[name] for name in self.names}
+        return (answer, top) if finite else None
