@@ -40,6 +40,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "proving": ("proving", (1,)),
     "growth": ("growth", (1,)),
     "memory": ("memory", (1,)),
+    "estimators": ("estimators", (1,)),
     "importing": ("importing", (1,)),
     "beyond-memory": ("beyond_memory", (1,)),
     "precision": ("precision", (1,)),

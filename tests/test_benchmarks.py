@@ -164,6 +164,14 @@ def test_solvers_and_the_depth_network_agree_to_ten_digits():
         assert abs(net(**given) - solver()) <= 2 * direct.DIGITS * abs(solver()), name
 
 
+def test_estimators_are_compared_in_time_memory_and_first_fit():
+    pytest.importorskip("sklearn")
+    from benchmarks import estimators
+
+    rows = well_formed(estimators.rows(1, sizes=((30, 3),), pairs=estimators.PAIRS[:1]))
+    assert [row.name.rpartition(": ")[2] for row in rows] == ["time", "memory", "first fit"]
+
+
 def test_the_other_families_make_well_formed_rows():
     well_formed(compiling.rows(1, **TINY, modes=("speed",)))
     well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import tracemalloc
 import warnings
 from functools import cache
 from typing import Any
@@ -24,7 +25,15 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import inweave
 from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
-from inweave.estimators.programs import ridge_descent, ridge_tripling, sigmoid, sigmoid_table
+from inweave.estimators.logistic import FINEST, MOST_PASSES, STEPS
+from inweave.estimators.moments import moments
+from inweave.estimators.programs import (
+    lasso_descent,
+    ridge_descent,
+    ridge_tripling,
+    sigmoid,
+    sigmoid_table,
+)
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
@@ -152,10 +161,31 @@ def test_several_responses_are_one_batch() -> None:
 def test_a_prediction_is_the_network_on_the_prompt_with_the_query_in_it() -> None:
     X, y = data("synthetic")
     ours = InContextRidge().fit(X, y)
-    query = (X[0] - X.mean(axis=0)) / ours._scales
+    centred = X - X.mean(axis=0)
+    query = centred[0] / np.sqrt(np.sum(centred**2, axis=0) + ours.alpha)
     H = ours.network_.prompt(**ours.prompt_, u=query)
     answer = ours.network_.readout(ours.network_.forward(H))
     assert np.isclose(answer + y.mean(), ours.predict(X[:1])[0], rtol=1e-12)
+
+
+def test_a_logit_is_the_network_on_the_rows_themselves() -> None:
+    X, y = logistic_data("synthetic")
+    ours = InContextLogistic().fit(X, y)
+    assert ours.prompt_["X"] is X
+    answers = ours.network_(**ours.prompt_, u=X[:3])
+    assert np.allclose(sum(answers), ours.decision_function(X[:3]), rtol=1e-12)
+
+
+def test_passes_of_the_lasso_are_one_run() -> None:
+    X, y = data("diabetes")
+    ours = InContextLasso(0.5, steps=6).fit(X, y)
+    start = {"w": np.zeros(X.shape[1]), "v": np.zeros(X.shape[1])}
+    net = inweave.compile(lasso_descent, d=X.shape[1], steps=3)
+    for _ in range(2):
+        w, v = net(**ours.prompt_ | start, u=np.eye(X.shape[1]))
+        start = {"w": w, "v": v}
+    whole = ours.network_(**ours.prompt_, u=np.eye(X.shape[1]))[0]
+    assert np.allclose(start["w"], whole, rtol=1e-12)
 
 
 def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
@@ -169,8 +199,8 @@ def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
 
 
 def test_the_tripling_loop_is_as_shallow_as_the_collapsed_one() -> None:
-    folded = inweave.compile(ridge_descent, n=9, d=4, steps=81, optimize="depth")
-    assert inweave.compile(ridge_tripling, n=9, d=4, levels=4).depth == folded.depth
+    folded = inweave.compile(ridge_descent, d=4, steps=81, optimize="depth")
+    assert inweave.compile(ridge_tripling, d=4, levels=4).depth == folded.depth
 
 
 def test_gradient_turns_to_the_depth_network_when_steps_are_too_many() -> None:
@@ -209,6 +239,14 @@ def test_the_sigmoid_keeps_its_error_everywhere() -> None:
     for error in (1e-3, 1e-5):
         table = sigmoid_table(error)
         assert np.max(np.abs(table.net(x) - sigmoid(x))) <= table.error <= 1.01 * error
+
+
+@pytest.mark.parametrize("error", [1e-2, 1e-4, 1e-6, 1e-7, 1e-8, FINEST])
+def test_the_size_of_the_sigmoid_follows_from_its_error(error: float) -> None:
+    table = sigmoid_table(error)
+    assert table.error <= error
+    assert table.net.units <= 1 + 1 / error**0.5
+    assert table.domain[1] >= np.log(2 / error)
 
 
 # -- in scikit-learn's company --------------------------------------------------------------------
@@ -297,10 +335,108 @@ def test_a_strong_lasso_uses_no_column() -> None:
 
 
 def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inweave.estimators.base.MOST_STEPS", 128)
+    monkeypatch.setattr("inweave.estimators.lasso.MOST_STEPS", 128)
     X, y = data("breast cancer")
     with pytest.warns(ConvergenceWarning, match="not within tol"):
         InContextLasso(0.01).fit(X, y)
+
+
+# -- every kind of data, in finite time -----------------------------------------------------------
+def hard(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Rows, and labels that are separable or drawn by lot."""
+    rng = np.random.default_rng(0)
+    X, lot = rng.normal(size=(60, 5)), rng.integers(0, 2, 60)
+    if name == "separable":
+        return X, (X[:, 0] > 0).astype(int)
+    if name == "collinear":
+        return np.column_stack([X, X[:, 0], X[:, 1] + X[:, 2]]), lot
+    if name == "few rows":
+        return rng.normal(size=(10, 40)), lot[:10]
+    if name == "constant":
+        return np.ones((60, 3)), lot
+    if name == "far from zero":
+        return X + 1e9, lot
+    if name == "mixed":
+        return X * 10.0 ** np.array([150, -150, 0, 3, -8]), lot
+    return X * float(name), lot
+
+
+HARD = ("separable", "collinear", "few rows", "constant", "far from zero", "mixed",
+        "1e3", "1e150", "1e-150", "1e160", "1e-165", "1e300", "1e-300")  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "C", "tol"),
+    [*((name, 1.0, 1e-4) for name in HARD), ("separable", 1e4, 1e-4), ("separable", 1e6, 1e-4),
+     ("separable", 1e12, 1e-3), ("few rows", 1e5, 1e-3), ("1e3", 1e-9, 1e-4), ("1e3", 1.0, 1e-6)],
+)  # fmt: skip
+def test_logistic_regression_ends_and_says_how_well(name: str, C: float, tol: float) -> None:
+    X, y = hard(name)
+    ours = InContextLogistic(C, tol=tol)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ours.fit(X, y)
+    assert {w.category for w in said} <= {ConvergenceWarning}
+    assert ours.steps_ <= MOST_PASSES * STEPS
+    assert ours.network_.modules[0].repeat == STEPS
+    if not said:
+        # The gradient is zero to tol, in columns of size one or of what the penalty leaves.
+        scale = np.maximum(np.abs(X).max(axis=0), C**-0.5)
+        level = ours.intercept_ + X.mean(axis=0) @ ours.coef_[0]
+        r = sigmoid((X - X.mean(axis=0)) @ ours.coef_[0] + level) - y
+        assert np.abs(np.sum(r)) <= 10 * tol * len(y)
+        gradient = r @ (X / scale) + ours.coef_[0] / scale / C
+        assert np.all(np.abs(gradient) <= 10 * tol * len(y))
+    assert len(said) == (C == 1e12)
+
+
+@pytest.mark.parametrize("power", [-1000, -548, -300, 300, 531, 900])
+def test_least_squares_does_not_depend_on_the_unit_of_columns(power: int) -> None:
+    X, y = data("synthetic")
+    scaled = np.ldexp(X, power)
+    for solver in SOLVERS:
+        ours = InContextRidge(0.0, solver=solver).fit(scaled, y)
+        assert gap(ours.predict(scaled), LinearRegression().fit(X, y).predict(X)) < 1e-8
+    assert np.allclose(InContextLasso(0.0).fit(scaled, y).predict(scaled), ours.predict(scaled))
+    sparse = InContextLasso(np.ldexp(1.0, power)).fit(scaled, y)
+    assert gap(sparse.predict(scaled), InContextLasso(1.0).fit(X, y).predict(X)) < 1e-8
+    assert InContextRidge(1.0).fit(np.ldexp(X, 531), y).score(np.ldexp(X, 531), y) > 0.9
+
+
+@pytest.mark.parametrize("power", [-900, 900])
+def test_least_squares_does_not_depend_on_the_unit_of_responses(power: int) -> None:
+    X, y = data("synthetic")
+    scaled = np.ldexp(y, power)
+    ours = InContextRidge(2.0).fit(X, scaled).predict(X)
+    assert gap(np.ldexp(ours, -power), InContextRidge(2.0).fit(X, y).predict(X)) < 1e-8
+
+
+def test_coefficients_beyond_floats_are_refused() -> None:
+    X, y = data("synthetic")
+    for ours in (InContextRidge(0.0), InContextLasso(0.0)):
+        with pytest.raises(inweave.InputError, match="beyond float64"):
+            ours.fit(np.ldexp(X, -900), np.ldexp(y, 900))
+
+
+def test_moments_keep_their_digits_far_from_zero() -> None:
+    X, y = data("synthetic")
+    near = np.round(X * 2**20) / 2**20
+    centred = near - near.mean(axis=0)
+    found = moments(near + 2.0**30, y[:, None], True).products
+    assert gap(found, centred.T @ centred) < 1e-14
+
+
+@pytest.mark.parametrize("ours", [InContextRidge(), InContextLasso(), InContextLogistic()])
+def test_nothing_as_large_as_the_data_is_made(ours: Any) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(10_000, 32)), rng.integers(0, 2, 10_000)
+    ours.fit(X, y)  # what is compiled is kept
+    tracemalloc.start()
+    try:
+        ours.fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] < 0.6 * X.nbytes
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""scikit-learn estimators whose prediction is one forward pass of a compiled network.
+"""scikit-learn estimators whose coefficients are the answers of a compiled network.
 
-`fit` does not train: it lays the training rows out as a prompt, reads the number of steps off the
-spectrum of the data and compiles (or finds in a cache) the network for these sizes. `predict` puts
-the queries beside the training rows and runs the network once for all of them. What the network
-computes inside is the algorithm of `inweave.estimators.programs`, and it carries a certificate.
+`fit` does not train: it makes a prompt of the data, compiles the network for its sizes (or finds it
+in a cache) and runs it, in one pass or in several that follow each other. What the network computes
+inside is the algorithm of `inweave.estimators.programs`, and it carries a certificate. `predict`
+reads queries off what the last pass left.
 
 Needs scikit-learn, the extra `sklearn`; `import inweave` does not load it.
 """

@@ -1,12 +1,15 @@
-"""What the estimators share: cached networks, the scaled prompt, and the queries.
+"""What the estimators share: cached networks, passes over a prompt, and parameters.
+
+A pass. The network's answer to a query u is uᵀw, so its answers to the unit queries are w. `fit`
+asks for those, and keeps them as coefficients: what a forward pass left in the prompt serves every
+later query, as the cache of a language model does. Where the number of steps is not known before,
+a pass ends with a look at what it found, and the next one starts where it ended: its start stands
+in the prompt like everything else, and passes of one network make a run of any length.
 
 Scaling. Gradient descent needs a number of steps in proportion to the condition number of the
 system, and columns in different units make that number huge for no reason. So columns are divided
 by the root of the diagonal of the Hessian: its diagonal becomes one, which is within a factor of
-the number of columns of the best that any scaling can do (van der Sluis 1969). Queries are divided
-the same way, which undoes it: uᵀw = (u/s)ᵀ(s w).
-
-Intercept. Columns and responses are centred in `fit`, queries by the same means in `predict`.
+the number of columns of the best that any scaling can do (van der Sluis 1969).
 
 Acceptance. Every fit ends with a check of what the network found: the distance to the solution is
 estimated from the residual there, and a distance above `tol` is reported as a ConvergenceWarning.
@@ -36,9 +39,6 @@ from inweave.network import Network, compile
 Array = NDArray[np.float64]
 Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]
 
-FEWEST_STEPS, MOST_STEPS = 128, 16384  # of an accelerated method
-ROUNDING = float(np.finfo(np.float64).eps)
-
 
 @lru_cache(maxsize=128)
 def compiled(key: Key) -> Network:
@@ -57,33 +57,26 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     # -- the network ------------------------------------------------------------------------------
-    def _use(
+    def _pass(
         self,
         program: Program,
         prompt: Mapping[str, Any],
         optimize: str = "speed",
-        **statics: Any,
-    ) -> None:
-        """Take the network of a program for the sizes of a prompt."""
-        n, d = prompt["X"].shape
-        sizes = {"n": n, "d": d, **statics}
+        **sizes: Any,
+    ) -> Any:
+        """The answers of a program's network to the unit queries of a prompt."""
         self._key: Key = (program, self.target, optimize, tuple(sorted(sizes.items())))
         self.network_ = compiled(self._key)
         self.prompt_ = dict(prompt)
+        units = np.eye(next(i.rows for i in self.network_.inputs if i.name == "u"))
+        with np.errstate(all="ignore"):  # what diverges is seen by its distance
+            return self.network_(**self.prompt_, u=units, check=False)
 
-    def _answers(self, queries: Array) -> Array:
-        """uᵀw for every query u (rows, in scaled columns), in one forward pass."""
-        return np.asarray(self.network_(**self.prompt_, u=queries))
-
-    def _found(self) -> Array:
-        """w, from unit queries."""
-        return self._answers(np.eye(self.prompt_["X"].shape[1]))
-
-    def _queries(self, X: Any) -> Array:
-        """New rows, checked, centred and scaled as the training rows were."""
+    def _linear(self, X: Any) -> Array:
+        """New rows, checked, times what the network found."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
-        return np.asarray((X - self._means) / self._scales)
+        return np.asarray(X @ self.coef_.T + self.intercept_)
 
     def __getstate__(self) -> dict[str, Any]:
         state: dict[str, Any] = dict(super().__getstate__())
@@ -124,6 +117,16 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"{name} must be a finite number {bound}, got {value!r}")
         return float(value)
 
+    # -- what was found ---------------------------------------------------------------------------
+    def _found(self, coefficients: Array, intercept: Any) -> None:
+        """Keep coefficients, which floats may not be able to hold."""
+        if not (np.isfinite(coefficients).all() and np.isfinite(intercept).all()):
+            raise InputError(
+                "the coefficients are beyond float64: the columns of X are too small beside y, or "
+                "X and y too large; rescale them"
+            )
+        self.coef_, self.intercept_ = coefficients, intercept
+
     def _report(self, distance: float) -> None:
         """Say so if the solution is not known to be within tol, and steps were not prescribed."""
         if self.steps == "auto" and not distance <= self.tol:
@@ -136,63 +139,9 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
             )
 
 
-class Search:
-    """The number of steps and the momentum of an accelerated method, found by trying.
-
-    With curvature between μ and L, momentum β = (1 − q)/(1 + q) with q = √(μ/L) shrinks the error
-    by about 1 − q a step (Nesterov). μ is known only at the solution, so the first, short run has a
-    momentum that suits its length, and every further one what the run before has seen.
-    """
-
-    def __init__(self, ratio: float, estimator: InContextEstimator) -> None:
-        self.estimator, self.tol = estimator, float(estimator.tol)
-        self.fixed = estimator.steps != "auto"
-        self.ratio, self.steps, self.done, self.stay = ratio, 0, False, False
-        self.distance = math.inf
-
-    @property
-    def momentum(self) -> float:
-        q = max(math.sqrt(max(self.ratio, 0.0)), min(1.0, math.log(1 / self.tol) / self.steps))
-        return (1 - q) / (1 + q)
-
-    def next(self) -> bool:
-        """Choose the next run; False when the last one was good, or there is none left."""
-        if self.fixed:
-            self.done, self.steps = self.steps > 0, int(self.estimator.steps)
-            return not self.done
-        if self.done:
-            return False
-        if self.steps >= MOST_STEPS and not self.stay:
-            self.estimator._report(self.distance)
-            return False
-        needed = 1.5 * math.log(1 / self.tol) / math.sqrt(max(self.ratio, 1e-30))
-        # Early on, the ratio may be that of directions that the solution does not use.
-        needed = min(needed, 4 * self.steps if self.steps else FEWEST_STEPS)
-        wanted = max(needed, self.steps if self.stay else 2 * self.steps)
-        self.steps = MOST_STEPS if wanted > MOST_STEPS else 2 ** power_above(2, math.ceil(wanted))
-        return True
-
-    def heard(self, distance: float, size: float, ratio: float, stay: bool = False) -> None:
-        """What a run has found: its distance from the solution, and the curvature ratio there.
-
-        `stay`: the distance has another cause than too few steps.
-        """
-        self.stay = stay
-        self.estimator.steps_ = self.steps
-        self.distance = distance / size if size > 0 else distance
-        self.done, self.ratio = self.distance <= self.tol, ratio
-
-
-def means(X: Array, intercept: bool) -> Array:
-    """What is subtracted from the rows: their mean, or nothing without an intercept."""
-    return X.mean(axis=0) if intercept else np.zeros(X.shape[1:])
-
-
-def centred(X: Array, mean: Array) -> Array:
-    """X less its mean, and zero where only rounding errors are left."""
-    rest = X - mean
-    noise = 16 * ROUNDING * np.abs(X).max(axis=0)
-    return np.where(np.abs(rest).max(axis=0) <= noise, 0.0, rest)
+def relative(distance: float, size: float) -> float:
+    """A distance beside the size of what it is a distance from."""
+    return distance / size if size > 0 else distance
 
 
 def extremes(S: Array) -> tuple[float, float]:

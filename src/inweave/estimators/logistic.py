@@ -1,50 +1,68 @@
-"""Logistic regression as one forward pass."""
+"""Logistic regression by forward passes.
+
+Steps are multiplied by the inverse P of a curvature, which stands in the prompt: a step size for
+every direction. The first pass starts at zero with the largest curvature that there is, XᵀX/4 + R
+(Böhning and Lindsay 1988), with which every step goes down. Every other one starts where the one
+before ended with the curvature there, as Newton's method does, and goes back to the largest if that
+was a step too far. So the number of passes hardly depends on the data: two or three as a rule, a
+dozen where the classes are separable and the penalty is small.
+"""
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import validate_data
 
 from inweave.errors import InputError
-from inweave.estimators.base import (
-    Array,
-    InContextEstimator,
-    Search,
-    centred,
-    extremes,
-    means,
-    norm,
+from inweave.estimators.base import Array, InContextEstimator, norm, relative
+from inweave.estimators.moments import (
+    ROUNDING,
+    column_means,
+    does_not_vary,
+    pieces,
+    units_for,
 )
-from inweave.estimators.programs import logistic_descent, sigmoid, sigmoid_table
+from inweave.estimators.programs import logistic_descent, sigmoid, tabulated
 
-FINEST = 1e-9  # error of the sigmoid below which its table gets too large
+STEPS = 5  # of a pass
+MOST_PASSES = 64
+SLOW = 0.9  # of a step with the largest curvature: others may be slower still
+FAR = 1e3  # spreads from zero, beyond which columns are centred
+FINEST, COARSEST = 1e-8, 1e-2  # errors of the sigmoid, with some 8400 units and a dozen
 
 
 class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[misc]
     """Two-class logistic regression: argmin C Σ log-loss + ½‖w‖², the intercept not penalised.
 
-    Like `sklearn.linear_model.LogisticRegression`. The network runs gradient steps with momentum;
-    its sigmoid is a ReLU net whose error is bounded, stated in the certificate, and made as small
-    as tol asks for. More than two classes: wrap it in `sklearn.multiclass.OneVsRestClassifier`.
+    Like `sklearn.linear_model.LogisticRegression`. The network runs descent steps multiplied by the
+    inverse of the curvature where they start; its sigmoid is a ReLU net whose error is bounded,
+    stated in the certificate, and made as small as tol asks for. More than two classes: wrap it in
+    `sklearn.multiclass.OneVsRestClassifier`.
 
     Parameters
     ----------
     C : inverse of the penalty.
-    steps : 'auto' doubles the number until the distance to the solution, estimated by a Newton step
-        with the true sigmoid, is within tol (16384 at most, then a ConvergenceWarning). A number is
-        taken as it is.
+    steps : 'auto' runs passes of 5 steps, each from where the one before ended and with the
+        curvature there, until the distance to the solution, estimated from the true gradient, is
+        within tol (64 passes at most, then a ConvergenceWarning). A number is taken as it is, in
+        one pass with the largest curvature.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
-    fit_intercept : add a column of ones, and centre the others.
+    fit_intercept : whether there is an intercept.
 
     Attributes
     ----------
-    network_, prompt_, steps_ : what runs, on what, and for how long. coef_, intercept_ : read from
-    the network by unit queries. sigmoid_error_ : the error bound of the sigmoid.
+    network_, prompt_ : what runs, and on what, in the last pass; the prompt holds X itself, or a
+    copy if columns are far from zero or too small or large to be squared. steps_ : how many steps
+    were run in all. coef_, intercept_ : read from the network by unit queries. sigmoid_error_ :
+    what the error of the sigmoid was to be.
     """
 
     def __init__(
@@ -68,46 +86,62 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         return tags
 
     def fit(self, X: Any, y: Any) -> InContextLogistic:
-        """Make the prompt, find the number of steps and take the network for it."""
+        """Run passes over the rows until the solution is near."""
         self._check()
         penalty = 1 / self._number("C", positive=True)
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = self._labels(y)
-        self._means = means(X, self.fit_intercept)
-        X = centred(X, self._means)
-        self._scales = np.sqrt(np.einsum("ij,ij->j", X, X) / 4 + penalty)
-        scaled, weights = X / self._scales, penalty / self._scales**2
-        if self.fit_intercept:
-            self._one = 2 / np.sqrt(len(X))  # the column whose Hessian entry at w = 0 is one
-            scaled = np.column_stack([scaled, np.full(len(X), self._one)])
-            weights = np.append(weights, 0.0)
-        R = np.diag(weights)
-        high = extremes(scaled.T @ scaled / 4 + R)[1]
-        self.sigmoid_error_ = _half_decade(self.tol / 10)
-        search = Search(0.0, self)
-        while search.next():
-            prompt = {"X": scaled, "y": y, "R": R, "eta": 1 / high, "beta": search.momentum}
-            # Not "speed": it would store ηR and βηR in a wider prompt and save no work.
-            self._use(logistic_descent, prompt, optimize="faithful", steps=search.steps,
-                      error=self.sigmoid_error_)  # fmt: skip
-            w = self._found()
-            logits = scaled @ w
-            p = sigmoid(logits)
-            H = scaled.T @ (scaled * (p * (1 - p))[:, None]) + R
-            gradient = scaled.T @ (p - y) + R @ w
-            table = sigmoid_table(self.sigmoid_error_).net(logits)
-            low = max(extremes(H)[0], 1e-12)
-            distance, size = norm(np.linalg.solve(H, gradient)), norm(w)
-            by_table = norm(np.linalg.solve(H, scaled.T @ (table - p)))
-            limited = by_table > distance / 2 and self.sigmoid_error_ > FINEST
-            search.heard(distance, size, low / high, stay=limited)
-            if limited and not search.done:
-                wanted = self.sigmoid_error_ * self.tol * size / (2 * by_table)
-                self.sigmoid_error_ = max(_half_decade(wanted), FINEST)
-        self.coef_ = (w[: self.n_features_in_] / self._scales)[None, :]
-        origin = -self._means / self._scales
-        self.intercept_ = self._answers(self._with_one(origin[None, :]))
+        problem = Problem.of(X, y, penalty, self.fit_intercept)
+        unit, far = problem.unit(), problem.far
+        if unit or far.any():
+            # One unit for all columns, because they have one penalty.
+            moved = X * math.ldexp(1.0, -unit)
+            far = np.where(far, column_means(moved), 0.0)
+            moved -= far
+            penalty = math.ldexp(penalty, -2 * unit)
+            problem = Problem.of(moved, y, penalty, self.fit_intercept)
+        with np.errstate(all="ignore"):  # what overflows is no step forward, and is seen as that
+            w = self._passes(problem)
+        self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
+
+    def _passes(self, problem: Problem) -> Array:
+        """w of the last pass that went forward."""
+        fixed = self.steps != "auto"
+        steps, self.steps_ = int(self.steps) if fixed else STEPS, 0
+        self.sigmoid_error_ = _allowed(self.tol)
+        w, distance, largest = np.zeros(problem.X.shape[1] + 1), math.inf, True
+        gradient, P = problem.gradient(w), problem.inverse()
+        while True:
+            after = self._from(problem, P, w, steps)
+            self.steps_ += steps
+            if fixed:
+                return after
+            then = problem.gradient(after)
+            was, left = problem.size(P @ gradient), problem.size(P @ then)
+            forward = left < was or left == 0
+            if forward:
+                share = (left / was) ** (1 / steps) if left else 0.0
+                more = left / (1 - share)  # what steps that shrink like these would add up to
+                if not largest or share < SLOW:
+                    found = more if largest else min(more, was)
+                    distance = relative(found, problem.size(after))
+                w, gradient = after, then
+            if distance <= self.tol or self.steps_ >= MOST_PASSES * steps:
+                break
+            if not left <= was / 2:
+                off = self._by_table(problem, w, P)
+                if off > self.tol / 4 and self.sigmoid_error_ > FINEST:
+                    self.sigmoid_error_ = _allowed(self.sigmoid_error_ * self.tol / (4 * off))
+                    continue
+                if off > self.tol:
+                    break
+            if not forward and largest:
+                break
+            largest = not forward
+            P = problem.inverse(None if largest else w)
+        self._report(distance)
+        return w
 
     def _labels(self, y: Any) -> Array:
         """0 and 1 for the two classes."""
@@ -124,15 +158,25 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             )
         return found.astype(np.float64)
 
-    def _with_one(self, queries: Array) -> Array:
-        """Queries with the entry that reads the intercept."""
-        if not self.fit_intercept:
-            return queries
-        return np.column_stack([queries, np.full(len(queries), self._one)])
+    def _from(self, problem: Problem, P: Array, w: Array, steps: int) -> Array:
+        """Where the steps of a pass lead."""
+        n, d = problem.X.shape
+        prompt = {"X": problem.X, "y": problem.y, "penalty": problem.penalty,
+                  "P": P[:d, :d], "q": P[:d, d], "p": float(P[d, d]),
+                  "w": w[:d], "c": float(w[d])}  # fmt: skip
+        found, c = self._pass(logistic_descent, prompt, optimize="faithful", n=n, d=d,
+                              steps=steps, error=self.sigmoid_error_)  # fmt: skip
+        return np.append(found, c.flat[0])
+
+    def _by_table(self, problem: Problem, w: Array, P: Array) -> float:
+        """How far the error of the sigmoid's table takes a step."""
+        logits = problem.logits(w)
+        off = problem.gathered(tabulated(logits, self.sigmoid_error_) - sigmoid(logits))
+        return relative(problem.size(P @ off), problem.size(w))
 
     def decision_function(self, X: Any) -> Array:
-        """The logit of the second class: one forward pass for all rows."""
-        return self._answers(self._with_one(self._queries(X)))
+        """The logit of the second class: uᵀw for every row u, and the intercept."""
+        return self._linear(X)[:, 0]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""
@@ -145,7 +189,101 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         return self.classes_[second.astype(int)]
 
 
-def _half_decade(error: float) -> float:
+@dataclass(frozen=True)
+class Problem:
+    """What is to be minimised, with the true sigmoid; w holds coefficients and the intercept."""
+
+    X: Array
+    y: Array
+    penalty: float
+    intercept: bool
+    means: Array
+    squares: Array
+    """Of the centred columns, added up."""
+
+    @classmethod
+    def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> Problem:
+        with np.errstate(all="ignore"):  # what overflows gets another unit
+            means = column_means(X) if intercept else np.zeros(X.shape[1])
+            squares = sum((np.einsum("ij,ij->j", x, x) for _, x in pieces(X, means=means)))
+        return cls(X, y, penalty, intercept, means, np.asarray(squares))
+
+    def unit(self) -> int:
+        """The power of two that the columns are to be measured in."""
+        return int(units_for(self.X, self.squares, math.sqrt(self.penalty)).max())
+
+    @property
+    def far(self) -> NDArray[np.bool_]:
+        """Columns whose means, beside how they vary, would take digits from the logits."""
+        spreads = np.sqrt(self.squares / len(self.y))
+        return np.asarray(np.abs(self.means) > FAR * spreads) & ~self.still
+
+    @property
+    def still(self) -> NDArray[np.bool_]:
+        """Columns that do not vary."""
+        return does_not_vary(self.squares, self.means, len(self.y))
+
+    def logits(self, w: Array) -> Array:
+        return np.asarray(self.X @ w[:-1] + w[-1])
+
+    def gradient(self, w: Array) -> Array:
+        found = self.gathered(sigmoid(self.logits(w)) - self.y)
+        found[:-1] += self.penalty * w[:-1]
+        return found
+
+    def gathered(self, r: Array) -> Array:
+        """Σ rᵢ (xᵢ, 1)."""
+        return np.append(self.X.T @ r, r.sum() if self.intercept else 0.0)
+
+    def size(self, w: Array) -> float:
+        """The length of coefficients, of columns that are centred and scaled."""
+        level = w[-1] + self.means @ w[:-1]
+        scales = np.sqrt(self.squares / 4 + self.penalty)
+        return norm(np.append(scales * w[:-1], math.sqrt(len(self.y)) / 2 * level))
+
+    def inverse(self, w: Array | None = None) -> Array:
+        """The inverse of the curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R at w, or of the largest.
+
+        It is that of centred rows, for w and c + means·w, written out for w and c. Its diagonal is
+        scaled to one, and raised by what rounding may have taken off: so it is regular. A step
+        that is a little too short costs a step at most.
+        """
+        H = self._curvature(w)
+        d = len(self.means)
+        still = np.append(self.still, not self.intercept)
+        H[still] = H[:, still] = 0.0
+        scales = np.sqrt(H.diagonal())
+        scales[scales == 0] = 1.0
+        H /= scales
+        H /= scales[:, None]
+        np.fill_diagonal(H, 1 + 4 * len(H) * ROUNDING)
+        P: Array = np.asarray(np.linalg.inv(H), dtype=np.float64)
+        P /= scales
+        P /= scales[:, None]
+        P[still] = P[:, still] = 0.0  # the penalty alone decides on them, or nothing does
+        P[d] -= self.means @ P[:d]
+        P[:, d] -= P[:, :d] @ self.means
+        return P
+
+    def _curvature(self, w: Array | None) -> Array:
+        """The curvature for centred rows, at w or the largest."""
+        d = len(self.means)
+        roots = np.full(len(self.y), 0.5)
+        if w is not None:
+            p = sigmoid(self.logits(w))
+            roots = np.sqrt(p * (1 - p))
+        H = np.zeros((d + 1, d + 1))
+        for rows, x in pieces(self.X, means=self.means):
+            x *= roots[rows, None]
+            H[:d, :d] += x.T @ x
+            H[d, :d] += roots[rows] @ x
+        H[:d, d], H[d, d] = H[d, :d], roots @ roots
+        H[np.arange(d), np.arange(d)] += self.penalty
+        return H
+
+
+def _allowed(error: float) -> float:
     """1 or 3 times the next power of ten below, so that data of the same size share a network."""
+    error = min(max(error, FINEST), COARSEST)
     power = float(10.0 ** np.floor(np.log10(error)))
     return 3 * power if error >= 3 * power else power

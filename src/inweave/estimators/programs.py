@@ -1,9 +1,9 @@
 """The programs behind the estimators.
 
-They differ from the gallery's in one point: columns of the data are scaled (see
-`inweave.estimators. base`), so the penalty is no longer one number times the identity. Here it is a
-matrix, or a vector of thresholds, and stands in the prompt beside the data. u is the query; its
-answer is uᵀw.
+Least squares knows its rows by their moments only, so the programs of ridge and lasso begin with a
+system Sw = b, S = XᵀX + R and b = Xᵀy: what a network whose prompt holds the rows (those of the
+gallery) computes in its first layer, at every call, is gathered once here. Logistic regression
+needs the rows, and has them in its prompt as they are. u is the query; its answer is uᵀw.
 """
 
 from __future__ import annotations
@@ -18,41 +18,29 @@ from inweave import Matrix, Scalar, Vector
 from inweave.gallery.closed_forms import eliminated
 from inweave.gallery.sizes import d, n
 from inweave.language.functions import apply
-from inweave.language.tables import float_error, interpolant
+from inweave.language.tables import ROUNDING, float_error, interpolant, sigmoid_errors
 from inweave.model.relunet import Function
 
 
 @inweave.program
 def ridge_descent(
-    X: Matrix[n, d],
-    y: Vector[n],
-    R: Matrix[d, d],
-    u: Vector[d],
-    eta: Scalar,
-    *,
-    steps: int,
+    S: Matrix[d, d], b: Vector[d], u: Vector[d], eta: Scalar, *, steps: int
 ) -> Scalar:
-    """Gradient descent on ½‖Xw − y‖² + ½ wᵀRw, from zero."""
+    """Gradient descent on ½ wᵀSw − bᵀw, from zero."""
 
     def step(w: Vector[d]) -> Vector[d]:
-        return w - eta * (X.T @ (X @ w - y) + R @ w)
+        return w - eta * (S @ w - b)
 
-    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+    return u.T @ inweave.iterate(step, inweave.zeros(S.shape[0]), steps)
 
 
 @inweave.program
 def ridge_tripling(
-    X: Matrix[n, d],
-    y: Vector[n],
-    R: Matrix[d, d],
-    u: Vector[d],
-    eta: Scalar,
-    *,
-    levels: int,
+    S: Matrix[d, d], b: Vector[d], u: Vector[d], eta: Scalar, *, levels: int
 ) -> Scalar:
     """3^levels steps of the same gradient descent, in `levels` repetitions of one layer.
 
-    A step is w ← Aw + z with A = I − η(XᵀX + R) and z = ηXᵀy. If (A, z) stands for T steps, then
+    A step is w ← Aw + z with A = I − ηS and z = ηb. If (A, z) stands for T steps, then
     (A³, z + Az + A²z) stands for 3T; A is symmetric, so AAᵀA is one head. It is what
     `optimize="depth"` makes of `ridge_descent`, written as a loop: so it is proved by induction, at
     a cost that does not grow with the number of steps.
@@ -61,54 +49,80 @@ def ridge_tripling(
     def triple(A: Matrix[d, d], z: Vector[d]) -> tuple[Matrix[d, d], Vector[d]]:
         return A @ A.T @ A, z + A @ z + A @ A.T @ z
 
-    start = (inweave.eye(X.shape[1]) - eta * (X.T @ X + R), eta * (X.T @ y))
+    start = (inweave.eye(S.shape[0]) - eta * S, eta * b)
     return u.T @ inweave.iterate(triple, start, levels)[1]
 
 
 @inweave.program
-def ridge_elimination(
-    X: Matrix[n, d],
-    y: Vector[n],
-    R: Matrix[d, d],
-    u: Vector[d],
-    *,
-    low: float,
-) -> Scalar:
-    """(XᵀX + R) w = Xᵀy by Gauss–Jordan elimination, for a matrix with ones on its diagonal.
+def ridge_elimination(S: Matrix[d, d], b: Vector[d], u: Vector[d], *, low: float) -> Scalar:
+    """Sw = b by Gauss–Jordan elimination, for a matrix with ones on its diagonal.
 
     The pivots are diagonal entries of Schur complements: between the smallest eigenvalue of the
     matrix, which is at least `low`, and 1.
     """
-    system = inweave.hstack([X.T @ X + R, X.T @ y])
-    return u.T @ eliminated(system, X.shape[1], (low, 1.5))[:, 0]
+    return u.T @ eliminated(inweave.hstack([S, b]), S.shape[0], (low, 1.5))[:, 0]
 
 
 @inweave.program
 def lasso_descent(
-    X: Matrix[n, d],
-    y: Vector[n],
+    S: Matrix[d, d],
+    b: Vector[d],
     t: Vector[d],
+    w: Vector[d],
+    v: Vector[d],
     u: Vector[d],
-    eta: Scalar,
     beta: Scalar,
     *,
     steps: int,
-) -> Scalar:
-    """Proximal gradient with momentum (FISTA with a fixed β) on ½‖Xw − y‖² + Σ tᵢ/η |wᵢ|.
+) -> tuple[Scalar, Scalar]:
+    """Proximal gradient with momentum (FISTA with a fixed β) on ½ wᵀSw − bᵀw + Σ tᵢ|wᵢ|, ‖S‖ = 1.
 
-    z = v − ηXᵀ(Xv − y); w ← sign(z) max(|z| − t, 0); v ← w + β (w − w before).
+    z = v − (Sv − b); w ← sign(z) max(|z| − t, 0); v ← w + β (w − w before). It starts from w and v,
+    and answers with both, so that runs follow each other.
     """
-    G, b = X.T @ X, X.T @ y
 
     def step(w: Any, v: Any) -> Any:
-        z = v - eta * (G @ v - b)
+        z = v - S @ v + b
         after = inweave.relu(z - t) - inweave.relu(-z - t)
         return after, after + beta * (after - w)
 
-    start = inweave.zeros(X.shape[1])
-    return u.T @ inweave.iterate(step, (start, start), steps)[0]
+    w, v = inweave.iterate(step, (w, v), steps)
+    return u.T @ w, u.T @ v
 
 
+@inweave.program
+def logistic_descent(
+    X: Matrix[n, d],
+    y: Vector[n],
+    P: Matrix[d, d],
+    q: Vector[d],
+    p: Scalar,
+    w: Vector[d],
+    c: Scalar,
+    u: Vector[d],
+    penalty: Scalar,
+    *,
+    steps: int,
+    error: float,
+) -> tuple[Scalar, Scalar]:
+    """Descent on Σ log(1 + exp zᵢ) − yᵢzᵢ + ½ penalty ‖w‖², z = Xw + c, y in {0, 1}.
+
+    A step is the gradient times [P q; qᵀ p]. With the inverse of the curvature at the start these
+    are Newton's steps with the curvature kept, each of which takes off as many digits as the first.
+    The logit of the query is the sum of both answers.
+    """
+    table, one = sigmoid_table(error), inweave.ones(X.shape[0])
+
+    def step(w: Any, c: Any) -> Any:
+        r = apply(table, X @ w + c * one) - y
+        by_w, by_c = X.T @ r + penalty * w, one.T @ r
+        return w - P @ by_w - by_c * q, c - q.T @ by_w - p * by_c
+
+    w, c = inweave.iterate(step, (w, c), steps)
+    return u.T @ w, c
+
+
+# -- the sigmoid ----------------------------------------------------------------------------------
 def sigmoid(x: Any) -> Any:
     """1/(1 + exp(−x)), without overflow."""
     return 0.5 + 0.5 * np.tanh(np.asarray(x) / 2)
@@ -121,59 +135,51 @@ FAR = 1e6  # a net that is flat has no error of its own far out, only rounding e
 def sigmoid_table(error: float) -> Function:
     """The sigmoid as a ReLU net, to an absolute error everywhere, and to none on average.
 
+    Its domain is as wide as rounding allows, for it is flat beyond its knots.
+    """
+    knots, values = _knots(error)
+    net, reach = interpolant(knots, values), float(knots[-1])
+    off = max(np.abs(values - sigmoid(knots)).max(), sigmoid_errors(knots, values).max())
+    far = min(FAR, max(reach, reach * error / (8 * float_error(net, -reach, reach))))
+    bound = float(off) + 4 * ROUNDING + float_error(net, -far, far)
+    return Function("sigmoid", net, (-far, far), bound, False, False, _reference, "proved")
+
+
+def tabulated(x: Any, error: float) -> Any:
+    """What that net makes of numbers."""
+    return np.interp(x, *_knots(error))
+
+
+@lru_cache(maxsize=16)
+def _knots(error: float) -> tuple[Any, Any]:
+    """Knots and values of a piecewise linear sigmoid: how many follows from the error.
+
     A sum over examples feels the mean of the error more than its size. Over a piece of length h the
     chord is off by h²f''/12 on average; with its ends moved by that much the mean is zero, and the
-    largest error two thirds of the chord's. Knots stand closer where |f''| is large, in proportion
-    to its root; beyond ±ln(1/error), where the sigmoid is that close to 0 or 1, the net is 0 or 1.
+    largest error, h²|f''|/12, two thirds of the chord's. Knots stand closer where |f''| is large,
+    in proportion to its root, so that all pieces have the same error if there are
+    ∫ √|f''|/√(12 error) of them on each side; a fifth more make up for pieces on which f'' changes.
+    Beyond ±ln(2/error), where the sigmoid is that close to 0 or 1, the values are 0 or 1.
     """
-    reach = float(np.log(1 / error))
-    grid = np.linspace(0, reach, 20_001)
+    grid = np.linspace(0, np.log(2 / error), 20_001)
     density = np.sqrt(np.abs(_bend(grid))) + 1e-3
     weight = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     weight *= grid[1]
-    pieces = max(2, int(weight[-1] / np.sqrt(12 * error)))
-    while True:
-        right = np.interp(np.linspace(0, weight[-1], pieces + 1), weight, grid)
-        knots = np.concatenate([-right[:0:-1], right])
-        widths = np.diff(knots)
-        values = sigmoid(knots)
-        values[1:-1] -= widths[1:] * widths[:-1] * _bend(knots[1:-1]) / 12
-        values[0], values[-1] = 0.0, 1.0
-        at = np.linspace(0, 1, 33)[:, None]
-        inside = values[:-1] + at * np.diff(values) - sigmoid(knots[:-1] + at * widths)
-        largest = float(np.abs(inside).max())
-        if largest <= error:
-            break
-        pieces = int(pieces * max(1.05, np.sqrt(largest / error))) + 1
-    net = interpolant(knots, values)
-    bound = largest * (1 + 1e-3) + float_error(net, -FAR, FAR)
-    return Function("sigmoid", net, (-FAR, FAR), bound, reference=lambda _, x: sigmoid(x))
+    pieces = 2 + int(1.2 * weight[-1] / np.sqrt(12 * error))
+    right = np.interp(np.linspace(0, weight[-1], pieces + 1), weight, grid)
+    knots = np.concatenate([-right[:0:-1], right])
+    widths = np.diff(knots)
+    values = sigmoid(knots)
+    values[1:-1] -= widths[1:] * widths[:-1] * _bend(knots[1:-1]) / 12
+    values[0], values[-1] = 0.0, 1.0
+    return knots, values
+
+
+def _reference(_: Any, x: Any) -> Any:
+    return sigmoid(x)
 
 
 def _bend(x: Any) -> Any:
     """The second derivative of the sigmoid."""
     p = sigmoid(x)
     return p * (1 - p) * (1 - 2 * p)
-
-
-@inweave.program
-def logistic_descent(
-    X: Matrix[n, d],
-    y: Vector[n],
-    R: Matrix[d, d],
-    u: Vector[d],
-    eta: Scalar,
-    beta: Scalar,
-    *,
-    steps: int,
-    error: float,
-) -> Scalar:
-    """Gradient descent with momentum on Σ log(1 + exp(xᵢw)) − yᵢ xᵢw + ½ wᵀRw, y in {0, 1}."""
-    table = sigmoid_table(error)
-
-    def step(w: Any, v: Any) -> Any:
-        after = v - eta * (X.T @ (apply(table, X @ v) - y) + R @ v)
-        return after, after + beta * (after - w)
-
-    start = inweave.zeros(X.shape[1])
-    return u.T @ inweave.iterate(step, (start, start), steps)[0]

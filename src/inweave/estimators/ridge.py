@@ -1,7 +1,8 @@
-"""Ridge regression as one forward pass."""
+"""Ridge regression by one forward pass."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,13 @@ from sklearn.utils.validation import validate_data
 
 from inweave.errors import InputError
 from inweave.estimators.base import (
-    ROUNDING,
     Array,
     InContextEstimator,
-    centred,
     extremes,
-    means,
     power_above,
     steps_for,
 )
+from inweave.estimators.moments import ROUNDING, moments
 from inweave.estimators.programs import ridge_descent, ridge_elimination, ridge_tripling
 
 SOLVERS = ("gradient", "depth", "closed_form")
@@ -44,8 +43,8 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
 
     Attributes
     ----------
-    network_, prompt_ : what runs, and on what. coef_, intercept_ : read from the network by unit
-    queries. condition_ : the condition number of the scaled system.
+    network_, prompt_ : what runs, and on what: the system Sw = b of the scaled columns. coef_,
+    intercept_ : read from the network by unit queries. condition_ : the condition number of S.
     """
 
     def __init__(
@@ -66,19 +65,18 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any) -> InContextRidge:
-        """Make the prompt and take the network for its size."""
+        """Gather moments, take the network for their size, and run it once."""
         self._check(solver=SOLVERS)
         alpha = self._number("alpha")
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        self._means, self._level = means(X, self.fit_intercept), means(Y, self.fit_intercept)
-        X, Y = centred(X, self._means), centred(Y, self._level)
-        squares = np.einsum("ij,ij->j", X, X)
+        found = moments(X, Y, self.fit_intercept, math.sqrt(alpha))
+        squares = found.products.diagonal()
         # A column of zeros has the coefficient 0 under any penalty; with one the system is regular.
-        penalty = np.where(squares == 0, 1.0, alpha)
-        self._scales = np.sqrt(squares + penalty)
-        scaled, R = X / self._scales, np.diag(penalty / self._scales**2)
-        S = scaled.T @ scaled + R
+        penalty = np.where(squares == 0, 1.0, np.ldexp(alpha, -2 * found.exponents))
+        scales = np.sqrt(squares + penalty)
+        S, b = found.products / np.outer(scales, scales), found.shares / scales[:, None]
+        np.fill_diagonal(S, 1.0)
         low, high = extremes(S)
         if low <= len(S) * ROUNDING * high:
             raise InputError(
@@ -87,44 +85,42 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
                 "or drop columns"
             )
         self.condition_ = high / low
-        self._multiple = np.ndim(y) == 2
-        prompt = {"X": scaled, "y": Y.T[:, None, :] if self._multiple else Y[:, 0], "R": R}
-        self._choose(prompt, low, high)
-        w = self._found()
-        self._report(_distance(S, scaled.T @ Y, np.atleast_2d(w).T))
-        self.coef_ = w / self._scales
-        at_zero = self._answers((-self._means / self._scales)[None, :])[..., 0]
-        level = self._level + at_zero
-        self.intercept_ = level if self._multiple else float(level[0])
+        several = np.ndim(y) == 2
+        w = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
+        w = np.atleast_2d(w).T
+        self._report(_distance(S, b, w))
+        coefficients, intercepts = found.coefficients(w / scales[:, None])
+        if several:
+            self._found(coefficients.T, intercepts)
+        else:
+            self._found(coefficients[:, 0], float(intercepts[0]))
         return self
 
-    def _choose(self, prompt: dict[str, Any], low: float, high: float) -> None:
-        """The network for the spectrum [low, high]."""
+    def _solved(self, S: Array, b: Array, low: float, high: float) -> Array:
+        """What the network for the spectrum [low, high] makes of a system."""
         needed = steps_for((high - low) / (high + low), self.tol)
+        prompt, d = {"S": S, "b": b}, len(S)
         self.solver_ = self.solver
         if self.solver == "closed_form":
             if self.steps != "auto":
                 raise InputError("solver='closed_form' takes no steps; leave steps='auto'")
-            self.steps_ = len(prompt["R"])
+            self.steps_ = d
             decade = float(10.0 ** np.floor(np.log10(low * 0.99)))
-            self._use(ridge_elimination, prompt, low=min(decade, 0.1))
-            return
-        prompt["eta"] = 2 / (low + high)
+            return np.asarray(self._pass(ridge_elimination, prompt, d=d, low=min(decade, 0.1)))
+        eta = 2 / (low + high)
         if self.steps == "auto" and needed > MOST_STEPS:
             self.solver_ = "depth"
         steps = needed if self.steps == "auto" else int(self.steps)
         if self.solver_ == "depth":
             levels = max(1, power_above(3, steps))
             self.steps_ = 3**levels
-            self._use(ridge_tripling, prompt, levels=levels)
-            return
+            return np.asarray(self._pass(ridge_tripling, prompt | {"eta": eta}, d=d, levels=levels))
         self.steps_ = 2 ** power_above(2, steps) if self.steps == "auto" else steps
-        self._use(ridge_descent, prompt, steps=self.steps_)
+        return np.asarray(self._pass(ridge_descent, prompt | {"eta": eta}, d=d, steps=self.steps_))
 
     def predict(self, X: Any) -> Array:
-        """One forward pass for all rows."""
-        answers = self._answers(self._queries(X))
-        return answers.T + self._level if self._multiple else answers + self._level[0]
+        """uᵀw for every row u, and the intercept."""
+        return self._linear(X)
 
 
 def _distance(S: Array, b: Array, w: Array) -> float:

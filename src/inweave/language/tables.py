@@ -310,7 +310,7 @@ def smallest(
 
 
 # -- functions of which it is known how far a chord is from the curve ----------------------------
-def _sigmoid_errors(knots: Array, values: Array) -> Array:
+def sigmoid_errors(knots: Array, values: Array) -> Array:
     """The largest error of every chord: where the slope p(1 - p) of the curve is the chord's."""
     slopes = np.diff(values) / np.diff(knots)
     p = 2 * slopes / (1 + np.sqrt(np.maximum(1 - 4 * slopes, 0)))  # the other is 1 - p
@@ -326,7 +326,7 @@ def _sigmoid_errors(knots: Array, values: Array) -> Array:
 
 def _tanh_errors(knots: Array, values: Array) -> Array:
     """tanh x is 2 sigmoid(2x) - 1."""
-    return 2 * _sigmoid_errors(2 * knots, (values + 1) / 2)
+    return 2 * sigmoid_errors(2 * knots, (values + 1) / 2)
 
 
 def _gelu(x: Array) -> Array:
@@ -351,7 +351,7 @@ def _gelu_errors(knots: Array, values: Array) -> Array:
 
 # By name: the function of any library's arrays, of numpy's, and the errors of its chords.
 _SMOOTH: dict[str, tuple[Any, Any, Any]] = {
-    "sigmoid": (_sigmoid, partial(_sigmoid, np), _sigmoid_errors),
+    "sigmoid": (_sigmoid, partial(_sigmoid, np), sigmoid_errors),
     "tanh": (_tanh, np.tanh, _tanh_errors),
     "gelu": (ThroughNumpy(_gelu), _gelu, _gelu_errors),
 }

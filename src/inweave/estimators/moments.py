@@ -1,0 +1,128 @@
+"""Second moments of rows, gathered a piece at a time: nothing as large as the data is made.
+
+Scales. Squares of numbers like 1e-165 or 1e160 are not floats. Where moments come out beyond what
+can be computed with, columns are measured in powers of two, which changes no digit, and gathered
+again.
+
+Means. Rows are centred before they are multiplied, because a difference of large sums would keep
+few digits; what rounding leaves of the mean afterwards is taken off the moments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.intp]
+Pieces = Iterator[tuple[slice, Array]]
+
+PIECE = 1 << 15  # numbers of rows that are looked at together: they stay in the cache
+ROUNDING = float(np.finfo(np.float64).eps)
+ORDINARY = 400  # the power of two up to which numbers have squares that can be computed with
+SMALL, LARGE = 2.0 ** (-2 * ORDINARY), 2.0 ** (2 * ORDINARY)
+
+
+@dataclass(frozen=True)
+class Moments:
+    """XᵀX and XᵀY of centred rows, columns of X and Y in units of 2^exponents.
+
+    Columns that do not vary, to rounding, are zero.
+    """
+
+    means: Array
+    exponents: Whole
+    products: Array
+    levels: Array  # the means of Y
+    answers: Whole  # the exponents of Y
+    shares: Array  # XᵀY
+
+    def coefficients(self, w: Array) -> tuple[Array, Array]:
+        """Coefficients (d, k) and intercepts (k,) outside the units, from those inside."""
+        with np.errstate(over="ignore"):  # what is beyond floats is refused
+            found = np.ldexp(w, self.answers - self.exponents[:, None])
+            return found, np.ldexp(self.levels - self.means @ w, self.answers)
+
+
+def moments(X: Array, Y: Array, centre: bool, least: float = 0.0) -> Moments:
+    """The moments of rows, about their means if they are to be centred.
+
+    `least` is what a column is measured in at least, where it has to be: something that is to be
+    added to the squares is then no larger than they are.
+    """
+    plain, answers = np.zeros(X.shape[1], dtype=np.intp), exponents(Y)
+    answers[np.abs(answers) < ORDINARY] = 0
+    with np.errstate(all="ignore"):
+        found = _gathered(X, Y, centre, plain, answers)
+        units = units_for(X, found.products.diagonal(), least)
+    return _gathered(X, Y, centre, units, answers) if units.any() else found
+
+
+def units_for(X: Array, squares: Array, least: float = 0.0) -> Whole:
+    """The powers of two that columns with such squares are to be measured in: all 0 if in none."""
+    doubtful = ~((squares > SMALL) & (squares < LARGE))
+    columns = X[:, doubtful]
+    if (columns.max(axis=0, initial=-np.inf) == columns.min(axis=0, initial=np.inf)).all():
+        return np.zeros(X.shape[1], dtype=np.intp)
+    return exponents(X, least)
+
+
+def exponents(X: Array, least: float = 0.0) -> Whole:
+    """For each column, the power of two next above its largest entry."""
+    largest = np.maximum(np.maximum(X.max(axis=0), -X.min(axis=0)), least)
+    return np.asarray(np.clip(np.frexp(largest)[1], -1000, 1000), dtype=np.intp)
+
+
+def column_means(X: Array, units: Whole | None = None) -> Array:
+    """The means of columns, in units of powers of two."""
+    means = sum((_sums(x) for _, x in pieces(X, units)), start=np.zeros(X.shape[1]))
+    return np.asarray(means / len(X))
+
+
+def pieces(X: Array, units: Whole | None = None, means: Array | float = 0.0) -> Pieces:
+    """Which rows, and these rows in units and less the means; one piece takes another's place."""
+    n, d = X.shape
+    step = max(1, PIECE // d)
+    held = np.empty((min(step, n), d))
+    by = np.ones(d) if units is None else np.ldexp(1.0, -units)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        x = np.multiply(X[rows], by, out=held[: rows.stop - start])
+        x -= means
+        yield rows, x
+
+
+def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) -> Moments:
+    n, d = X.shape
+    means, levels = np.zeros(d), np.zeros(Y.shape[1])
+    Y = Y * np.ldexp(1.0, -answers)
+    if centre:
+        means, levels = column_means(X, units), Y.mean(axis=0)
+        Y -= levels
+    products, shares = np.zeros((d, d)), np.zeros((d, Y.shape[1]))
+    rest = np.zeros(d)
+    for rows, x in pieces(X, units, means):
+        products += x.T @ x
+        shares += x.T @ Y[rows]
+        rest += _sums(x)
+    if centre:  # what rounding left of the means
+        products -= np.outer(rest, rest) / n
+        shares -= np.outer(rest, Y.sum(axis=0)) / n
+        means += rest / n
+    still = does_not_vary(products.diagonal(), means, n)
+    products[still] = products[:, still] = shares[still] = 0.0
+    shares[:, does_not_vary(np.einsum("ij,ij->j", Y, Y), levels, n)] = 0.0
+    return Moments(means, units, products, levels, answers, shares)
+
+
+def does_not_vary(squares: Array, means: Array, n: int) -> NDArray[np.bool_]:
+    """Whether only rounding errors are left of centred columns."""
+    return np.asarray(np.sqrt(squares / n) <= 16 * ROUNDING * np.abs(means))
+
+
+def _sums(x: Array) -> Array:
+    """The sums of columns; a product, because a sum over the first axis is slow."""
+    return np.asarray(np.ones(len(x)) @ x)
