@@ -35,7 +35,9 @@ class Bound:
             for slot, (kind, content) in code.fixed.items():
                 self.slots[slot] = fixed(kind, content, arithmetic)
         functions = operations(arithmetic)
-        self._batched = self._plain = steps_of(code.lines, functions, partial(_repeated, arithmetic))
+        self._batched = self._plain = steps_of(
+            code.lines, functions, partial(_repeated, arithmetic)
+        )
         self.of = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
