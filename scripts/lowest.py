@@ -1,7 +1,7 @@
 """The lowest versions that pyproject.toml allows, as constraints for pip.
 
-`make test-lowest` installs exactly these and runs the test suite: a lower bound that nobody tried is
-a guess. Names given as arguments are left out, for versions that cannot be had here.
+`make test-lowest` installs exactly these and runs the test suite: a lower bound that nobody tried
+is a guess. Names given as arguments are left out, for versions that cannot be had here.
 """
 
 from __future__ import annotations

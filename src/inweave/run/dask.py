@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import dask
 import dask.array as da
@@ -31,6 +31,7 @@ from inweave.errors import DivergenceError, InputError, ShapeError
 from inweave.exact.arithmetic import Floats, batched
 from inweave.exact.constants import Array, Ones, zeros
 from inweave.model.inputs import accept, check_values
+from inweave.model.network import Network
 from inweave.model.prompt import Input, Output, as_answer, by_name, of_kind
 from inweave.run.code import Code, Line, Repeat, broadcast
 from inweave.run.domains import OutOfDomain, refusal
@@ -38,18 +39,26 @@ from inweave.run.execute import Bound, Step, fixed, operations, repeated, steps_
 from inweave.run.functions import applied
 from inweave.run.growth import SUSPICIOUS
 
-if TYPE_CHECKING:
-    from inweave.run.plan import Plan
-
 LARGEST = 1 << 20  # entries of a constant that is written out
 
 
-def call(plan: Plan, inputs: Mapping[str, Any], check: bool) -> Any:
+class Plan(Protocol):
+    """What is needed of a plan here."""
+
+    @property
+    def from_inputs(self) -> Any: ...
+
+    def sources(self, inputs: Mapping[str, Array], arithmetic: Floats) -> dict[Any, Array]: ...
+
+    def call(self, inputs: Mapping[str, Any], check: bool) -> Any: ...
+
+
+def call(network: Network, inputs: Mapping[str, Any], check: bool, plan: Plan) -> Any:
     """Named inputs in, some of them dask arrays; the user's answers out, as dask arrays."""
-    specs, outputs = plan.network.inputs, plan.network.outputs
+    specs, outputs = network.inputs, network.outputs
     arrays, dtype = _accept(specs, inputs)
     if all(_in_one_piece(x) for x in arrays.values()):
-        return _by_chunk(plan, arrays, dtype, check)
+        return _by_chunk(network, arrays, dtype, partial(plan.call, check=check))
     arithmetic = Floats(np, dtype)
     arithmetic.checked = check
     tops = [_top(spec, arrays[spec.name], arithmetic) for spec in specs]
@@ -120,16 +129,18 @@ def _grown(block: Array, scale: Array, limit: float) -> Array:
 
 
 # -- many prompts ---------------------------------------------------------------------------------
-def _by_chunk(plan: Plan, arrays: Mapping[str, Any], dtype: Any, check: bool) -> Any:
+def _by_chunk(
+    network: Network, arrays: Mapping[str, Any], dtype: Any, call: Callable[[Any], Any]
+) -> Any:
     """Every chunk of the batch as a call of its own."""
-    specs, outputs = plan.network.inputs, plan.network.outputs
+    specs, outputs = network.inputs, network.outputs
     shapes = [_shape(o) for o in outputs]
     taken = [[f"{spec.name}_{i}" for i in range(len(spec.shape))] for spec in specs]
     made = [[f"out_{k}_{i}" for i in range(len(shape))] for k, shape in enumerate(shapes)]
     given = [of_kind(arrays[spec.name], spec.kind) for spec in specs]
     sides = (",".join(f"({','.join(names)})" for names in side) for side in (taken, made))
     found = da.apply_gufunc(
-        partial(_called, plan, check),
+        partial(_called, call, [spec.name for spec in specs]),
         "->".join(sides),
         *_alike(given, taken),
         output_dtypes=[dtype] * len(outputs),
@@ -153,10 +164,9 @@ def _shape(output: Output) -> tuple[int, ...]:
     return Input("answer", rows, cols, output.kind).shape
 
 
-def _called(plan: Plan, check: bool, *arrays: Array) -> Any:
+def _called(call: Callable[[Any], Any], names: Sequence[str], *arrays: Array) -> Any:
     """What a task does: one array, or several, as dask wants them."""
-    names = (spec.name for spec in plan.network.inputs)
-    answers = by_name(plan.call(dict(zip(names, arrays, strict=True)), check))
+    answers = by_name(call(dict(zip(names, arrays, strict=True))))
     return tuple(answers.values()) if len(answers) > 1 else next(iter(answers.values()))
 
 

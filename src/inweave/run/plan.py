@@ -112,7 +112,7 @@ class Plan:
         if any(type(x).__module__.startswith("dask.") for x in inputs.values()):
             from inweave.run import dask
 
-            return dask.call(self, inputs, check)
+            return dask.call(self.network, inputs, check, self)
         arrays, arithmetic = accept(self.network.inputs, inputs)
         arithmetic.checked = check
         if known is not None:
