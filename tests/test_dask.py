@@ -105,7 +105,7 @@ def test_a_loop_over_small_values_is_one_task_however_long():
     _, _, X, y = problem(400)
     tasks = []
     for steps in (5, 500):
-        net = inweave.compile(ridge, n=400, d=3, steps=steps, optimize="speed")
+        net = inweave.compile(ridge, n=400, d=3, steps=steps)
         with Sizes() as seen:
             net(X=X, y=y, lam=1.0, eta=1e-4).compute()
         tasks.append(seen.tasks)
