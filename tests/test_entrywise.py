@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from functools import cache
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -13,11 +14,14 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
+from inweave.compiler.readings import Readings
 from inweave.errors import VerificationError
 from inweave.exact.arithmetic import Rationals
 from inweave.exact.masks import diagonal, separated
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
+from inweave.proof import words
+from inweave.proof.algebra import prove
 from inweave.run.code import Line
 from inweave.text.plan import describe
 
@@ -394,3 +398,44 @@ def test_print_says_how_many_heads_a_product_takes():
     assert "20 heads" in str(inweave.compile(inweave.program(vectors), n=20))
     assert "7 heads" in str(inweave.compile(inweave.program(matrices), n=3, m=4))
     assert "A * B" in describe(inweave.compile(inweave.program(matrices), n=3, m=4).plan)
+
+
+# -- the work per head is shared -------------------------------------------------------------------
+SHARED = {
+    three_vectors: {"n": 5},
+    fourth_power: {"n": 5},
+    three_matrices: {"n": 3, "m": 4},
+    with_product: {"n": 3, "m": 3},
+}
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("function", SHARED, ids=lambda f: f.__name__)
+def test_heads_that_are_cut_alike_are_cut_as_each_would_be_alone(monkeypatch, function, target):
+    program, sizes = inweave.program(function), SHARED[function]
+    alike = inweave.compile(program, target=target, verify=False, **sizes)
+    monkeypatch.setattr(Readings, "pattern", lambda _, chain: chain)
+    alone = inweave.compile(program, target=target, verify=False, **sizes)
+    assert alike.fingerprint == alone.fingerprint
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("function", SHARED, ids=lambda f: f.__name__)
+def test_words_that_do_not_meet_are_left_out_of_a_proof_and_nothing_else(monkeypatch, function):
+    """As a proof in which every word meets every other, and none is known to be zero at once."""
+    net = inweave.compile(inweave.program(function), verify=False, **SHARED[function])
+    found = prove(net.origin.traced, net)
+    everywhere = lambda lines, _: [*lines.anywhere, *chain.from_iterable(lines.at.values())]  # noqa: E731
+    monkeypatch.setattr(words.Lines, "near", everywhere)
+    expected = prove(net.origin.traced, net)
+    assert (found.every_step, found.sizes) == (expected.every_step, expected.sizes)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+def test_a_proof_of_an_entrywise_product_grows_with_its_entries_and_not_with_their_square():
+    def letters(n: int) -> int:
+        net = inweave.compile(inweave.program(fourth_power), verify=False, n=n)
+        return prove(net.origin.traced, net).letters
+
+    assert letters(64) < 2.5 * letters(32)

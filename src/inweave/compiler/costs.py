@@ -38,6 +38,7 @@ NEVER = 10**6  # a level at which nothing is
 ENTRY = 6  # flops of a large product that pass while an entry is read or written
 DEEP = 40  # values that wait for one another before the innermost is asked for first
 Cost = tuple[int, int, float]  # level, entries of extra copies, flops
+Split = tuple[Cost, tuple[int, ...], tuple[bool, ...]]  # with where a chain is cut, and the roles
 
 
 @dataclass(eq=False)
@@ -250,23 +251,20 @@ class Costs:
         return seg.memo[memo_key]  # type: ignore[no-any-return]
 
     def _best_chain(self, chain: tuple[Form, ...], flip: bool, seg: Segment) -> tuple[Cost, Any]:
-        memo_key = ("chain", chain, flip)
-        if memo_key in seg.memo:
-            return seg.memo[memo_key]  # type: ignore[no-any-return]
-        if len(chain) == 1:
-            f = chain[0]
-            cost, roles = min((self.read_cost(f, flip, seg), (flip,)),
-                              (self.read_cost(f, not flip, seg), (not flip,)),
-                              key=self._rank)  # fmt: skip
-            best: tuple[Cost, Any] = (cost[0] + 1, cost[1], cost[2]), ((f,), roles)
-        else:
-            best = min(self._splits(chain, flip, seg), key=self._rank)
-        seg.memo[memo_key] = best
-        return best
+        """The cheapest way to cut a chain in parts; chains that are alike are cut alike."""
+        memo_key = ("chain", self.readings.pattern(chain), flip)
+        if memo_key not in seg.memo:
+            options = self._splits(chain, flip, seg) if chain[1:] else self._whole(chain, flip, seg)
+            seg.memo[memo_key] = min(options, key=self._rank)
+        cost, cuts, roles = seg.memo[memo_key]
+        ends = itertools.pairwise((0, *cuts, len(chain)))
+        return cost, (tuple(self.forms.part(chain[i:j]) for i, j in ends), roles)
 
-    def _splits(
-        self, chain: tuple[Form, ...], flip: bool, seg: Segment
-    ) -> Iterable[tuple[Cost, Any]]:
+    def _whole(self, chain: tuple[Form, ...], flip: bool, seg: Segment) -> Iterable[Split]:
+        for role in (flip, not flip):
+            yield self._total([(chain[0], role)], 0.0, seg), (), (role,)
+
+    def _splits(self, chain: tuple[Form, ...], flip: bool, seg: Segment) -> Iterable[Split]:
         part, long = self.forms.part, len(chain) > LONG
         cuts: Sequence[int] = self._thirds(chain, seg) if long else range(1, len(chain))
         before, after = {i: part(chain[:i]) for i in cuts}, {i: part(chain[i:]) for i in cuts}
@@ -276,16 +274,13 @@ class Costs:
             for first, second in ((flip, flip), (not flip, flip), (flip, not flip)):
                 # read(first part) and read(last part): 'flip' is the outer role, 'not flip' is C
                 left, right = (first, second) if not flip else (second, first)
-                yield self._total([(a, left), (b, right)], flops, seg), ((a, b), (left, right))
+                yield self._total([(a, left), (b, right)], flops, seg), (i,), (left, right)
         for i, j in itertools.combinations(cuts, 2):
             a, b, c = before[i], part(chain[i:j]), after[j]
             ab = self._work((a.rows, a.cols, b.cols), (a.rows, b.cols, c.cols))
             bc = self._work((b.rows, b.cols, c.cols), (a.rows, a.cols, c.cols))
             reads = [(a, flip), (b, not flip), (c, flip)]
-            yield (
-                self._total(reads, min(ab, bc), seg),
-                ((a, b, c), (flip, not flip, flip)),
-            )
+            yield self._total(reads, min(ab, bc), seg), (i, j), (flip, not flip, flip)
 
     def _thirds(self, chain: tuple[Form, ...], seg: Segment) -> tuple[int, int]:
         """Where a long chain is cut in three, each part with a third of the leaves of its tree.

@@ -56,33 +56,17 @@ def added(values: tuple[Placed, ...]) -> tuple[Placed, ...]:
 
 def merged(heads: Sequence[HeadSpec]) -> list[HeadSpec]:
     """Heads with the same sum, none of which share two of query, key and values."""
-    numbers: dict[frozenset[object], int] = {}  # equal parts, equal numbers, in any order
-
-    def numbered(head: HeadSpec) -> list[int]:
-        parts = (head.query, head.key, head.values)
-        return [numbers.setdefault(frozenset(part), len(numbers)) for part in parts]
-
-    out = [head for head in map(_scaled, heads) if head.query and head.key and head.values]
-    known = [numbered(head) for head in out]
-
-    def alike(i: int, apart: int) -> list[int]:
-        """The heads after one that have its parts, but for one of them."""
-        own = [n for at, n in enumerate(known[i]) if at != apart]
-        return [j for j in range(len(out) - 1, i, -1)
-                if [n for at, n in enumerate(known[j]) if at != apart] == own]  # fmt: skip
-
-    changed = True
-    while changed:
-        changed = False
-        for i in range(len(out)):
-            for apart in (2, 0, 1):
-                others = alike(i, apart) if i < len(out) else []
-                if others:
-                    out[i] = _joined(out[i], [out[j] for j in others], apart)
-                    known[i] = numbered(out[i])
-                    for j in others:
-                        del out[j], known[j]
-                    changed = True
+    out = [head for head in map(_scaled, heads) if head.values]
+    before = None
+    while len(out) != before:
+        before = len(out)
+        for apart in (2, 0, 1):
+            groups: dict[tuple[frozenset[object], ...], list[HeadSpec]] = {}
+            for head in out:
+                parts = [frozenset[object](part) for part in (head.query, head.key, head.values)]
+                del parts[apart]
+                groups.setdefault(tuple(parts), []).append(head)
+            out = [_joined(group, apart) for group in groups.values()]
     return out
 
 
@@ -108,9 +92,11 @@ def _moderate(c: Fraction) -> Fraction:
     return c if abs(size) <= READ else c / Fraction(2) ** round(size)
 
 
-def _joined(head: HeadSpec, others: Sequence[HeadSpec], apart: int) -> HeadSpec:
+def _joined(heads: Sequence[HeadSpec], apart: int) -> HeadSpec:
     """One head for several that differ in one part at most."""
-    heads = (head, *others)
+    head = heads[0]
+    if len(heads) == 1:
+        return head
     if apart == 2:
         return replace(head, values=added(tuple(x for h in heads for x in h.values)))
     if apart == 0:

@@ -7,7 +7,7 @@ products have to be stored. The scalars of a product can stand at any place of i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Set
+from collections.abc import Hashable, Set
 from fractions import Fraction
 
 from inweave.compiler.forms import ONE, Form, Forms, Product
@@ -25,6 +25,7 @@ class Readings:
         self.forms, self.shared, self.units = forms, shared, units
         self._placements: dict[Product, list[tuple[Form, ...]]] = {}
         self._splits: dict[tuple[Form, bool], tuple[list[Light], list[Group]]] = {}
+        self._patterns: dict[tuple[Form, ...], Hashable] = {}
 
     def placements(self, p: Product) -> list[tuple[Form, ...]]:
         """The chain with its scalars put in: where they are smallest, and the other places."""
@@ -87,6 +88,25 @@ class Readings:
         if q == 1 and sole and isinstance(sole[0], Product) and sole[0].chain:
             return self.placements(sole[0])[0]
         return (self.forms.diagonal(s, q),)
+
+    def pattern(self, chain: tuple[Form, ...]) -> Hashable:
+        """What a chain's cost depends on: its factors, but of a constant only how it is read.
+
+        So the heads of a product entry by entry, which differ in the entry that they pick, are
+        all alike.
+        """
+        if chain not in self._patterns:
+            numbers: dict[Form, int] = {}
+            self._patterns[chain] = tuple(
+                self._constant(f, numbers) if f.is_constant else f for f in chain
+            )
+        return self._patterns[chain]
+
+    def _constant(self, f: Form, numbers: dict[Form, int]) -> Hashable:
+        """A constant by its size, by how it is read, and by the constants before that it equals."""
+        turned = self.forms.transpose(f)
+        own = numbers.setdefault(f, len(numbers))
+        return f.rows, f.cols, own, numbers.get(turned), _embeds(f), _embeds(turned), f.diagonal
 
     def split(self, f: Form, flip: bool) -> tuple[list[Light], list[Group]]:
         """A form's products: those that are free to read, and stored groups of the others.

@@ -13,7 +13,7 @@ finite field stands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -31,6 +31,7 @@ from inweave.proof.words import Alphabet, TooManyWords, Words
 
 Known = dict[ex.Expr, Words]
 State = dict[str, Words]  # every block as tokens x cols, zero below its own rows
+Reads = dict[tuple[str | None, Constant, Fraction], Words]  # what heads of one layer read
 MOST_STEPS = 64  # of a loop that the network does not repeat, before it is given up
 
 
@@ -74,6 +75,9 @@ class Prover:
         for x in ex.ordered(roots):
             if isinstance(x, ex.InputExpr):
                 known[x] = self.given(x.name, x.rows, x.cols)
+        for x in ex.every(roots):
+            if isinstance(x, ex.Entrywise):  # so it is from the start that their sizes are fixed
+                self.alphabet.fix(*x.shape)
         state = self.follow(self.network.modules, self.filled(), Scope(self, roots, known))
         for output in self.network.outputs:
             expected = known[self.traced.outputs[output.name]]
@@ -187,18 +191,17 @@ class Prover:
             return after
         if not isinstance(layer, AttentionLayer):
             raise NotProved("a dense pointwise layer has no words")
-        after = dict(state) if layer.skip else self._nothing()
+        written = {name: [value] if layer.skip else [] for name, value in state.items()}
+        read: Reads = {}
         for head in layer.heads:
-            self._head(head, state, after)
-        return after
+            for name, value in self._head(head, state, read):
+                written[name].append(value)
+        return {name: self.alphabet.sum(*state[name].shape, written[name]) for name in state}
 
-    def _nothing(self) -> State:
-        tokens = self.layout.tokens
-        return {block.name: self.alphabet.zero(tokens, block.cols) for block in self.layout}
-
-    def _head(self, head: Head, state: State, after: State) -> None:
-        """Add `Q Kᵀ V`, its columns to the blocks in which they stand."""
-        query, key = self._project(head.query, state), self._project(head.key, state)
+    def _head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
+        """`Q Kᵀ V`: its columns, each with the block in which they stand."""
+        parts = (head.query, head.key, head.value)
+        query, key, values = (self._project(part, state, read) for part in parts)
         scores = self.alphabet.zero(self.layout.tokens, self.layout.tokens)
         for at, q in query:
             for other, k in key:
@@ -208,27 +211,32 @@ class Prover:
                         self._columns(q, low - at, high - at)
                         @ self._columns(k, low - other, high - other).T
                     )
-        for at, v in self._project(head.value, state):
+        for at, v in values:
             out = scores @ v
             for block in self.layout:
                 low, high = max(at, block.start), min(at + v.cols, block.stop)
                 if low < high:
                     part = self._columns(out, low - at, high - at)
                     put = select(block.cols, low - block.start, high - block.start).T
-                    after[block.name] += part @ self.alphabet.constant(put)
+                    yield block.name, part @ self.alphabet.constant(put)
 
-    def _project(self, projection: AnyProjection, state: State) -> list[tuple[int, Words]]:
-        """The pieces of `H W + B`: from which column on, and what."""
+    def _project(
+        self, projection: AnyProjection, state: State, read: Reads
+    ) -> list[tuple[int, Words]]:
+        """The pieces of `H W + B`: from which column on, and what.
+
+        What several heads of a layer read is computed once, and kept in `read`.
+        """
         if not isinstance(projection, Projection):
             raise NotProved("a dense projection has no words")
         out = []
         for piece in projection.pieces:
-            if piece.block is None:
-                height = piece.matrix.rows
-                value = self._rows(0, height) @ self.alphabet.constant(piece.matrix)
-            else:
-                value = state[piece.block] @ self.alphabet.constant(piece.matrix)
-            out.append((piece.at, value.times(piece.coefficient)))
+            what = (piece.block, piece.matrix, piece.coefficient)
+            if what not in read:
+                matrix = self.alphabet.constant(piece.matrix)
+                left = self._rows(0, matrix.rows) if piece.block is None else state[piece.block]
+                read[what] = (left @ matrix).times(piece.coefficient)
+            out.append((piece.at, read[what]))
         return out
 
     def _columns(self, x: Words, start: int, stop: int) -> Words:
@@ -400,7 +408,7 @@ class Scope:
             if isinstance(mask, ex.ConstantExpr):
                 return self._masked(mask.constant, known[y])
         factors = [known[y] for y in _factors(x)]
-        total = alphabet.zero(*x.shape)
+        entries = []
         columns = [alphabet.constant(select(x.cols, j, j + 1)) for j in range(x.cols)]
         for i in range(x.rows):
             row = alphabet.constant(select(x.rows, i, i + 1))
@@ -409,21 +417,20 @@ class Scope:
                 entry = row @ column.T
                 for factor in rows:
                     entry = entry.scaled(factor @ column)
-                total += entry
-        return total
+                entries.append(entry)
+        return alphabet.sum(*x.shape, entries)
 
     def _masked(self, mask: Constant, x: Words) -> Words:
         """A constant times a value, entry by entry."""
-        total = self.prover.alphabet.zero(*x.shape)
-        for left, right in separated(mask.entries()):
-            total += self._diagonal(x.rows, left) @ x @ self._diagonal(x.cols, right)
-        return total
+        parts = [
+            self._diagonal(x.rows, left) @ x @ self._diagonal(x.cols, right)
+            for left, right in separated(mask.entries())
+        ]
+        return self.prover.alphabet.sum(*x.shape, parts)
 
     def _diagonal(self, size: int, pieces: Diagonal) -> Words:
-        total = self.prover.alphabet.zero(size, size)
-        for piece, c in pieces:
-            total = total.plus(self.prover.alphabet.constant(piece), c)
-        return total
+        alphabet = self.prover.alphabet
+        return alphabet.total(size, size, [(c, alphabet.constant(piece)) for piece, c in pieces])
 
     def _unrolled(self, loop: ex.Loop) -> list[Words]:
         """A loop that the network does not repeat, step by step."""

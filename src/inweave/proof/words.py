@@ -14,7 +14,7 @@ into pieces, functions of equal things written differently), so failing to prove
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -23,6 +23,7 @@ import numpy as np
 
 from inweave.exact.constants import (
     Constant,
+    Dense,
     Ones,
     Shift,
     exact,
@@ -39,10 +40,15 @@ Letter = tuple[int, bool]  # a number in the alphabet, and whether transposed
 Chain = tuple[Letter, ...]
 Word = tuple[tuple[Chain, ...], Chain]  # scalars in order, then what is left of the matrices
 
-MOST_WORDS = 2_000  # of one sum
-MOST_LETTERS = 400_000  # written in one proof: a fraction of a second
+Number = int | Fraction  # the coefficient of a word: whole ones are multiplied a lot faster
+Term = tuple[Word, Number]
+
+FIRST, LAST = 0, -1  # letters of a word
+MOST_WORDS = 5_000  # of one sum
+MOST_LETTERS = 1_000_000  # written in one proof: about a second
 MOST_ENTRIES = 20_000  # of the constants that are written out to compare them
-ONE = Fraction(1)
+ONE = 1
+IDENTITY: dict[Word, Number] = {((), ()): ONE}  # the sum that is I, whatever its size
 
 
 class TooManyWords(Exception):
@@ -70,10 +76,19 @@ class Alphabet:
         self.letters: list[Symbol | Constant] = []
         self._numbers: dict[Symbol | Constant, int] = {}
         self._parts: dict[Constant, Chain] = {}
-        self._written: dict[Chain, tuple[tuple[Fraction, Word] | None, set[str]]] = {}
+        self._spellings: dict[
+            tuple[int | None, int], tuple[tuple[Number, Chain] | None, set[str]]
+        ] = {}
+        self._written: dict[Chain, tuple[tuple[Number, Word] | None, set[str]]] = {}
+        self._reaches: dict[tuple[int, int], range | None] = {}
         self.written_letters = 0
         self.reading = reading or Reading({})
         self.fixed = set[str]()  # the sizes of which something depended on how large they are
+
+    @property
+    def is_free(self) -> bool:
+        """Whether there is a size on which nothing depended so far."""
+        return not self.fixed >= self.reading.sizes.keys()
 
     def fix(self, *numbers: int) -> None:
         """Something depends on how large these numbers are, if they are sizes."""
@@ -89,19 +104,23 @@ class Alphabet:
         return self._sum(*constant.shape, [(ONE, self._factors(constant))])
 
     def number(self, value: Fraction) -> Words:
-        return self._sum(1, 1, [(value, ())])
+        return self._sum(1, 1, [(_number(value), ())])
 
-    def total(self, rows: int, cols: int, parts: Iterable[tuple[Fraction, Words]]) -> Words:
+    def total(self, rows: int, cols: int, parts: Iterable[tuple[Number, Words]]) -> Words:
         """A linear combination."""
-        terms: dict[Word, Fraction] = {}
+        terms: dict[Word, Number] = {}
         for c, words in parts:
             self.counted(len(words.terms))
+            c = _number(c)
             for word, d in words.terms.items():
                 terms[word] = terms.get(word, 0) + c * d
         terms = {word: c for word, c in terms.items() if c}
         if len(terms) > MOST_WORDS:
             raise TooManyWords
         return Words(self, rows, cols, terms)
+
+    def sum(self, rows: int, cols: int, parts: Iterable[Words]) -> Words:
+        return self.total(rows, cols, ((ONE, part) for part in parts))
 
     def zero(self, rows: int, cols: int) -> Words:
         return Words(self, rows, cols, {})
@@ -121,14 +140,14 @@ class Alphabet:
             self.letters.append(letter)
         return self._numbers[letter]
 
-    def _sum(self, rows: int, cols: int, parts: Iterable[tuple[Fraction, Chain]]) -> Words:
-        terms: dict[Word, Fraction] = {}
+    def _sum(self, rows: int, cols: int, parts: Iterable[tuple[Number, Chain]]) -> Words:
+        terms: dict[Word, Number] = {}
         for coefficient, chain in parts:
             self._add(terms, coefficient, (), chain)
         return Words(self, rows, cols, terms)
 
     def _add(
-        self, terms: dict[Word, Fraction], c: Fraction, scalars: tuple[Chain, ...], chain: Chain
+        self, terms: dict[Word, Number], c: Number, scalars: tuple[Chain, ...], chain: Chain
     ) -> None:
         written = self.written(chain)
         if written is None:
@@ -145,7 +164,7 @@ class Alphabet:
             terms.pop(word, None)
 
     # -- one way to write a product ---------------------------------------------------------------
-    def written(self, chain: Chain) -> tuple[Fraction, Word] | None:
+    def written(self, chain: Chain) -> tuple[Number, Word] | None:
         """A chain as a coefficient times a word in its one form; None if it is zero."""
         self.counted(1 + len(chain))
         if chain not in self._written:
@@ -156,23 +175,20 @@ class Alphabet:
         self.fixed |= fixed
         return found
 
-    def _write(self, chain: Chain) -> tuple[Fraction, Word] | None:
-        coefficient, letters = ONE, list[Letter]()
+    def _write(self, chain: Chain) -> tuple[Number, Word] | None:
+        coefficient: Number = ONE
+        letters: list[Letter] = []
         for letter in chain:
             letter = self._upright(letter)
-            here = self.letters[letter[0]]
-            if letters and isinstance(here, Constant):
-                before = self.letters[letters[-1][0]]
-                if isinstance(before, Constant) and before.cols > 1:
-                    c, here = self._multiplied(before, here)
-                    coefficient *= c
-                    letters.pop()
-            if not isinstance(here, Constant):
+            if not isinstance(self.letters[letter[0]], Constant):
                 letters.append(letter)
-            elif _is_zero(here):
+                continue
+            meets = bool(letters) and self._is_open(letters[-1][0])
+            spelled = self._spelled(letters.pop()[0] if meets else None, letter[0])
+            if spelled is None:
                 return None
-            elif not here.is_identity():
-                letters += self._factors(here)
+            coefficient *= spelled[0]
+            letters += spelled[1]
         scalars, rest = list[Chain](), list[Letter]()
         piece: list[Letter] = []
         for letter in letters:
@@ -183,16 +199,47 @@ class Alphabet:
             rest, piece, coefficient = self._cut(rest, piece, scalars, coefficient)
         return coefficient, (tuple(sorted(scalars)), (*rest, *piece))
 
+    def _is_open(self, number: int) -> bool:
+        """Whether a letter is a constant that is multiplied with one after it."""
+        letter = self.letters[number]
+        return isinstance(letter, Constant) and letter.cols > 1
+
+    def _spelled(self, before: int | None, number: int) -> tuple[Number, Chain] | None:
+        """A constant, or two that meet, as a coefficient times letters; None if it is zero."""
+        key = (before, number)
+        if key not in self._spellings:
+            c, here = self._multiplied(before, number)
+            letters = () if here.is_identity() else self._factors(here)
+            fixed = set[str]() if before is None else self._depends(before, number, here)
+            self._spellings[key] = None if _is_zero(here) else (_number(c), letters), fixed
+        found, fixed = self._spellings[key]
+        self.fixed |= fixed
+        return found
+
+    def _depends(self, before: int, number: int, both: Constant) -> set[str]:
+        a, b = self.letters[before], self.letters[number]
+        assert isinstance(a, Constant)
+        assert isinstance(b, Constant)
+        return self.reading.depends(a, b, both)
+
+    def _multiplied(self, before: int | None, number: int) -> tuple[Number, Constant]:
+        """The constant that a letter is, times the one before it."""
+        here = self.letters[number]
+        left = identity(here.rows) if before is None else self.letters[before]
+        assert isinstance(here, Constant)
+        assert isinstance(left, Constant)
+        return product(left, here)
+
     def _cut(
-        self, rest: list[Letter], piece: list[Letter], scalars: list[Chain], c: Fraction
-    ) -> tuple[list[Letter], list[Letter], Fraction]:
+        self, rest: list[Letter], piece: list[Letter], scalars: list[Chain], c: Number
+    ) -> tuple[list[Letter], list[Letter], Number]:
         """What ends in a size of one: a scalar if it begins with one too."""
         if self.shape(piece[0])[0] != 1:
             return [*rest, *piece], [], c
         if len(piece) == 1:
             letter = self.letters[piece[0][0]]
             if isinstance(letter, Constant):
-                return rest, [], c * exact(letter.entries()[0, 0])
+                return rest, [], c * _number(exact(letter.entries()[0, 0]))
         turned = tuple(self._upright((n, not flip)) for n, flip in reversed(piece))
         scalars.append(min(tuple(piece), turned))
         return rest, [], c
@@ -207,14 +254,18 @@ class Alphabet:
             return self._number(here.T), False
         return (number, False) if here.symmetric or here.rows == here.cols == 1 else letter
 
-    def _multiplied(self, a: Constant, b: Constant) -> tuple[Fraction, Constant]:
-        c, both = product(a, b)
-        self.fixed |= self.reading.depends(a, b, both)
-        return c, both
-
     def shape(self, letter: Letter) -> tuple[int, int]:
         rows, cols = self.letters[letter[0]].shape
         return (cols, rows) if letter[1] else (rows, cols)
+
+    def reach(self, chain: Chain, end: int) -> range | None:
+        """The rows in which a chain begins, or the columns in which it ends; None: any of them."""
+        if not chain:
+            return None
+        key = (chain[end][0], end)
+        if key not in self._reaches:
+            self._reaches[key] = _reach(self.letters[key[0]], end)
+        return self._reaches[key]
 
     def counted(self, letters: int) -> None:
         self.written_letters += letters
@@ -248,6 +299,21 @@ def _outer(constant: Constant) -> tuple[Constant, ...]:
     return simplest(column), simplest(first)
 
 
+def _reach(letter: Symbol | Constant, end: int) -> range | None:
+    """Rows or columns of a constant outside which it is zero; None if nothing is known of them."""
+    if isinstance(letter, Shift):
+        start = letter.row if end == FIRST else letter.col
+        return range(start, start + letter.size)
+    if not isinstance(letter, Dense):
+        return None
+    found = np.flatnonzero((letter.entries() != 0).any(axis=1 if end == FIRST else 0))
+    return range(int(found[0]), int(found[-1]) + 1) if len(found) else range(0)
+
+
+def _number(c: Number) -> Number:
+    return c.numerator if c.denominator == 1 else c
+
+
 def _is_zero(constant: Constant) -> bool:
     return getattr(constant, "size", 1) == 0
 
@@ -255,12 +321,11 @@ def _is_zero(constant: Constant) -> bool:
 class Words:
     """A matrix as a sum of words; immutable."""
 
-    __slots__ = ("alphabet", "cols", "rows", "terms")
+    __slots__ = ("_lines", "alphabet", "cols", "rows", "terms")
 
-    def __init__(
-        self, alphabet: Alphabet, rows: int, cols: int, terms: dict[Word, Fraction]
-    ) -> None:
+    def __init__(self, alphabet: Alphabet, rows: int, cols: int, terms: dict[Word, Number]) -> None:
         self.alphabet, self.rows, self.cols, self.terms = alphabet, rows, cols, terms
+        self._lines: dict[int, Lines] = {}
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -268,7 +333,7 @@ class Words:
 
     @property
     def T(self) -> Words:
-        terms: dict[Word, Fraction] = {}
+        terms: dict[Word, Number] = {}
         for (scalars, chain), c in self.terms.items():
             turned = tuple((n, not flip) for n, flip in reversed(chain))
             self.alphabet._add(terms, c, scalars, turned)
@@ -280,27 +345,46 @@ class Words:
     def __sub__(self, other: Words) -> Words:
         return self.plus(other, -ONE)
 
-    def plus(self, other: Words, c: Fraction) -> Words:
+    def plus(self, other: Words, c: Number) -> Words:
         assert self.shape == other.shape, (self.shape, other.shape)
         return self.alphabet.total(self.rows, self.cols, [(ONE, self), (c, other)])
 
-    def times(self, c: Fraction) -> Words:
+    def times(self, c: Number) -> Words:
+        c = _number(c)
+        if c == 1:
+            return self
         terms = {word: c * d for word, d in self.terms.items()} if c else {}
         return Words(self.alphabet, self.rows, self.cols, terms)
 
     def __matmul__(self, other: Words) -> Words:
         assert self.cols == other.rows, (self.shape, other.shape)
-        terms: dict[Word, Fraction] = {}
-        for (scalars, chain), c in self.terms.items():
-            for (more, rest), d in other.terms.items():
-                both = tuple(sorted((*scalars, *more))) if scalars and more else scalars or more
-                self.alphabet._add(terms, c * d, both, (*chain, *rest))
+        if self.terms == IDENTITY or other.terms == IDENTITY:
+            return other if self.terms == IDENTITY else self
+        terms: dict[Word, Number] = {}
+        for ((scalars, chain), c), ((more, rest), d) in self._meeting(other):
+            both = tuple(sorted((*scalars, *more))) if scalars and more else scalars or more
+            self.alphabet._add(terms, c * d, both, (*chain, *rest))
         return Words(self.alphabet, self.rows, other.cols, terms)
+
+    def _meeting(self, other: Words) -> Iterator[tuple[Term, Term]]:
+        """The words of both whose product is not seen to be zero at once."""
+        if len(self.terms) >= len(other.terms):
+            for term in other.terms.items():
+                yield from ((own, term) for own in self.lines(LAST).near(term))
+        else:
+            for term in self.terms.items():
+                yield from ((term, own) for own in other.lines(FIRST).near(term))
+
+    def lines(self, end: int) -> Lines:
+        """The words by their first letter or their last."""
+        if end not in self._lines:
+            self._lines[end] = Lines(self, end)
+        return self._lines[end]
 
     def scaled(self, scalar: Words) -> Words:
         """A 1 x 1 value times this one."""
         assert scalar.shape == (1, 1)
-        terms: dict[Word, Fraction] = {}
+        terms: dict[Word, Number] = {}
         for (scalars, chain), c in self.terms.items():
             for (more, rest), d in scalar.terms.items():
                 assert not rest
@@ -341,13 +425,43 @@ class Words:
         return tuple(symbols), constants
 
 
-Group = list[tuple[Fraction, list[Constant]]]  # words with the same symbols
+Group = list[tuple[Number, list[Constant]]]  # words with the same symbols
 
 
 def _differing(group: Group) -> list[tuple[Constant, ...]]:
     """The constants of words, place by place; what is the same in all of them is left out."""
     places = zip(*(constants for _, constants in group), strict=True)
     return [place for place in places if any(k != place[0] for k in place)]
+
+
+class Lines:
+    """Words by the one row in which they begin, or the one column in which they end.
+
+    An entrywise product is a sum of as many words as there are entries, each in a line of its own,
+    and all that its readers pick is one line.
+    """
+
+    def __init__(self, words: Words, end: int) -> None:
+        self.alphabet, self.end, self.count = words.alphabet, end, len(words.terms)
+        self.anywhere: list[Term] = []
+        self.at: dict[int, list[Term]] = {}
+        for term in words.terms.items():
+            reach = words.alphabet.reach(term[0][1], end)
+            if reach is not None and len(reach) == 1:
+                self.at.setdefault(reach.start, []).append(term)
+            else:
+                self.anywhere.append(term)
+
+    def near(self, other: Term) -> list[Term]:
+        """The words that do not vanish beside another one, as far as its lines tell."""
+        reach = self.alphabet.reach(other[0][1], LAST if self.end == FIRST else FIRST)
+        lines: Iterable[int] = self.at if reach is None else [i for i in reach if i in self.at]
+        found = [*self.anywhere, *(term for i in lines for term in self.at[i])]
+        if len(found) < self.count and self.alphabet.is_free:
+            for term in (term for i in self.at.keys() - set(lines) for term in self.at[i]):
+                pair = (term, other) if self.end == LAST else (other, term)
+                self.alphabet.written((*pair[0][0][1], *pair[1][0][1]))  # what makes it vanish
+        return found
 
 
 def _cancel(group: Group) -> bool:

@@ -23,6 +23,7 @@ from inweave.run.term import Term
 
 DEEP = 8  # operations inside each other that are looked into
 FEWEST = 3  # terms that a mask replaces
+WHOLE = 1 << 31  # coefficients below which whole weights are multiplied as such
 
 ROWS, COLS, INNER = 0, 1, 2  # what an axis stands for or moves with: those of a term, or neither
 PRODUCTS = ((ROWS, COLS), (COLS, ROWS), (ROWS, ROWS), (COLS, COLS))  # what a product's may be
@@ -308,7 +309,9 @@ def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fracti
         signed = [(1 if c > 0 else -1, graph.scale(abs(c), part)) for c, part in ordered]
         coefficient, node = ONE, _added(graph, signed)
     if mask.weights is not None:
-        weights = np.array(mask.weights, dtype=object) * coefficient
+        whole = coefficient.denominator == 1 and abs(coefficient) < WHOLE
+        times = int(coefficient) if whole else coefficient
+        weights = np.array(mask.weights, dtype=None if whole else object) * times
         coefficient, node = ONE, graph.entrywise(node, graph.const(simplest(weights)))
     elif mask.shape != (mask.rows, mask.cols):
         node = graph.entrywise(node, graph.const(Ones(mask.rows, mask.cols)))

@@ -73,6 +73,8 @@ def _in_range(graph: Graph, term: Term) -> Term:
 
 def scaled(term: Term, factor: Term) -> Term:
     """A term times the coefficient and scalars of another."""
+    if factor.coefficient == 1 and not factor.scalars:
+        return term
     return term._replace(
         coefficient=term.coefficient * factor.coefficient,
         scalars=_sorted(term.scalars + factor.scalars),
@@ -157,9 +159,9 @@ def collect(terms: Iterable[Term]) -> Matrix:
     """Equal terms added up; what cancels is gone."""
     found: dict[Term, Fraction] = {}
     for term in terms:
-        key = term._replace(coefficient=ONE)
-        found[key] = found.get(key, Fraction(0)) + term.coefficient
-    return tuple(key._replace(coefficient=c) for key, c in found.items() if c)
+        key = term if term.coefficient == 1 else term._replace(coefficient=ONE)
+        found[key] = found[key] + term.coefficient if key in found else term.coefficient
+    return tuple(key if c == 1 else key._replace(coefficient=c) for key, c in found.items() if c)
 
 
 # -- products -----------------------------------------------------------------------------------
