@@ -119,7 +119,7 @@ class Builder:
     def statement(self) -> None:
         kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
                  "stack", "affine", "scaled", "entry", "function", "function", "entrywise",
-                 "masked", "scan"]  # fmt: skip
+                 "masked", "scan", "divided", "softmax"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several"]
         getattr(self, self.among(kinds))()
@@ -231,6 +231,31 @@ class Builder:
         elif name in FUNCTIONS:
             f = FUNCTIONS[name]
             self.put(f"{name}(v{i})", lambda p: f(p[i]), k.shape, k.depth + 1, k.degree)
+
+    def divided(self) -> None:
+        """A value by a scalar or, entry by entry, by one of its shape; Newton's steps multiply."""
+        i = self.value()
+        if i is None:
+            return
+        a, either = self.pool[i], self.among((False, False, True))
+        j = self.value(lambda k: k.shape in ((1, 1), a.shape))
+        if j is None:
+            return
+        b, low = self.pool[j], self.among((0.5, 1, 2))
+        self.put(
+            f"v{i} / assume(v{j}, {low}, {2 * low}{', either_sign=True' * either})",
+            lambda p: p[i] / inweave.assume(p[j], low, 2 * low, either_sign=either),
+            a.shape, 1 + max(a.depth, b.depth), a.degree + (15 if either else 7) * b.degree,
+        )  # fmt: skip
+
+    def softmax(self) -> None:
+        """exp, a sum and a division along an axis, coarsely."""
+        i = self.value(lambda k: k.shape != (1, 1))
+        if i is None:
+            return
+        k, axis = self.pool[i], self.among((0, -1))
+        compute = lambda p: inweave.softmax(p[i], axis, domain=(-2, 2), error=0.05)  # noqa: E731
+        self.put(f"softmax(v{i}, {axis})", compute, k.shape, k.depth + 1, 4 * k.degree)
 
     def scan(self) -> None:
         """A loop over the rows of a value; what is carried in the end, or what was said of each."""

@@ -7,6 +7,7 @@ show something else than what was asked for.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 
@@ -16,7 +17,7 @@ import pytest
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.cli import main
-from inweave.errors import ProgramError, VerificationError
+from inweave.errors import InputError, ProgramError, VerificationError
 from inweave.language.program import OF_CALLS, OF_SIZES
 
 
@@ -190,7 +191,22 @@ def test_a_program_that_is_another_one_each_time_is_not_certified():
 
 # -- what Python and numpy offer and attention has not ---------------------------------------------
 REFUSED = {
-    "np.einsum('ij,j', X, w)": ("numpy's einsum", "use a @ b"),
+    "np.einsum('ij,j', X, w)": ("numpy's einsum", '"ij,jk->ik" is a @ b'),
+    "np.tensordot(X, w, 1)": ("numpy's tensordot", "use a @ b"),
+    "np.prod(w) * w": ("numpy's prod", "inweave.scan(lambda p, x: (p * x, None), 1.0, x)[0]"),
+    "np.stack([w, w])": ("numpy's stack", "vectors as rows inweave.hstack([x, y]).T"),
+    "np.hstack([w, w])": ("numpy's hstack", "one below the other is inweave.vstack([a, b])"),
+    "X[[0, 1], [1, 0]]": ("cannot pair the lists", "inweave.diag(x[rows][:, cols])"),
+    "X[s, 0] * w": ("s [1 x 1]", "not an int"),
+    "X.astype(float)": ("no attribute 'astype'", "leave it out"),
+    "w ** 0.5": ("the power 0.5", "inweave.sqrt"),
+    "w ** -1": ("the power -1", "inweave.reciprocal"),
+    "np.ones(2).__iadd__(w)": ("to hold w [2 x 1]", "write a = a + x"),
+    "inweave.scan(lambda a, r: (a, None), s, [w, w])[0]": ("list of", "scan(step, start, x, y)"),
+    "inweave.scan(lambda a, r: (a, None), s, w, length=2)[0]": ("'length'", "inweave.iterate"),
+    "inweave.reciprocal(inweave.assume(w, 1, 2, either_sign=True))": ("needs domain", "1 / x"),
+    "2 * inweave.assume(w, 1, 2)": ("nothing reads the range [1, 2]", "say it there"),
+    "w / inweave.assume(2 * inweave.assume(s, 1, 2), 2, 4)": ("[1, 2] that is assumed of s", ""),
     "np.linalg.inv(X) @ w": ("numpy's inv", "inweave.iterate"),
     "np.maximum(w, 0)": ("numpy's maximum", "inweave.relu"),
     "np.cumsum(w)": ("numpy's cumsum", "inweave.scan(step, start, x)"),
@@ -207,7 +223,10 @@ REFUSED = {
     "w.cumsum()": ("no attribute 'cumsum'", "inweave.scan(step, start, x)"),
     "X / s": ("the variable s [1 x 1]", "write X / inweave.assume(s, lo, hi)"),
     "w / (2 * s + 1)": ("range is not known", "w / inweave.assume(2 s + I1, lo, hi)"),
-    "1 / s": ("the variable s [1 x 1]", "write 1 / inweave.assume(s, lo, hi), with either_sign"),
+    "1 / s": (
+        "cannot divide 1 by the variable s [1 x 1]",
+        "write 1 / inweave.assume(s, lo, hi), with either_sign",
+    ),
     "w / w": ("the variable w [2 x 1]", "write w / inweave.assume(w, lo, hi)"),
     "w / [1, 0]": ("division of w [2 x 1] by zero", ""),
     "w / inweave.assume(s, -1, 1)": ("range [-1, 1] holds zero", "either_sign=True"),
@@ -248,6 +267,39 @@ def test_what_is_no_operation_of_the_language_is_refused_with_what_to_do(text):
     assert what in message, message
     assert instead in message, message
     assert "(at <string>:2" in message, message
+
+
+def test_a_line_of_pythons_library_is_not_the_users():
+    """singledispatch calls inweave from functools.py, which says nothing to the user."""
+
+    def function(s: Scalar):
+        return functools.singledispatch(inweave.log)(inweave.assume(s, -1, 1))
+
+    message = refused(function, InputError)
+    assert "functools.singledispatch(inweave.log)" in message
+    assert "functools.py" not in message
+
+
+def test_a_range_that_is_read_in_a_step_is_read():
+    """A step is recorded twice, and both times it says the range anew."""
+
+    @inweave.program
+    def program(w: Vector["n"], s: Scalar):
+        return inweave.iterate(lambda w: w / inweave.assume(s, 1, 2), w, 3)
+
+    assert program(w=[8.0], s=2.0) == [1.0]
+
+
+@pytest.mark.parametrize("power", [0, np.int64(0)])
+def test_the_power_zero_is_one_in_every_entry(power):
+    @inweave.program
+    def program(X: Matrix["n", "m"], w: Vector["n"], s: Scalar):
+        return {"X": X + X**power, "w": w + w**power, "s": s + s**power}
+
+    given = {"X": np.zeros((2, 3)), "w": np.array([1.0, 2.0]), "s": 0.0}
+    for run in (program, inweave.compile(program, n=2, m=3)):
+        for name, value in run(**given).items():
+            np.testing.assert_array_equal(value, np.asarray(given[name]) + 1)
 
 
 def test_entries_are_not_assigned():

@@ -371,6 +371,7 @@ class Recording:
         self.path: tuple[int, ...] = (0,)
         self.again = False
         self.calls = 0  # of steps that changed what they read
+        self.unread: list[tuple[object, str]] = []  # ranges that were said, and what if none asks
 
     def __enter__(self) -> Self:
         self._before = _recording.set(self)
@@ -391,6 +392,10 @@ class Recording:
             _recording.reset(outside)
             if again:
                 del self.made[made:]
+
+    def noticed(self, known: object) -> None:
+        """Note that somebody asked for a range, and so checks it."""
+        self.unread = [pair for pair in self.unread if pair[0] is not known]
 
     def operations(self, needed: Sequence[Expr]) -> tuple[Expr, ...]:
         """What is needed, in the order of the program, as often as it was written there."""

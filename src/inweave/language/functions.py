@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from inweave.errors import InputError
 from inweave.exact.constants import Array
 from inweave.language import inverses
-from inweave.language.expressions import Applied, Held
+from inweave.language.expressions import Applied, Held, current
 from inweave.language.ranges import Range, bound, ends
-from inweave.language.refusals import refuse
+from inweave.language.refusals import refuse, user_line
 from inweave.language.shapes import total
 from inweave.language.tables import ROUNDING, exp_table, log_table, smallest, smooth, tabulate
 from inweave.language.values import Value, lift
@@ -93,7 +93,8 @@ def assume(x: V, low: float, high: float, *, either_sign: bool = False) -> V:
     With `either_sign`, in [-high, -low] or [low, high]. What is known decides the table of a
     division by the value, or of a function of it, and is checked there whenever the network runs:
     a value outside raises a DomainError. It is known of this value only, not of what is computed
-    from it, so it is best said where one divides.
+    from it, so it is best said where one divides. A range that nothing reads would never be
+    checked, so it is refused.
 
     >>> import inweave
     >>> from inweave import Scalar, Vector
@@ -103,17 +104,27 @@ def assume(x: V, low: float, high: float, *, either_sign: bool = False) -> V:
     >>> inweave.compile(scaled, n=2)(x=[1.0, 3.0], s=4.0).tolist()
     [0.25, 0.75]
     """
-    return cast("V", Value(lift(x), Range(low, high, either_sign)))
+    node, known = lift(x), Range(low, high, either_sign)
+    unread = (
+        f"nothing reads the range {known!r} that is assumed of {node!r}, so it would never be "
+        "checked: it is known of that very value, where one divides by it or takes a function of "
+        "it, and not of what is computed from it; say it there, or leave it out"
+    )
+    current().unread.append((known, unread + user_line()))
+    return cast("V", Value(node, known))
 
 
 def _domain(
     name: str, x: Any, domain: Any, otherwise: tuple[float, float], positive: bool = False
 ) -> tuple[float, float]:
     """The domain that was asked for, the range of the value, or what serves most."""
-    known = x.range if isinstance(x, Value) else None
-    if domain is None and known is not None:
+    known = x.known() if domain is None and isinstance(x, Value) else None
+    if known is not None:
         if known.either_sign:
-            raise refuse(f"{name} of {x!r}, which lies in {known!r}, needs domain=(low, high)")
+            divide = "; 1 / x takes values of either sign" if name == "reciprocal" else ""
+            raise refuse(
+                f"{name} of {x!r}, which lies in {known!r}, needs domain=(low, high){divide}"
+            )
         domain = (known.low, known.high)
     return ends(name, otherwise if domain is None else domain, positive)
 

@@ -40,7 +40,11 @@ def take(x: Expr, key: Any) -> Expr:
     if len(keys) > 2:
         raise refuse(f"{x!r} has two axes, got the index {key!r}", ShapeError)
     if sum(_is_list(k) for k in keys) > 1:
-        raise refuse(f"cannot pair the lists of the index {key!r} of {x!r}; write x[rows][:, cols]")
+        raise refuse(
+            f"cannot pair the lists of the index {key!r} of {x!r}; write "
+            "inweave.diag(x[rows][:, cols]) for the entries that numpy pairs, x[rows][:, cols] for "
+            "all of those rows and columns"
+        )
     if len(keys) == 1 and is_whole(keys[0]) and not x.units[1]:
         if x.units == ROW:
             raise refuse(f"{x!r}[{keys[0]}] is ambiguous; write x[0, i] for an entry of a row")

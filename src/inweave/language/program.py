@@ -168,6 +168,8 @@ class Program:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
             handles = {name: Value(x, self.arguments[name].range) for name, x in symbols.items()}
             named = self._answers(self.function(**handles, **statics))
+        if recording.unread:
+            raise ProgramError(recording.unread[0][1])
         needed = ex.ordered(named.values())
         self._check_symbols(needed, symbols)
         operations = recording.operations(needed)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from inweave.errors import InputError, InweaveError, ProgramError
 
 _HERE = str(Path(__file__).parent.parent) + os.sep
+_LIBRARY = str(Path(os.__file__).parent) + os.sep
 
 # What to write instead of numpy's functions, ufuncs and methods, by name.
 _POLYNOMIAL = (
@@ -30,7 +31,15 @@ _OPERATORS = "use +, -, *, @, .T, .sum, .mean, slices and the functions of inwea
 _INSTEAD = {
     name: instead
     for names, instead in {
-        "vdot inner multi_dot einsum tensordot": "use a @ b",
+        "vdot multi_dot tensordot": "use a @ b",
+        "einsum": (
+            'write it with @, .T, .sum(axis), inweave.trace and inweave.diag: "ij,jk->ik" is '
+            'a @ b, "ij,ij->" is (a * b).sum()'
+        ),
+        "prod": (
+            "a product of all entries is inweave.scan(lambda p, x: (p * x, None), 1.0, x)[0], and "
+            "a * b multiplies entry by entry"
+        ),
         "inv solve pinv lstsq det eigh svd": _POLYNOMIAL,
         "trace": "use inweave.trace(x)",
         "norm": "use inweave.squared_norm(x)",
@@ -43,8 +52,16 @@ _INSTEAD = {
         "flip flipud": "use x[::-1]",
         "take": "use x[[0, 2]] with a list of ints",
         "squeeze expand_dims atleast_2d": "use x[:, 0], x[:, None] or x.reshape(...)",
-        "vstack stack concatenate append": "use inweave.vstack or inweave.hstack",
-        "hstack column_stack": "use inweave.hstack",
+        "vstack stack row_stack": (
+            "matrices one below the other are inweave.vstack([a, b]), vectors as rows "
+            "inweave.hstack([x, y]).T and as columns inweave.hstack([x, y])"
+        ),
+        "concatenate append hstack": (
+            "one below the other is inweave.vstack([a, b]), vectors too; side by side is "
+            "inweave.hstack([a, b])"
+        ),
+        "column_stack": "use inweave.hstack",
+        "astype dtype copy": "values are real numbers and never change: leave it out",
         "block": "use inweave.block",
         "zeros_like ones_like": "use inweave.zeros or inweave.ones with sizes",
         "maximum max fmax clip": "max(a, b) is b + inweave.relu(a - b)",
@@ -68,15 +85,21 @@ _INSTEAD = {
 
 
 def user_line() -> str:
-    """The innermost line outside inweave, as ' (at file.py:12: `source`)'."""
+    """The innermost line outside inweave and Python's own library, as ' (at file.py:12: `...`)'."""
     frame = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+    while frame is not None and _is_ours(frame.f_code.co_filename):
         frame = frame.f_back  # type: ignore[assignment]
     if frame is None:
         return ""
     name, line = frame.f_code.co_filename, frame.f_lineno
     source = linecache.getline(name, line).strip()
     return f" (at {Path(name).name}:{line}" + (f": `{source}`)" if source else ")")
+
+
+def _is_ours(file: str) -> bool:
+    """Whether code is inweave's, or what inweave or the user calls of Python's library."""
+    library = file.startswith((_LIBRARY, "<frozen ")) and "-packages" not in file
+    return library or file.startswith(_HERE)
 
 
 def refuse(message: str, error: type[InweaveError] = ProgramError) -> InweaveError:

@@ -59,7 +59,9 @@ def scan(
 ) -> tuple[S, Any]: ...
 
 
-def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) -> Any:
+def scan(
+    step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False, **options: Any
+) -> Any:
     """Go through the rows of `xs`: what a step carries in the end, and what it said of each row.
 
     The step is called with what is carried and with one row of each of `xs`: of a matrix a vector,
@@ -77,6 +79,7 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
     >>> running(x=[1.0, 2.0, 3.0])
     array([1., 3., 6.])
     """
+    _check_arguments(xs, options)
     called = f"calls it with what is carried and a row of each of {len(xs)} arrays"
     name, *_ = parameters(step, 1 + len(xs), "scan", called)
     if not is_recording():
@@ -109,6 +112,24 @@ def scan(step: Callable[..., Any], start: Any, *xs: Any, reverse: bool = False) 
     loop.stepped = (*loop.stepped[: len(state) + 1], *(_put(stack, at, x) for stack, x in pairs))
     ends = [Value(x) for x in loop.results()]
     return begin.like(ends[: len(state)]), said.like(ends[len(state) + 1 :])
+
+
+def _check_arguments(xs: Sequence[Any], options: Iterable[str]) -> None:
+    """Refuse what jax.lax.scan takes and this does not, or takes for something else."""
+    for option in options:
+        raise refuse(
+            f"scan has no option {option!r}: it goes through all rows of its arrays, backwards "
+            "with reverse=True; to repeat a step so many times use inweave.iterate",
+            InputError,
+        )
+    for x in xs:
+        if isinstance(x, (list, tuple)) and any(isinstance(part, Value) for part in x):
+            raise refuse(
+                "scan got a list of expressions, which is not a matrix: for a row of each in every "
+                "step write scan(step, start, x, y), for rows that hold both "
+                "scan(step, start, inweave.hstack([x, y])), and for one after the other, as numpy "
+                "reads the list, scan(step, start, inweave.hstack([x, y]).T)"
+            )
 
 
 def _row(x: Expr, at: Expr) -> Expr:

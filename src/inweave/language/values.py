@@ -24,13 +24,24 @@ from inweave.language.expressions import (
     Expr,
     Scaled,
     Sum,
+    current,
     shortened,
 )
 from inweave.language.indexing import reshaped, take
 from inweave.language.inverses import inverse
 from inweave.language.ranges import Range
 from inweave.language.refusals import Refusing, check_range, refuse
-from inweave.language.shapes import ONE, SCALAR, alike, multiplied, total, transposed, upright
+from inweave.language.shapes import (
+    MATRIX,
+    ONE,
+    SCALAR,
+    alike,
+    filled,
+    multiplied,
+    total,
+    transposed,
+    upright,
+)
 from inweave.model.inputs import plain
 from inweave.model.relunet import ABS
 
@@ -59,6 +70,21 @@ class Value(Refusing):
     @property
     def shape(self) -> tuple[int, int]:
         return self._node.shape
+
+    @property
+    def size(self) -> int:
+        """How many entries it has."""
+        return self._node.rows * self._node.cols
+
+    @property
+    def ndim(self) -> int:
+        """How many axes numpy would count: two of a matrix, one of a vector, none of a scalar."""
+        return 2 - sum(self._node.units)
+
+    def known(self) -> Range | None:
+        """Where its entries lie, as far as was said; whoever asks sees to it that it is checked."""
+        current().noticed(self.range)
+        return self.range
 
     def __len__(self) -> int:
         return self._node.rows
@@ -109,12 +135,16 @@ class Value(Refusing):
         return Value(multiplied(lift(other), self._node))
 
     def __pow__(self, power: Any) -> Value:
-        if not is_whole(power, 1):
+        if not is_whole(power, 0):
             raise refuse(
                 f"cannot raise {self!r} to the power {power!r}: powers are entry by entry and "
-                "positive whole numbers known at compile time; use inweave.pointwise(f, "
-                "domain=..., error=...) for others, products with @ for powers of a matrix"
+                "whole numbers from 0 on, known at compile time; for roots and inverses use "
+                "inweave.sqrt, inweave.rsqrt and inweave.reciprocal, for others "
+                "inweave.pointwise(f, domain=..., error=...), for powers of a matrix "
+                "inweave.matrix_power"
             )
+        if power == 0:
+            return Value(filled(lift(1), self._node))
         out = self
         for bit in f"{int(power):b}"[1:]:
             out = _times(out._node, out._node)
@@ -160,6 +190,11 @@ class Value(Refusing):
         """`array @ x` and np.add(array, x) are the operators of the language; the rest is not."""
         name = ufunc.__name__
         operator = _UFUNCS.get(name)
+        if "out" in options:
+            raise refuse(
+                f"an array cannot be changed to hold {self!r}, which has no value while a program "
+                "is traced: write a = a + x in place of a += x"
+            )
         if method != "__call__" or options or operator is None:
             raise self._not_numpy(name if method == "__call__" else f"{name}.{method}")
         first, *rest = inputs
@@ -185,6 +220,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "sum": lambda a, axis=None, keepdims=False: _of(a).sum(axis, keepdims=keepdims),
     "mean": lambda a, axis=None, keepdims=False: _of(a).mean(axis, keepdims=keepdims),
     "dot": lambda a, b: _of(a).dot(b),
+    "inner": lambda a, b: _inner(lift(a), lift(b)),
     "reshape": lambda a, /, shape, order="C": _of(a).reshape(shape, order=order),
     "ravel": lambda a, order="C": _of(a).ravel(order),
     "trace": lambda a: Value(products.trace(lift(a))),
@@ -198,6 +234,11 @@ def _of(x: Any) -> Value:
     return Value(lift(x))
 
 
+def _inner(a: Expr, b: Expr) -> Value:
+    """The products of rows with rows."""
+    return Value(a).dot(Value(transposed(b) if b.units == MATRIX else b))
+
+
 # -- lifting --------------------------------------------------------------------------------------
 def lift(x: Any) -> Expr:
     """The expression of a value, a Python number or an array."""
@@ -208,7 +249,7 @@ def lift(x: Any) -> Expr:
         check_range(number)
         one = ConstantExpr(identity(1), (True, True))
         return one if number == 1 else Sum([(number, one)])
-    if isinstance(x, (list, tuple)) or hasattr(x, "shape"):
+    if isinstance(x, (list, tuple, range)) or hasattr(x, "shape"):
         array = _array(x)
         if array.ndim == 0:
             return lift(array.item())
@@ -249,7 +290,8 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
         raise refuse(str(error), InputError) from None
     except ProgramError:  # of a value inside
         raise refuse(
-            "a list of expressions is not a matrix; use inweave.vstack or inweave.hstack"
+            "a list of expressions is not a matrix; put one below the other with inweave.vstack, "
+            "side by side with inweave.hstack, and vectors as rows with inweave.hstack([x, y]).T"
         ) from None
     except Exception as error:
         raise refuse(
@@ -275,9 +317,13 @@ def _text(x: Expr) -> str:
     return shortened(x.text(), 30)
 
 
+def _said(x: Expr) -> str:
+    return repr(x) if x.number is None else f"{float(x.number):g}"
+
+
 def _factor(x: Expr) -> str:
     if x.number is not None:
-        return f"{float(x.number):g}"
+        return _said(x)
     return f"({_text(x)})" if isinstance(x, Sum) else _text(x)
 
 
@@ -309,7 +355,7 @@ def _times(a: Expr, b: Expr) -> Value:
 
 
 def _divided(a: Expr, divisor: Value) -> Value:
-    b, known = divisor._node, divisor.range
+    b, known = divisor._node, divisor.known()
     if not (a.is_scalar or b.is_scalar):
         alike(a, b, "/")
     entries = [b.number] if b.number is not None else _entries(b)
@@ -322,7 +368,7 @@ def _divided(a: Expr, divisor: Value) -> Value:
         return _times(a, ConstantExpr(simplest(inverted), b.units))
     if known is None:
         raise refuse(
-            f"cannot divide {a!r} by the variable {b!r}, whose range is not known: attention "
+            f"cannot divide {_said(a)} by the variable {b!r}, whose range is not known: attention "
             f"computes 1/x by a table between two ends; for entries that stay between lo and hi, "
             f"write {_factor(a)} / inweave.assume({_text(b)}, lo, hi), with either_sign=True where "
             "they may be negative as well"
