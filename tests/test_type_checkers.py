@@ -1,11 +1,13 @@
 """What a user writes passes type checkers and linters, and what does not fit is found by them.
 
-mypy in its strict mode and ruff with its defaults come with the tools of development; pyright is
-asked where it is installed. One run of mypy reads all files.
+mypy in its strict mode, pyright in its standard one (as basedpyright, which brings the node that it
+runs on) and ruff with its defaults come with the tools of development. One run of each reads all
+files.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -176,15 +178,35 @@ def test_a_users_file_passes_ruff_with_its_defaults(folder: Path) -> None:
     assert done.returncode == 0, done.stdout
 
 
-def test_a_users_file_passes_pyright(folder: Path) -> None:
-    pyright = shutil.which("pyright")
-    if pyright is None:
+@pytest.fixture(scope="module")
+def pyright(folder: Path) -> dict[str, set[int]]:
+    """The lines at which pyright finds errors, by file."""
+    beside = str(Path(sys.executable).parent)
+    command = shutil.which("basedpyright", path=beside) or shutil.which("pyright")
+    if command is None:
         pytest.skip("pyright is not installed")
-    settings = f'{{"include": ["good.py", "readme.py", "new.py"], "extraPaths": ["{SOURCE}"]}}'
-    (folder / "pyrightconfig.json").write_text(settings, encoding="utf-8")
-    command = [pyright, "--pythonpath", sys.executable, "--pythonversion", "3.13"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout
+    settings = {"typeCheckingMode": "standard", "extraPaths": [str(SOURCE)], "include": ["*.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings), encoding="utf-8")
+    options = ["--outputjson", "--pythonpath", sys.executable, "--pythonversion", "3.13"]
+    done = subprocess.run(
+        [command, *options], cwd=folder, capture_output=True, text=True, check=False
+    )
+    found: dict[str, set[int]] = {}
+    for each in json.loads(done.stdout)["generalDiagnostics"]:
+        if each["severity"] == "error":
+            lines = found.setdefault(Path(each["file"]).stem, set())
+            lines.add(each["range"]["start"]["line"] + 1)
+    return found
+
+
+@pytest.mark.parametrize("name", ["good", "readme", "new"])
+def test_a_users_file_passes_pyright(pyright: dict[str, set[int]], name: str) -> None:
+    assert pyright.get(name, set()) == set()
+
+
+@pytest.mark.parametrize("wrong", BAD)
+def test_what_does_not_fit_is_an_error_to_pyright(pyright: dict[str, set[int]], wrong: str) -> None:
+    assert len(HEAD.lstrip().splitlines()) + list(BAD).index(wrong) + 1 in pyright["bad"]
 
 
 def test_nothing_of_the_package_is_left_out_of_type_checking() -> None:

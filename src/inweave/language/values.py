@@ -141,7 +141,7 @@ class Value(Refusing):
                 "whole numbers from 0 on, known at compile time; for roots and inverses use "
                 "inweave.sqrt, inweave.rsqrt and inweave.reciprocal, for others "
                 "inweave.pointwise(f, domain=..., error=...), for powers of a matrix "
-                "inweave.matrix_power"
+                "products with @ or inweave.matrix_power"
             )
         if power == 0:
             return Value(filled(lift(1), self._node))
