@@ -148,8 +148,7 @@ class Costs:
     # -- what costs how much ----------------------------------------------------------------------
     def read_cost(self, f: Form, flip: bool, seg: Segment) -> Cost:
         """The level at which a form can be read, and what it takes to have it there."""
-        memo_key = (f, flip and f.family is None)
-        found = seg.memo.get(memo_key)
+        found = seg.memo.get((f, flip))
         if found is None:
             level, copies, flops = 0, 0, 0.0
             for leaf, t, _ in f.leaves:
@@ -164,7 +163,9 @@ class Costs:
                 level, copies, flops = max(level, a), copies + b, flops + c
                 if f.diagonal > 1:
                     level, copies = level + _diagonal_level(f.diagonal), copies + f.diagonal
-            found = seg.memo[memo_key] = (level, copies, flops)
+            found = seg.memo[f, flip] = (level, copies, flops)
+            if f.family is not None:  # it is its own transpose
+                seg.memo[f, not flip] = found
         return found
 
     def leaf_cost(self, leaf: Leaf, flip: bool, seg: Segment, diagonal: int = 0) -> Cost:
@@ -297,9 +298,9 @@ class Costs:
         return first, second
 
     def _total(self, reads: Sequence[tuple[Form, bool]], flops: float, seg: Segment) -> Cost:
-        level, copies = 0, 0
-        for f, flip in reads:
-            a, b, c = self.read_cost(f, flip, seg)
+        level, copies, known = 0, 0, seg.memo.get
+        for read in reads:  # most are known: asked so often that a call would take longer
+            a, b, c = known(read) or self.read_cost(*read, seg)
             level, copies, flops = max(level, a), copies + b, flops + c
         return level + 1, copies, flops
 
