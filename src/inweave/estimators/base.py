@@ -32,6 +32,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from inweave.compiler.options import TARGETS
 from inweave.errors import InputError
+from inweave.estimators import programs
+from inweave.estimators.programs import input_form
 from inweave.exact.whole import is_whole
 from inweave.language.program import Program
 from inweave.network import Network, compile
@@ -43,9 +45,11 @@ Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]
 @lru_cache(maxsize=128)
 def compiled(key: Key) -> Network:
     """The certified network of a program at given sizes; the data do not matter to it."""
-    program, target, optimize, sizes = key
+    program, target, optimize, given = key
+    sizes = dict(given)
+    layout = input_form(program, sizes) if target == "elsa" else None
     with np.errstate(all="ignore"):  # the float check may run an iteration that diverges
-        return compile(program, target=target, optimize=optimize, **dict(sizes))
+        return compile(program, target=target, optimize=optimize, layout=layout, **sizes)
 
 
 class InContextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -86,8 +90,6 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
         return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from inweave.estimators import programs
-
         super().__setstate__(state)
         if "_key" in state:
             name, *rest = state["_key"]

@@ -8,6 +8,7 @@ needs the rows, and has them in its prompt as they are. u is the query; its answ
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -18,7 +19,9 @@ from inweave import Matrix, Scalar, Vector
 from inweave.gallery.closed_forms import eliminated
 from inweave.gallery.sizes import d, n
 from inweave.language.functions import apply
+from inweave.language.program import Program
 from inweave.language.tables import ROUNDING, float_error, interpolant, sigmoid_errors
+from inweave.model.layout import Layout
 from inweave.model.relunet import Function
 
 
@@ -120,6 +123,28 @@ def logistic_descent(
 
     w, c = inweave.iterate(step, (w, c), steps)
     return u.T @ w, c
+
+
+# -- input forms ----------------------------------------------------------------------------------
+def input_form(program: Program, sizes: Mapping[str, Any]) -> Layout | None:
+    """Where the inputs of a program stand in an ELSA prompt, if that is said here.
+
+    To search for it takes the compiler longer than all the rest. Where vectors or matrices are
+    single numbers it does search: there is less to choose from, and other scratch space is needed.
+    """
+    d, n = sizes["d"], sizes.get("n", 0)
+    if 1 in (d, n):
+        return None
+    column, row, value = (d, 1), (1, d), (1, 1)
+    if program is lasso_descent:
+        inputs = {"S": (d, d), "beta": value, **dict.fromkeys("btwvu", column)}
+        return Layout.of(inputs | dict.fromkeys(("scratch1", "scratch2", "scratch3"), column))
+    if program is logistic_descent:
+        inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d)}
+        inputs |= dict.fromkeys(("qᵀ", "wᵀ", "uᵀ"), row) | dict.fromkeys("pc", value)
+        scratch = dict.fromkeys(("scratch1", "scratch2", "scratch3"), (d, n))
+        return Layout.of(inputs | scratch | dict.fromkeys(("scratch4", "scratch5"), value))
+    return None
 
 
 # -- the sigmoid ----------------------------------------------------------------------------------
