@@ -34,7 +34,7 @@ from inweave.language.annotations import ANY, Type, as_type, as_types
 from inweave.language.evaluate import evaluate
 from inweave.language.expressions import Expr
 from inweave.language.refusals import refuse
-from inweave.language.repeats import rolled
+from inweave.language.rolled import rolled
 from inweave.language.values import Value, lift
 from inweave.model.inputs import accept
 from inweave.model.prompt import Input, Kind, as_answer, numbered, of_kind

@@ -2,118 +2,32 @@
 
 `for _ in range(40): x = A @ x + x` leaves forty copies of its body. Copies that follow one another
 at a fixed distance, each reading what its predecessors made or what all of them read, are the loop
-that `inweave.iterate` would have recorded. If each of them moreover takes the next row of something
-(`X[i]`), they are what `inweave.scan` would have recorded: a selector takes the row, is carried and
-moved on. Long ones are recorded as the loops they are, which takes less of everything; whether to
-do so with others is for the compiler to say.
+that `inweave.iterate` would have recorded. If each of them moreover takes the next rows of
+something (`X[i]`), they are what `inweave.scan` would have recorded: a selector takes them, is
+carried and moved on. Loops in loops are copies of copies; the outermost one is found.
+
+This module finds loops and says nothing of what they are good for: `rolled` does, and the compiler.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import Shift, product, select
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
-from inweave.language.selector import Selector
+from inweave.language.selector import Piece, Selector
 
-LONGEST = 64  # a body of more operations than this is not looked for
-PARTS = 8  # nor one with an operation that reads more values than this
+SHORT = 64  # bodies of so many operations are all looked for
+LONG = 32  # longer ones only at so many distances, those at which most operations come again
+WIDE = 64  # a body has no operation that reads more values than this
+LAGS = 8  # nor one that reads what was made more copies before
 
 Run = tuple[int, int, int]  # operations [start, stop) equal those `length` before them
 Place = tuple[int, int]  # (operation of the body, how many copies ago it was made)
-
-
-MANY = 1000  # operations in the copies of a body that are recorded as a loop
-ROWS = 4  # copies that take one row each and are recorded as a loop
-
-
-def rolled(outputs: Sequence[Expr], operations: Sequence[Expr]) -> list[Expr]:
-    """What was recorded, with very many copies of a body, and loops over rows, as loops."""
-    picks = sum(Pick.of(x) is not None for x in operations)
-    if picks < ROWS and len(operations) < MANY:
-        return list(outputs)
-    became: dict[Expr, Expr] = {}
-    for found in repeats(operations):
-        if _is_long(found, outputs, operations) and _unrolled(found) == found.ends:
-            became.update(zip(found.ends, substituted(found.results, became), strict=True))
-    return substituted(outputs, became)
-
-
-def _is_long(found: Repeat, outputs: Sequence[Expr], operations: Sequence[Expr]) -> bool:
-    """Whether copies are so many that they are a loop, and nothing reads one in the middle.
-
-    A loop that only adds, or only multiplies, is written out: a sum is one layer, and of a product
-    the layers are as few as the logarithm of its length.
-    """
-    few = found.loop.times < ROWS if found.over_rows else len(found.inside) < MANY
-    if few or _does_only(found, ex.Sum) or _does_only(found, ex.Product, ex.Scaled):
-        return False
-    outside = (x for x in operations if x not in found.inside and x not in found.ends)
-    read = {part for x in outside for part in x.parts}
-    return found.inside.isdisjoint(read) and found.inside.isdisjoint(outputs)
-
-
-def _does_only(found: Repeat, *operations: type[Expr]) -> bool:
-    """Whether a step does nothing else with what it carries than these, and transpose."""
-    moving = set[Expr](found.loop.carried[: len(found.ends)])
-    for x in found.loop.body:
-        if moving.intersection(x.parts):
-            moving.add(x)
-            if not isinstance(x, (*operations, ex.Transposed)):
-                return False
-    return True
-
-
-def _unrolled(found: Repeat) -> list[Expr]:
-    """What a loop comes to, written down step by step: the very expressions that were recorded.
-
-    Values are interned, so this is a proof that the loop is what the program did.
-    """
-    loop, state = found.loop, list(found.loop.init)
-    for _ in range(loop.times):
-        known = dict(zip(loop.carried, state, strict=True)) | {x: x for x in loop.outer}
-        for x in loop.body:
-            what, parts = opened(x)
-            known[x] = _folded(again(x, what, [known[part] for part in parts]))
-        state = [known[x] for x in loop.step]
-    return state[: len(found.ends)]
-
-
-def _folded(x: Expr) -> Expr:
-    """An operation on constants that a selector takes part in, carried out."""
-    match x:
-        case ex.Transposed(x=ex.ConstantExpr() as k):
-            return ex.ConstantExpr(k.constant.T)
-        case ex.Product(a=ex.ConstantExpr() as a, b=ex.ConstantExpr() as b):
-            return ex.ConstantExpr(product(a.constant, b.constant)[1])
-    return x
-
-
-class Pick(NamedTuple):
-    """A product with a unit vector: a row or a column of so many is taken."""
-
-    row: bool
-    total: int
-    at: int
-
-    @classmethod
-    def of(cls, x: Expr) -> tuple[Pick, Expr] | None:
-        """What a product takes, and of which value."""
-        if not isinstance(x, ex.Product):
-            return None
-        for row, unit, other in ((True, x.a, x.b), (False, x.b, x.a)):
-            piece = unit.constant if isinstance(unit, ex.ConstantExpr) else None
-            if (
-                isinstance(piece, Shift)
-                and piece.size == 1
-                and (piece.rows, piece.cols)[not row] == 1
-            ):
-                return cls(row, max(piece.shape), piece.col if row else piece.row), other
-        return None
 
 
 class Repeat(NamedTuple):
@@ -121,8 +35,25 @@ class Repeat(NamedTuple):
 
     loop: ex.Loop
     ends: list[Expr]
-    over_rows: bool
-    inside: set[Expr]  # what its copies made, but for the ends
+    selectors: list[Selector]  # carried after what the ends stand for
+    body: list[Expr]  # what a step makes, in the order of the program
+    copies: list[list[Expr]]  # what was recorded instead
+
+    @property
+    def units(self) -> list[Expr]:
+        """The selectors as a body sees them, and transposed."""
+        symbols = self.loop.carried[len(self.ends) :]
+        return [*symbols, *map(ex.Transposed, symbols)]
+
+    @property
+    def moving(self) -> dict[Expr, int]:
+        """What changes from step to step, and its place in the body."""
+        changing, out = {*self.loop.carried, *self.units}, dict[Expr, int]()
+        for i, x in enumerate(self.body):
+            if not changing.isdisjoint(x.parts):
+                changing.add(x)
+                out[x] = i
+        return out
 
     @property
     def results(self) -> list[Expr]:
@@ -130,91 +61,120 @@ class Repeat(NamedTuple):
 
 
 def repeats(operations: Sequence[Expr]) -> Iterator[Repeat]:
-    """Loops in what was recorded, first ones first."""
-    trace = Trace(operations)
-    for run in trace.runs():
-        found = trace.loop(*run)
-        if found is not None:
-            yield found
+    """Loops that carry something in what was recorded, first ones first."""
+    return (found for found in Trace(operations).loops() if found.ends)
 
 
 class Trace:
     """Operations in the order in which they were recorded, as numbers that can be compared.
 
     `reads[i]` is what operation i reads: numbers of earlier operations, negative ones for what is
-    no operation (inputs, constants and results of loops). `picks[i]` says which row it takes.
+    no operation (inputs, constants and results of loops). `pieces[i]` says which rows it takes.
     """
 
     def __init__(self, recorded: Iterable[Expr]) -> None:
         self.operations: list[Expr] = []
         self.reads: list[list[int]] = []
-        self.kinds: list[Any] = []  # what an operation does
+        self.kinds: list[int] = []  # what an operation does
         self.others: dict[int, Expr] = {}
-        self.picks: dict[int, Pick] = {}
-        numbers: dict[Expr, int] = {}
+        self.pieces: dict[int, Piece] = {}
+        self.numbers = numbers = dict[Expr, int]()
         places: dict[Any, int] = {}
-        for x in recorded:
-            if isinstance(x, (ex.InputExpr, ex.ConstantExpr, ex.LoopResult)):
+        kinds: dict[Any, int] = {}
+
+        def number(x: Expr) -> int:
+            if x not in numbers:
                 same = x.constant if isinstance(x, ex.ConstantExpr) else x
                 numbers[x] = places.setdefault(same, -1 - len(places))
                 self.others.setdefault(numbers[x], x)
+            return numbers[x]
+
+        for x in recorded:
+            if not x.parts or isinstance(x, ex.LoopResult):
                 continue
             what, parts = opened(x)
-            pick = Pick.of(x)
-            if pick is not None:
-                self.picks[len(self.operations)] = pick[0]
-                what, parts = pick[0]._replace(at=0), [pick[1]]
+            piece = Piece.of(x)
+            if piece is not None:
+                self.pieces[len(self.operations)] = piece[0]
+                what, parts = piece[0].kind, [piece[1]]
+            self.reads.append([number(part) for part in parts])
+            if isinstance(x, ex.Sum):  # Fractions are slow to hash
+                what = tuple([c.as_integer_ratio() for c in what])
+            kind = (type(x), x.shape, what) if len(parts) <= WIDE else (x,)
+            self.kinds.append(kinds.setdefault(kind, len(kinds)))
             numbers[x] = len(self.operations)
             self.operations.append(x)
-            self.reads.append([numbers[part] for part in parts])
-            self.kinds.append((type(x), x.shape, what) if len(parts) <= PARTS else x)
 
     def expression(self, number: int) -> Expr:
         return self.operations[number] if number >= 0 else self.others[number]
 
+    def loops(self) -> Iterator[Repeat]:
+        for run in self.runs():
+            found = self.loop(*run)
+            if found is not None:
+                yield found
+
     def runs(self) -> list[Run]:
         """Copies of a body, at least three of them; where runs overlap, the longest."""
-        size, seen = len(self.operations), {}  # type: int, dict[Any, int]
-        kinds = np.array([seen.setdefault(kind, len(seen)) for kind in self.kinds])
-        reads = np.full((size, PARTS), -1 - len(self.others))
+        size, kinds = len(self.operations), np.array(self.kinds, dtype=int)
+        width = min(WIDE, max(map(len, self.reads), default=0))
+        reads = np.full((size, width), -1 - len(self.others))
         for i, parts in enumerate(self.reads):
-            reads[i, : len(parts)] = parts[:PARTS]
-        rows = np.zeros(size, dtype=int)
-        rows[list(self.picks)] = [pick.at for pick in self.picks.values()]
+            reads[i, : len(parts)] = parts[:width]
+        rows = np.zeros((size, 2), dtype=int)
+        rows[list(self.pieces)] = [piece.at for piece in self.pieces.values()] or 0
         found: list[Run] = []
-        for length in range(1, min(LONGEST, size // 3) + 1):
+        for length in self._lengths(kinds, reads, rows):
+            equal = kinds[length:] == kinds[:-length]
+            if not _stretches(equal, 2 * length):
+                continue
             now, before = reads[length:], reads[:-length]
             moving = (before >= 0) & (now == before + length)
             further = rows[length:] - rows[:-length]
-            equal = (kinds[length:] == kinds[:-length]) & (moving | (now == before)).all(axis=1)
-            equal &= abs(further) <= 1
-            edges = np.flatnonzero(np.diff(equal, prepend=False, append=False)).reshape(-1, 2)
+            equal &= (moving | (now == before)).all(axis=1) & (further == 0).any(axis=1)
             motion = np.column_stack([moving, further])
-            for start, stop in edges[edges[:, 1] - edges[:, 0] >= 2 * length].tolist():
+            for start, stop in _stretches(equal, 2 * length):
                 # What an operation reads stays or moves with it, not first one, then the other.
-                moves = motion[start:stop]
-                turns = np.flatnonzero((moves[length:] != moves[:-length]).any(axis=1))
-                start = start + turns[-1] + 1 if turns.size else start
-                if stop - start >= 2 * length:
-                    found.append((int(start) + length, stop + length, length))
+                turns = (motion[start + length : stop] != motion[start : stop - length]).any(axis=1)
+                firsts = [start, *(start + 1 + np.flatnonzero(turns)).tolist()]
+                lasts = [first - 1 + length for first in firsts[1:]] + [stop]
+                found += [
+                    (first + length, last + length, length)
+                    for first, last in zip(firsts, lasts, strict=True)
+                    if last - first >= 2 * length
+                ]
         kept: list[Run] = []
         for run in sorted(found, key=lambda run: (run[0] - run[1], run[2])):
             if all(run[0] >= other[1] or run[1] <= other[0] for other in kept):
                 kept.append(run)
         return sorted(kept)
 
+    def _lengths(self, kinds: Any, reads: Any, rows: Any) -> list[int]:
+        """Distances at which copies may follow one another."""
+        longest = len(kinds) // 3
+        if longest <= SHORT:
+            return list(range(1, longest + 1))
+        given = np.column_stack([kinds, np.where(reads < 0, reads, 0), rows])
+        weights: Any = np.random.default_rng(0).integers(1 << 62, size=given.shape[1])
+        votes: Counter[int] = Counter()
+        for columns in (given.shape[1] - 2, given.shape[1]):  # whichever rows it takes, or the same
+            same: Any = given[:, :columns] @ weights[:columns]
+            for what in (same, np.convolve(same, weights[:4], "valid")):  # one, or four in a row
+                order = np.argsort(what, kind="stable")
+                further = np.diff(order)[np.diff(what[order]) == 0]
+                votes.update(further[(further > SHORT) & (further <= longest)].tolist())
+        often = [length for length, count in votes.most_common(LONG) if count > 1]
+        return [*range(1, SHORT + 1), *often]
+
     def loop(self, start: int, stop: int, length: int) -> Repeat | None:
-        """The loop of a run, begun where it carries least; None if no copy reads an earlier one."""
-        begun = range(start, min(start + length, stop - 2 * length + 1))
-        start = min(begun, key=lambda i: (len(self._places(i, length)), (stop - i) % length))
+        """The loop of a run, begun where it carries least; None if its copies are all one."""
+        start = self._begin(start, stop, length)
         places = self._places(start, length)
-        if not places:
-            return None
+        if any(lag > LAGS for _, lag in places):
+            return None  # it reads what another loop made, step by step
         body = [self._read(i, start, length) for i in range(start, start + length)]
-        first, times = start - length, (stop - start) // length + 1
-        init = {(j, lag): first - lag * length + j for j, lag in places}
-        while (earlier := self._before(first - length, start, length, body, init)) is not None:
-            init, first, times = earlier, first - length, times + 1
+        first, init = self._started(start, length)
+        times = (stop - first) // length
         carried = {place: ex.Carried(f"x{n or ''}", self.operations[start + place[0]])
                    for n, place in enumerate(places)}  # fmt: skip
         selectors: dict[Selector, ex.Carried] = {}
@@ -224,36 +184,66 @@ class Trace:
                 carried[r] if isinstance(r, tuple) else
                 step[r - start] if r >= start else self.expression(r) for r in reads
             ]  # fmt: skip
-            if start + i in self.picks:
-                unit = self._unit(start + i, first + i, length, selectors)
-                step.append(_picked(self.picks[start + i], unit, parts[0]))
+            if start + i in self.pieces:
+                by = self._further(start + i, length)
+                unit = _unit(self.pieces[first + i], by, selectors)
+                step.append(self.pieces[first + i].taken(unit, parts[0]))
             else:
-                step.append(again(self.operations[start + i], self.kinds[start + i][2], parts))
+                x = self.operations[start + i]
+                step.append(again(x, opened(x)[0], parts))
+        if not carried and not selectors:
+            return None
         loop = ex.Loop(
             (*carried.values(), *selectors.values()),
             (*(self.expression(init[place]) for place in places), *(s.first() for s in selectors)),
             (*(step[j] if lag == 1 else carried[j, lag - 1] for j, lag in places),
-             *(ex.Product(s.shift(), symbol) for s, symbol in selectors.items())),
+             *(s.moved(symbol) for s, symbol in selectors.items())),
             times,
         )  # fmt: skip
         end = first + times * length
         ends = [self.operations[end - lag * length + j] for j, lag in places]
-        inner = set(loop.body)
-        changing = [i for i in range(length) if step[i] in inner]
-        copies = range(first, end, length)
-        inside = {self.operations[copy + i] for copy in copies for i in changing}
-        return Repeat(loop, ends, bool(selectors), inside.difference(ends))
+        copies = [self.operations[copy : copy + length] for copy in range(first, end, length)]
+        return Repeat(loop, ends, list(selectors), step, copies)
 
-    def _unit(self, i: int, first: int, length: int, selectors: dict[Selector, ex.Carried]) -> Expr:
-        """The unit vector by which an operation takes its row: a constant, or one that moves on."""
-        pick, before = self.picks[i], self.picks[i - length]
-        if pick.at == before.at:
-            return ex.ConstantExpr(select(pick.total, pick.at, pick.at + 1))
-        backward = pick.at < before.at
-        found = Selector(pick.total, self.picks[first].at, backward)
-        if found not in selectors:
-            selectors[found] = ex.Carried(f"row{len(selectors) or ''}", found.first())
-        return selectors[found]
+    def _begin(self, start: int, stop: int, length: int) -> int:
+        """Where a run is cut into copies: where the fewest values are made before and read after.
+
+        Of several such places, one that leaves as little as can be before the loop, and after it.
+        """
+        begun = range(start, min(start + length, stop - 2 * length + 1))
+        last = {
+            now: i
+            for i in range(start, stop)
+            for now, before in zip(self.reads[i], self.reads[i - length], strict=True)
+            if now != before
+        }
+        alive = np.zeros(stop + 1, dtype=int)
+        for made, read in last.items():
+            alive[max(made, 0) + 1] += 1
+            alive[read + 1] -= 1
+        alive = np.cumsum(alive)
+        fewest = [i for i in begun if alive[i] == alive[begun.start : begun.stop].min()]
+        fewest.sort(key=lambda i: (stop - i) % length)
+
+        def left(i: int) -> tuple[int, int]:
+            first = self._started(i, length)[0]
+            return first + (stop - i) % length, first
+
+        return min(fewest[:SHORT], key=left)
+
+    def _started(self, start: int, length: int) -> tuple[int, dict[Place, int]]:
+        """Where the first copy begins, and what stands for the values that it reads."""
+        body = [self._read(i, start, length) for i in range(start, start + length)]
+        first = start - length
+        init = {(j, lag): first - lag * length + j for j, lag in self._places(start, length)}
+        while (earlier := self._before(first - length, start, length, body, init)) is not None:
+            init, first = earlier, first - length
+        return first, init
+
+    def _further(self, i: int, length: int) -> tuple[int, int]:
+        """By how many rows and columns a piece moves from copy to copy."""
+        (row, col), (a, b) = self.pieces[i].at, self.pieces[i - length].at
+        return row - a, col - b
 
     def _places(self, start: int, length: int) -> list[Place]:
         """What the copy at `start` reads of those before it, and what stands between."""
@@ -283,14 +273,14 @@ class Trace:
         """
         out: dict[Place, int] = {}
         for i, reads in enumerate(body):
-            if first < 0 or self.kinds[first + i] != self.kinds[start + i]:
+            here = self._like(first + i, start + i) if first >= 0 else None
+            if here is None:
                 return None
-            if start + i in self.picks:
-                here, later, last = (self.picks[n + i].at for n in (first, first + length, start))
-                further = last - self.picks[start - length + i].at
-                if later - here != further:
-                    return None
-            for read, found in zip(reads, self.reads[first + i], strict=True):
+            if start + i in self.pieces and (
+                self._further(first + length + i, length) != self._further(start + i, length)
+            ):
+                return None
+            for read, found in zip(reads, here, strict=True):
                 if isinstance(read, tuple):
                     read = out.setdefault(read, found)
                 elif read >= start:
@@ -300,20 +290,44 @@ class Trace:
         after = {(j, k): out.get((j, k - 1)) if k > 1 else first + j for j, k in init}
         return out if after == init and out.keys() == init.keys() else None
 
+    def _like(self, i: int, other: int) -> list[int] | None:
+        """What an operation reads if it does what another one does, else None.
+
+        A sum takes the factor of `0.1 * x` as its own; it may well be a sum that reads `0.1 * x`.
+        """
+        if self.kinds[i] == self.kinds[other]:
+            return self.reads[i]
+        a, b = self.operations[i], self.operations[other]
+        if not isinstance(a, ex.Sum) or not isinstance(b, ex.Sum) or len(a.terms) != len(b.terms):
+            return None
+        pairs = zip(a.terms, b.terms, self.reads[i], strict=True)
+        return [
+            read if c == d or not d else self.numbers.get(ex.Sum([(c / d, x)]), -1)
+            for (c, x), (d, _), read in pairs
+        ]
+
+
+def _stretches(true: Any, least: int) -> list[list[int]]:
+    """Where at least so many truths follow one another."""
+    edges = np.flatnonzero(np.diff(true, prepend=False, append=False)).reshape(-1, 2)
+    return edges[edges[:, 1] - edges[:, 0] >= least].tolist()  # type: ignore[no-any-return]
+
+
+def _unit(piece: Piece, by: tuple[int, int], selectors: dict[Selector, ex.Carried]) -> Expr:
+    """The piece by which the copies take their rows: a constant, or one that moves on."""
+    if by == (0, 0):
+        return ex.ConstantExpr(piece.constant, piece.units)
+    found, turned = piece.selector(by)
+    if found not in selectors:
+        selectors[found] = ex.Carried(f"row{len(selectors) or ''}", found.first())
+    return ex.Transposed(selectors[found]) if turned else selectors[found]
+
 
 def opened(x: Expr) -> tuple[Any, Sequence[Expr]]:
     """What an operation does, and what it reads."""
     if isinstance(x, ex.Sum):
         return tuple(c for c, _ in x.terms), x.parts
     return getattr(x, "function", None), x.parts
-
-
-def _picked(pick: Pick, unit: Expr, x: Expr) -> Expr:
-    if not pick.row:
-        return ex.Product(x, unit)
-    if isinstance(unit, ex.ConstantExpr):
-        return ex.Product(ex.ConstantExpr(unit.constant.T), x)
-    return ex.Product(ex.Transposed(unit), x)
 
 
 def again(x: Expr, what: Any, parts: Sequence[Expr]) -> Expr:
@@ -345,9 +359,8 @@ def substituted(roots: Iterable[Expr], became: Mapping[Expr, Expr]) -> list[Expr
 
     def fill(roots: Iterable[Expr]) -> list[Expr]:
         roots = list(roots)
-        for x in ex.ordered(roots):
-            if x not in known:
-                known[x] = one(x)
+        for x in ex.ordered(roots, stop=known):
+            known[x] = one(x)
         return [known[x] for x in roots]
 
     return fill(roots)

@@ -14,21 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 import numpy as np
 
 from inweave.errors import InputError, ShapeError
-from inweave.exact.constants import zeros
-from inweave.language.expressions import (
-    Carried,
-    ConstantExpr,
-    Expr,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    is_recording,
-)
+from inweave.language.expressions import Carried, Expr, Product, Transposed, is_recording
 from inweave.language.iterate import Recorded, of_same_shapes, parameters
 from inweave.language.refusals import refuse
-from inweave.language.selector import Selector
-from inweave.language.shapes import ONE
+from inweave.language.selector import Selector, Stack
 from inweave.language.values import Value, lift
 
 if TYPE_CHECKING:
@@ -86,7 +75,7 @@ def scan(
         return _computed(step, start, xs, reverse)
     arrays = [lift(x) for x in xs]
     rows = _common_rows([x.rows for x in arrays])
-    selector = Selector(rows, rows - 1 if reverse else 0, reverse)
+    selector = Selector.rows(rows, (False, True), reverse)
     begin = _several(start)
     several = [f"{name}{i}" for i in range(len(begin.parts))]
     names = [name] if begin.one and not begin.none else several
@@ -95,21 +84,22 @@ def scan(
     def stepped(carried: tuple[Carried, ...]) -> tuple[Expr, ...]:
         nonlocal said
         *state, at = carried
-        held = begin.like(map(Value, state))
-        after, value = _pair(step(held, *(Value(_row(x, at)) for x in arrays)), begin.none)
+        given = begin.like(map(Value, state))
+        after, value = _pair(step(given, *(Value(_row(x, at)) for x in arrays)), begin.none)
         said = _several(value)
-        moved = Product(selector.shift(), at)
         stacked = (_stackable(lift(v)) for v in said.parts)
-        return (*of_same_shapes("scan", state, _several(after).parts), moved, *stacked)
+        held = of_same_shapes("scan", state, _several(after).parts)
+        return (*held, selector.moved(at), *stacked)
 
-    begins = (*map(lift, begin.parts), selector.first((False, True)))
+    begins = (*map(lift, begin.parts), selector.first())
     loop = Recorded("scan", step, rows, stepped, (*names, "row"), begins)
     *state, at = loop.carried
     values = loop.stepped[len(loop.carried) :]
-    empty = [ConstantExpr(zeros(rows, x.rows), (False, x.kind == "scalar")) for x in values]
-    stacks = loop.carry([f"value{i or ''}" for i in range(len(values))], empty)
-    pairs = zip(stacks, values, strict=True)
-    loop.stepped = (*loop.stepped[: len(state) + 1], *(_put(stack, at, x) for stack, x in pairs))
+    stacks = [Stack(rows, x) for x in values]
+    names = [f"value{i or ''}" for i in range(len(values))]
+    held = loop.carry(names, [stack.empty() for stack in stacks])
+    put = (stack.put(x, at, value) for stack, x, value in zip(stacks, held, values, strict=True))
+    loop.stepped = (*loop.stepped[: len(state) + 1], *put)
     ends = [Value(x) for x in loop.results()]
     return begin.like(ends[: len(state)]), said.like(ends[len(state) + 1 :])
 
@@ -135,12 +125,6 @@ def _check_arguments(xs: Sequence[Any], options: Iterable[str]) -> None:
 def _row(x: Expr, at: Expr) -> Expr:
     """The row of a matrix, as a column, or the entry of a vector."""
     return Product(Transposed(at), x) if x.kind == "vector" else Product(Transposed(x), at)
-
-
-def _put(stack: Carried, at: Expr, value: Expr) -> Expr:
-    """The rows so far and a value in the row where the loop is."""
-    row = Scaled(value, at) if value.is_scalar else Product(at, Transposed(value))
-    return Sum([(ONE, stack), (ONE, row)], stack.units)
 
 
 def _stackable(x: Expr) -> Expr:

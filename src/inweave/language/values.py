@@ -156,7 +156,7 @@ class Value(Refusing):
         return Value(take(self._node, key))
 
     def __iter__(self) -> Iterator[Value]:
-        """The rows of a matrix, the entries of a vector: a loop over them is written out."""
+        """The rows of a matrix, the entries of a vector."""
         if self._node.units[0]:
             raise refuse(f"cannot loop over {self!r}; loop over a vector or the rows of a matrix")
         return iter([self[i] for i in range(len(self))])

@@ -1,0 +1,285 @@
+"""Python loops over rows are recorded as loops: those that collect, nested ones, and second ones.
+
+What a program computes is compared with what it computes written out, in exact numbers, and with
+numpy. How many loops it has is counted: written out, it would be right too.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inweave
+from inweave import Matrix, Vector
+from inweave.exact.arithmetic import Rationals
+from inweave.language import expressions as ex
+from inweave.language import program as recording
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+
+def loops(traced):
+    """How often each loop of a program repeats, the inner ones too."""
+    found = {x.loop for x in ex.every(traced.outputs.values()) if isinstance(x, ex.LoopResult)}
+    return sorted(loop.times for loop in found)
+
+
+def written_out(program, **sizes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recording, "rolled", lambda outputs, _: list(outputs))
+        return program.trace(**sizes)
+
+
+def as_written_out(program, seed=0, **sizes):
+    """Refuse a recording that is not the program; its loops."""
+    rng, traced = np.random.default_rng(seed), program.trace(**sizes)
+    exact = np.vectorize(lambda k: Fraction(int(k), 2), otypes=[object])
+    inputs = {s.name: exact(rng.integers(-3, 4, (s.rows, s.cols))) for s in traced.inputs}
+    plain = written_out(program, **sizes)
+    assert not loops(plain)
+    expected = plain.evaluate(inputs, Rationals())
+    for name, x in traced.evaluate(inputs, Rationals()).items():
+        assert (x == expected[name]).all()
+    assert traced.kinds == plain.kinds
+    return loops(traced)
+
+
+# -- lists -----------------------------------------------------------------------------------------
+def delta_rule(K: Matrix["n", "d"], V: Matrix["n", "p"], Q: Matrix["n", "d"], beta: Vector["n"]):
+    S, out = np.zeros((V.shape[1], K.shape[1])), []
+    for k, v, q, b in zip(K, V, Q, beta, strict=True):
+        S = S + b * inweave.outer(v - S @ k, k)
+        out.append(S @ q)
+    return inweave.hstack(out).T
+
+
+def least_squares(X: Matrix["n", "d"], y: Vector["n"]):
+    d = X.shape[1]
+    w, P, out = np.zeros(d), 10 * np.eye(d), []
+    for i in range(X.shape[0]):
+        k = P @ X[i]
+        g = k * inweave.reciprocal(1 + X[i] @ k, domain=(1, 1e3))
+        out.append(w)
+        w, P = w + g * (y[i] - X[i] @ w), P - inweave.outer(g, k)
+    return inweave.hstack(out).T
+
+
+def kalman(y: Vector["n"], A: Matrix["d", "d"], c: Vector["d"], Q: Matrix["d", "d"]):
+    x, P, out = np.zeros(A.shape[0]), np.eye(A.shape[0]), []
+    for t in y:
+        x, P = A @ x, A @ P @ A.T + Q
+        out.append(x.T)
+        k = (P @ c) * inweave.reciprocal(c @ P @ c + 0.1, domain=(0.05, 1e2))
+        x, P = x + k * (t - c @ x), P - inweave.outer(k, c @ P)
+    return inweave.vstack(out)
+
+
+def by_hand(name, K=None, V=None, Q=None, beta=None, X=None, y=None, A=None, c=None):
+    out = []
+    if name == "delta_rule":
+        S = np.zeros((V.shape[1], K.shape[1]))
+        for k, v, q, b in zip(K, V, Q, beta, strict=True):
+            S = S + b * np.outer(v - S @ k, k)
+            out.append(S @ q)
+    elif name == "least_squares":
+        for i in range(len(y)):
+            gram = X[:i].T @ X[:i] + np.eye(X.shape[1]) / 10
+            out.append(np.linalg.solve(gram, X[:i].T @ y[:i]))
+    else:
+        x, P = np.zeros(len(c)), np.eye(len(c))
+        for t in y:
+            x, P = A @ x, A @ P @ A.T + Q
+            out.append(x)
+            k = P @ c / (c @ P @ c + 0.1)
+            x, P = x + k * (t - c @ x), P - np.outer(k, c @ P)
+    return np.array(out)
+
+
+@pytest.mark.parametrize("function", [delta_rule, least_squares, kalman])
+def test_what_a_loop_collects_in_a_list_is_a_stack(function):
+    program, n = inweave.program(function), 30
+    net = inweave.compile(program, **{s: {"n": n, "d": 3, "p": 2}[s] for s in program.size_names})
+    rng = np.random.default_rng(0)
+    inputs = {s.name: rng.normal(size=s.shape) / 2 for s in net.inputs}
+    if "A" in inputs:
+        inputs["Q"] = 0.1 * np.eye(3)
+    np.testing.assert_allclose(net(**inputs), by_hand(function.__name__, **inputs), atol=1e-9)
+    traced = program.trace(**net.origin.sizes)
+    assert loops(traced)[-1] >= n - 1
+    assert len(loops(traced)) == 1
+    assert len(traced.operations) < 40
+    assert net.certificate.method == "algebra"
+
+
+# -- which loops are found -------------------------------------------------------------------------
+def predicted(w, x, t):
+    return w + 0.25 * (t - x @ w) * x
+
+
+def in_blocks(X: Matrix["n", "d"], y: Vector["n"]):
+    w = inweave.zeros(X.shape[1])
+    for i in range(0, X.shape[0], 3):
+        w = w - 0.25 * X[i : i + 3].T @ (X[i : i + 3] @ w - y[i : i + 3])
+    return w
+
+
+def in_pairs(X: Matrix["n", "d"], y: Vector["n"]):
+    w = X[0]
+    for i in range(0, X.shape[0], 2):
+        w = predicted(w, X[i] - X[i + 1], y[i])
+    return w
+
+
+def from_the_second_row(X: Matrix["n", "d"], y: Vector["n"]):
+    w, out = X[0], []
+    for i in range(1, X.shape[0] - 1):
+        w = predicted(w, X[i], y[i - 1])
+        out.append(w @ w)
+    return inweave.vstack(out), w
+
+
+def one_below_the_other(X: Matrix["n", "d"], y: Vector["n"]):
+    w, out = inweave.zeros(X.shape[1]), []
+    for i, x in enumerate(X):
+        w = predicted(w, x, y[i])
+        out.append(w)
+    return inweave.vstack(out)
+
+
+def with_a_schedule(X: Matrix["n", "d"], y: Vector["n"]):
+    w, rates = inweave.zeros(X.shape[1]), inweave.constant(np.linspace(1, 2, X.shape[0]))
+    for i, x in enumerate(X):
+        w = predicted(w, x, rates[i] * y[i])
+    return w
+
+
+def epochs(X: Matrix["n", "d"], y: Vector["n"]):
+    w, losses = inweave.zeros(X.shape[1]), []
+    for _ in range(5):
+        for x, t in zip(X, y, strict=True):
+            w = predicted(w, x, t)
+        losses.append(inweave.squared_norm(X @ w - y))
+    return inweave.vstack(losses)
+
+
+def rows_by_rows(X: Matrix["n", "d"], y: Vector["n"]):
+    w = X[0]
+    for x in X:
+        for t in y:
+            w = w + t * (w @ x) * x
+    return w
+
+
+def through_time(X: Matrix["n", "d"], y: Vector["n"]):
+    """Forwards, then backwards through what was collected."""
+    h, kept = inweave.zeros(X.shape[1]), []
+    for x in X:
+        kept.append(h)
+        h = inweave.relu(h - x)
+    g = X[0]
+    for i in reversed(range(X.shape[0])):
+        g = (y[i] - kept[i] @ kept[i]) * g - kept[i]
+    return g
+
+
+def for_each_row(X: Matrix["n", "d"], y: Vector["n"]):
+    return inweave.vstack([inweave.relu(x * t).T for x, t in zip(X, y, strict=True)])
+
+
+def lists_in_a_loop(X: Matrix["n", "d"], y: Vector["n"]):
+    w = X[0]
+    for x in X:
+        w = w + X.T @ inweave.vstack([t * (w @ x) for t in y])
+    return w
+
+
+def uneven(X: Matrix["n", "d"], y: Vector["n"]):
+    w, out = inweave.zeros(X.shape[1]), []
+    for i, x in enumerate(X):
+        w = predicted(w, x, (i * i + 1) * y[i])
+        out.append(w)
+    return inweave.hstack(out)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (in_blocks, [4]), (in_pairs, [5]), (from_the_second_row, [9]), (one_below_the_other, [12]),
+        (with_a_schedule, [12]), (epochs, [5, 12]), (rows_by_rows, [11, 12]),
+        (through_time, [10, 11]), (for_each_row, [12]), (lists_in_a_loop, [11]), (uneven, []),
+    ],
+    ids=lambda x: getattr(x, "__name__", ""),
+)  # fmt: skip
+def test_loops_that_are_found(function, expected):
+    """The first step of those that start from a row, X[0], reads one more row and stands alone."""
+    program = inweave.program(function)
+    assert as_written_out(program, n=12, d=2) == expected
+
+
+def test_a_step_that_is_not_needed_to_the_end_is_carried_out_unless_it_might_fail():
+    def last(of):
+        def program(X: Matrix["n", "d"], y: Vector["n"]):
+            w, v, seen = inweave.zeros(2), inweave.ones(2), None
+            for x, t in zip(X, y, strict=True):
+                seen, w, v = w, predicted(w, x, t) + v, of(t * v) - w
+            return seen
+
+        return program
+
+    assert as_written_out(inweave.program(last(lambda x: x)), n=9, d=2) == [8]
+    (times,) = as_written_out(inweave.program(last(inweave.relu)), n=9, d=2)
+    assert times < 8
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_random_loops_are_what_they_are_written_out(data):
+    """Collected before or after the step, read in any way; any range; epochs; inner loops."""
+    draw = data.draw
+    n, d = draw(st.integers(4, 9)), draw(st.integers(1, 3))
+    rows = draw(st.sampled_from([range(n), range(1, n - 1), range(n - 1, 0, -1), range(1, n, 2)]))
+    start = draw(st.sampled_from(["zeros", "row", "multiple"]))
+    kind = draw(st.sampled_from(["scalar", "vector", "row", "matrix", "slice"]))
+    before, lag = draw(st.booleans()), draw(st.booleans())
+    epochs, inner = draw(st.sampled_from([1, 1, 2, 4])), draw(st.sampled_from([0, 0, 2, 5]))
+    reading = draw(st.sampled_from(["stack", "backwards", "answers", "some", "again", "last"]))
+
+    def said(w, x, t):
+        return {"scalar": x @ w - t, "vector": w + t * x, "row": w.T, "matrix": w @ x.T,
+                "slice": w[:1]}[kind]  # fmt: skip
+
+    @inweave.program
+    def program(X: Matrix["n", "d"], y: Vector["n"], A: Matrix["d", "d"]):
+        w = {"zeros": inweave.zeros(d), "row": X[0], "multiple": -2 * A[:, 0]}[start]
+        out = []
+        for _ in range(epochs):
+            for i in rows:
+                x, t = X[i], y[i - 1] if lag else y[i]
+                if before:
+                    out.append(said(w, x, t))
+                for _ in range(inner):
+                    w = 0.5 * (A @ w) - x
+                w = w + 0.25 * (t - x @ w) * x
+                if not before:
+                    out.append(said(w, x, t))
+        if reading == "answers":
+            return (*out, w)
+        if reading == "some":
+            return {"first": out[1], "last": out[-1], "sum": 2 * out[-2] - out[0]}
+        if reading == "last":
+            return out[-1]
+        if reading == "again":
+            total = out[-1]
+            for x in reversed(out):
+                total = 0.5 * total - y[0] * x
+            return total
+        stack = inweave.vstack if kind in ("row", "scalar", "matrix") else inweave.hstack
+        return stack(out if reading == "stack" else out[::-1])
+
+    found = as_written_out(program, n=n, d=d)
+    if len(rows) >= 6 and d > 1 and kind != "slice" and inner < 3:
+        assert found
