@@ -42,8 +42,8 @@ def figure1(
     _panel_both(both, s, f, label)
     if path is not None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        with atomically(path) as draft:
-            figure.savefig(draft)
+        with atomically(path) as file:
+            figure.savefig(file, format=Path(path).suffix[1:])
     return figure
 
 

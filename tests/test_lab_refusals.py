@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -14,7 +17,7 @@ import pytest
 import torch
 
 from inweave.cli import main
-from inweave.errors import FileFormatError, InputError
+from inweave.errors import FileFormatError, InputError, InweaveError
 from inweave.exact.schema import loads, numbers
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
@@ -23,6 +26,7 @@ from inweave.lab.forms import form
 from inweave.lab.report import report
 from inweave.lab.sweep import sweep
 from inweave.lab.tasks import Task
+from inweave.lab.train import Run, load_run, train
 
 ROOT = Path(__file__).parent.parent
 RUN = (
@@ -269,6 +273,86 @@ def test_a_checkpoint_of_another_kind_is_refused(tmp_path):
         (tmp_path / checkpoint.CURRENT).write_text(text)
         with pytest.raises(FileFormatError, match="no readable checkpoint"):
             checkpoint.load(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run that has ended, so that resuming it does nothing but read it."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "run.toml").write_text(RUN)
+    config = from_toml(folder / "run.toml")
+    train(config, folder / "run")
+    return config, folder / "run"
+
+
+NASTY = [None, True, -1, 10**9, 2**63, 0.5, math.nan, "", "x", "../run.toml", [], {}, [1], {"a": 1}]
+
+
+def test_whatever_a_checkpoint_says_it_is_taken_or_refused_in_words(finished, tmp_path):
+    """Every field in turn is removed or becomes something else; only InweaveError comes of it."""
+    config, folder = finished
+    run = Run(config)
+    shutil.copytree(folder, tmp_path / "run")
+    path = tmp_path / "run" / checkpoint.CURRENT
+    whole = json.loads(path.read_text())
+    fields = [(), *((name,) for name in whole), *(("schedule", n) for n in whole["schedule"])]
+    refused = 0
+    for field, value in itertools.product(fields, [..., *NASTY]):
+        changed = json.loads(json.dumps(whole))
+        place = changed["schedule"] if len(field) > 1 else changed
+        if not field:
+            changed = value
+        elif value is ...:
+            del place[field[-1]]
+        else:
+            place[field[-1]] = value
+        path.write_text(json.dumps(None if changed is ... else changed))
+        for read in (load_run, run.resume):
+            try:
+                read(tmp_path / "run")
+            except InweaveError:
+                refused += 1
+    assert refused > 200
+    path.write_text(json.dumps(whole))
+    assert run.resume(tmp_path / "run") == config.train.steps
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"mean": None}, "has no tensor 'mean'"),
+        (
+            {"mean": torch.zeros(2)},
+            r"tensor 'mean' is \(2,\) of torch.float32, its settings ask for",
+        ),
+        ({"square": torch.zeros(1, 1, dtype=torch.int8)}, "tensor 'square' is .* of torch.int8"),
+    ],
+)
+def test_tensors_of_another_run_are_refused_by_name(finished, tmp_path, change, said):
+    config, folder = finished
+    tensors, current = checkpoint.load(folder)
+    changed = {name: t for name, t in (tensors | change).items() if t is not None}
+    state = checkpoint.State(config=current["config"], schedule=current["schedule"])
+    checkpoint.save(tmp_path, current["step"], changed, state)
+    with pytest.raises(FileFormatError, match=said):
+        Run(config).resume(tmp_path)
+    renamed = {name.replace("model.", "other."): t for name, t in tensors.items()}
+    checkpoint.save(tmp_path, current["step"], renamed, state)
+    for read in (load_run, Run(config).resume):
+        with pytest.raises(FileFormatError, match=r"has no tensor 'model\."):
+            read(tmp_path)
+
+
+def test_tensors_that_are_no_tensors_are_refused(finished, tmp_path):
+    config, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    path = tmp_path / "run" / checkpoint.CURRENT
+    current = json.loads(path.read_text())
+    (tmp_path / "run" / current["file"]).write_bytes(b"no tensors")
+    mark = hashlib.sha256(b"no tensors").hexdigest()
+    path.write_text(json.dumps(current | {"sha256": mark}))
+    with pytest.raises(FileFormatError, match="no readable checkpoint"):
+        Run(config).resume(tmp_path / "run")
 
 
 def refuse_word(word: str) -> None:

@@ -528,10 +528,10 @@ def load(path: str | os.PathLike[str], *, limit: int | None = None) -> Network:
 
     What the file says was proved is a claim, `network.claim`: `network.verify()` checks it.
     """
-    from inweave.files.network_file import LARGEST_FILE
+    from inweave.files import regular
     from inweave.files.network_file import load as read
 
-    return _read(*read(path, limit=LARGEST_FILE if limit is None else limit))
+    return _read(*read(path, limit=regular.LARGEST if limit is None else limit))
 
 
 def _unpickled(stored: bytes) -> Network:

@@ -20,9 +20,9 @@ from inweave import explore
 from inweave.cli import output
 from inweave.cli.demo_programs import ridge
 from inweave.cli.fill import Scale
+from inweave.cli.numbers import Numbers
 from inweave.cli.options import Json
 from inweave.cli.show import report
-from inweave.cli.tables import Numbers
 from inweave.data import diabetes
 from inweave.errors import InputError
 from inweave.files.atomic import check_place

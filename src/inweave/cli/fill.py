@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from inweave.cli import output, tables
+from inweave.cli.numbers import Numbers
 from inweave.cli.roles import Argument, arguments, expect_all, roles
-from inweave.cli.tables import Numbers
 from inweave.errors import InputError
 from inweave.language.program import Program
 from inweave.model.prompt import by_name
@@ -109,8 +109,9 @@ def _from_table(known: Sequence[Argument], given: dict[str, Any], said: Tables) 
     borrowed = {name: value for name, value in given.items() if isinstance(value, str)}
     taken = {*said.response, *borrowed.values()}
     features = said.features or [name for name in table.columns if name not in taken]
-    _check_features(part.features, table, features, said.response)
+    _check_features(table, features, said.response)
     X = table.numbers(features)
+    _check_sizes(part.features, table, features, len(X))
     inputs = given | {name: _borrow(table, known, name, at) for name, at in borrowed.items()}
     scale, back, queries = Scale(), Scale(), None
     if said.standardize:
@@ -142,22 +143,26 @@ def _not_taken(what: str, usual: Argument | None, given: dict[str, Any]) -> Inpu
     return InputError(f"no {what}: {name} is given as {name}={value}; leave out one of the two")
 
 
-def _check_features(
-    wanted: Argument, table: tables.Table, features: Sequence[str], response: Sequence[str]
-) -> None:
-    """Refuse columns that are no features; a network has its sizes, a program takes any."""
+def _check_features(table: tables.Table, features: Sequence[str], response: Sequence[str]) -> None:
+    """Refuse columns that are no features."""
     if twice := [name for name in features if features.count(name) > 1]:
         raise InputError(f"--columns names {twice[0]!r} twice")
     if not features:
         raise InputError(f"{table.path} has no feature columns beside {', '.join(response)}")
     if both := [name for name in features if name in response]:
         raise InputError(f"{', '.join(both)} is both feature and response")
+
+
+def _check_sizes(
+    wanted: Argument, table: tables.Table, features: Sequence[str], found: int
+) -> None:
+    """Refuse a table of other sizes than a network has; a program takes any."""
     rows, cols = wanted.sizes
     resize = "to resize it where its weights allow that, add --program FILE.py:NAME"
-    if isinstance(rows, int) and table.rows != rows:
-        more = f": row {rows + 1} is the first too many" if table.rows > rows else ""
+    if isinstance(rows, int) and found != rows:
+        more = f": row {rows + 1} is the first too many" if found > rows else ""
         raise InputError(
-            f"{table.path} has {table.rows} rows, this network is for {rows}{more}; {resize}"
+            f"{table.path} has {found} rows, this network is for {rows}{more}; {resize}"
         )
     if isinstance(cols, int) and len(features) != cols:
         raise InputError(

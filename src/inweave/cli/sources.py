@@ -20,6 +20,7 @@ import inweave
 from inweave import gallery
 from inweave.cli.output import stages
 from inweave.errors import InputError, InweaveError, ProgramError, did_you_mean
+from inweave.files import regular
 from inweave.language.program import Program
 from inweave.network import Network
 
@@ -59,7 +60,7 @@ def from_gallery(name: str) -> Program | None:
 
 def from_file(path: Path, name: str | None) -> Program:
     """A program of a Python file; the only one, if no name is given."""
-    path.open("rb").close()  # whoever cannot read it says so, and not that its code failed
+    regular.opened(path).close()  # whoever cannot read it says so, and not that its code failed
     found = {k: v for k, v in vars(_execute(path)).items() if isinstance(v, Program)}
     programs = ", ".join(found) or "none"
     if name is None:

@@ -7,23 +7,23 @@ from 1 and the header is not a row. Only columns that are used need to hold numb
 from __future__ import annotations
 
 import csv
-import math
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from io import StringIO
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from inweave.cli.delimited import Delimited
+from inweave.cli.numbers import Numbers, column
 from inweave.errors import InputError, needs_extra
+from inweave.files import regular
 from inweave.files.atomic import atomically, check_place
 
-Numbers = NDArray[np.float64]
-MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 SUFFIXES = (".csv", ".tsv", ".npz", ".parquet")
 
 
@@ -32,11 +32,8 @@ class Table:
     """Named columns of equal length, as they stand in a file: converted when they are used."""
 
     path: Path
-    columns: Mapping[str, Sequence[Any]]
-
-    @property
-    def rows(self) -> int:
-        return len(next(iter(self.columns.values())))
+    columns: Sequence[str]
+    read: Callable[[Sequence[str]], Numbers]
 
     def expect(self, names: Sequence[str]) -> None:
         """Refuse names that are no columns."""
@@ -50,81 +47,43 @@ class Table:
     def numbers(self, names: Sequence[str]) -> Numbers:
         """These columns as a rows x columns matrix."""
         self.expect(names)
-        return np.column_stack([
-            [
-                _number(cell, f"{self.path}, column {name!r}, row {i}")
-                for i, cell in enumerate(self.columns[name], 1)
-            ]
-            for name in names
-        ])  # fmt: skip
-
-
-def _number(cell: Any, at: str) -> float:
-    if cell is None or (isinstance(cell, str) and cell.strip().lower() in MISSING):
-        raise InputError(f"{at}: the value is missing; fill it in or leave the row out")
-    try:
-        value = float(cell)
-    except (TypeError, ValueError):
-        raise InputError(
-            f"{at}: {cell!r} is not a number; choose the columns to use with --columns"
-        ) from None
-    if not math.isfinite(value):
-        raise InputError(f"{at}: {cell} is not a finite number")
-    return value
+        return self.read(names)
 
 
 def read(path: Path) -> Table:
     """The table of a file, by its suffix."""
-    path.open("rb").close()  # whoever cannot read it says so, whatever the suffix
+    regular.opened(path).close()  # whoever cannot read it says so, whatever the suffix
     match path.suffix:
         case ".csv" | ".tsv":
-            names, columns = _read_csv(path)
+            text = Delimited.of(path, regular.read(path))
+            table = Table(path, text.names, text.numbers)
         case ".npz":
-            names, columns = _read_npz(path)
+            table = _of_columns(path, _read_npz(path))
         case ".parquet":
-            names, columns = _read_parquet(path)
+            table = _of_columns(path, _read_parquet(path))
         case _:
             raise InputError(f"{path}: expected one of {', '.join(SUFFIXES)}")
+    names = list(table.columns)
     for name in names:
         if not name or names.count(name) > 1:
             raise InputError(f"{path}: column name {name!r} is {'used twice' if name else 'empty'}")
-    if not columns or not len(columns[0]):
-        raise InputError(f"{path} has a header but no rows")
-    return Table(path, dict(zip(names, columns, strict=True)))
+    return table
 
 
-Columns = tuple[list[str], list[Sequence[Any]]]
+Columns = Sequence[tuple[str, Iterable[Any]]]
 
 
-def _read_csv(path: Path) -> Columns:
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 text (byte {error.start})") from None
-    first = text.lstrip("\n").partition("\n")[0]
-    try:
-        lines = csv.reader(StringIO(text), delimiter=max(",;\t", key=first.count), strict=True)
-        header, *rows = [line for line in lines if line] or [[]]
-    except csv.Error as error:
-        raise InputError(f"{path}: {error}") from None
-    if not header:
-        raise InputError(f"{path} is empty")
-    if all(map(_is_number, header)):
-        raise InputError(f"{path}: the first line must name the columns, got {first!r}")
-    for i, row in enumerate(rows, 1):
-        if len(row) != len(header):
-            raise InputError(
-                f"{path}, row {i}: {len(row)} values, but the header names {len(header)} columns"
-            )
-    return [name.strip() for name in header], list(zip(*rows, strict=True))
+def _of_columns(path: Path, columns: Columns) -> Table:
+    """The table of columns that are at hand."""
+    cells = dict(columns)
 
+    def numbers(names: Sequence[str]) -> Numbers:
+        found = np.column_stack([column(path, name, cells[name]) for name in names])
+        if not len(found):
+            raise InputError(f"{path} has columns but no rows")
+        return found
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return Table(path, [name for name, _ in columns], numbers)
 
 
 def _read_npz(path: Path) -> Columns:
@@ -133,15 +92,17 @@ def _read_npz(path: Path) -> Columns:
     if not found or len(shapes[0]) != 1 or len(set(shapes)) > 1:
         said = ", ".join(f"{name} {array.shape}" for name, array in found.items()) or "none"
         raise InputError(f"{path}: a table needs one-dimensional arrays of one length; has {said}")
-    return list(found), [array.tolist() for array in found.values()]
+    return list(found.items())
 
 
 def arrays(path: Path) -> dict[str, NDArray[Any]]:
     """The arrays of an .npz file; objects, which could run code, are refused."""
-    if not zipfile.is_zipfile(path):
-        raise InputError(f"{path} is not an .npz file; np.savez({path.name!r}, X=X) writes one")
-    with np.load(path, allow_pickle=False) as stored:
-        return {name: _array(path, stored, name) for name in stored.files}
+    with regular.opened(path) as file:
+        if not zipfile.is_zipfile(file):
+            raise InputError(f"{path} is not an .npz file; np.savez({path.name!r}, X=X) writes one")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as stored:
+            return {name: _array(path, stored, name) for name in stored.files}
 
 
 def _array(path: Path, stored: Any, name: str) -> NDArray[Any]:
@@ -159,33 +120,42 @@ def _read_parquet(path: Path) -> Columns:
         from pyarrow import ArrowException, parquet
 
     try:
-        with parquet.ParquetFile(path) as stored:
+        with regular.opened(path) as file, parquet.ParquetFile(file) as stored:
             found = stored.read()
     except (ArrowException, OSError) as error:
         raise InputError(f"{path} is not a Parquet file that can be read: {error}") from None
-    return found.column_names, [column.to_pylist() for column in found.columns]
+    return list(zip(found.column_names, map(_cells, found.columns), strict=True))
+
+
+def _cells(column: Any) -> Iterable[Any]:
+    """The cells of a Parquet column; as an array where all are numbers of its own kinds."""
+    from pyarrow import types
+
+    of_numbers = types.is_floating(column.type) or types.is_integer(column.type)
+    plain = of_numbers and not column.null_count
+    cells: Iterable[Any] = column.to_numpy() if plain else column.to_pylist()
+    return cells
 
 
 def write(path: Path, columns: Mapping[str, Sequence[Any]]) -> None:
     """A table to a file, whole or not at all; numbers keep every digit."""
     check_writable(path)
     made: dict[str, Any]
-    with atomically(path) as draft:
+    with atomically(path) as file:
         if path.suffix == ".npz":
-            with draft.open("wb") as binary:
-                made = {name: np.asarray(c) for name, c in columns.items()}
-                np.savez(binary, **made)
+            made = {name: np.asarray(c) for name, c in columns.items()}
+            np.savez(file, **made)
         elif path.suffix == ".parquet":
             with needs_extra(f"{path}: Parquet", "table"):
                 import pyarrow
                 from pyarrow import parquet
 
-            with draft.open("wb") as binary:
-                made = {name: list(c) for name, c in columns.items()}
-                parquet.write_table(pyarrow.table(made), binary)
+            made = {name: list(c) for name, c in columns.items()}
+            parquet.write_table(pyarrow.table(made), file)
         else:
-            with draft.open("w", encoding="utf-8", newline="") as stream:
-                csv_rows(stream, columns, "\t" if path.suffix == ".tsv" else ",")
+            text = TextIOWrapper(file, encoding="utf-8", newline="")
+            csv_rows(text, columns, "\t" if path.suffix == ".tsv" else ",")
+            text.detach()  # which writes what it still holds
 
 
 def check_writable(path: Path) -> None:

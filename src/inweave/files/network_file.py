@@ -30,6 +30,7 @@ from inweave.exact.names import check_line, is_line
 from inweave.exact.schema import Coefficient, Count, Line, Mismatch, Must, content, dumps, loads
 from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
+from inweave.files import regular
 from inweave.files.atomic import check_place, write
 from inweave.language.recorded import Recorded
 from inweave.model.layout import Layout
@@ -40,7 +41,6 @@ from inweave.proof.certificate import Certificate, Claim, about
 VERSION = 1
 KEY = "inweave"
 SUFFIX = ".inweave"
-LARGEST_FILE = 4 * 2**30
 LARGEST_HEADER = 64 * 2**20
 LARGEST_PROMPT = 2**30  # numbers in one prompt
 Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
@@ -126,13 +126,11 @@ def check_name(path: str | os.PathLike[str]) -> None:
 Read = tuple[Network, Record | None, Claim | None]
 
 
-def load(path: str | os.PathLike[str], *, limit: int = LARGEST_FILE) -> Read:
+def load(path: str | os.PathLike[str], *, limit: int = regular.LARGEST) -> Read:
     """What a file holds; one of more than `limit` bytes is refused unread."""
-    size = Path(path).stat().st_size
-    if size > limit:
-        raise FileFormatError(f"{path}: {size:,} bytes, the limit is {limit:,}; load(..., limit=)")
+    data = regular.read(path, limit, "; load(..., limit=)")
     try:
-        return decode(Path(path).read_bytes())
+        return decode(data)
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
 

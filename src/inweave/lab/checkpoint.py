@@ -4,17 +4,22 @@ A checkpoint is a safetensors file with all tensors and `checkpoint.json`, which
 its SHA-256. The tensors are written first, under a new name; replacing the JSON is the one atomic
 act that makes the new checkpoint the current one. Whatever instant a process dies at, the JSON
 names a complete file.
+
+A checkpoint is read as a network's file is: whatever is not as it was written is refused by name,
+before anything is made of it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from inweave.errors import FileFormatError, needs_extra
-from inweave.exact.schema import Must, loads, named, read
+from inweave.exact.schema import Count, Must, loads, named, read
+from inweave.files import regular
 from inweave.files.atomic import write
 from inweave.lab.checks import is_file_name
 
@@ -23,12 +28,28 @@ with needs_extra("the lab", "lab"):
 
 CURRENT = "checkpoint.json"
 FileName = Annotated[str, Must("the name of a file beside it", is_file_name)]
+Positive = Annotated[float, Must("a number above 0", lambda x: x > 0)]
 
 
-class Current(TypedDict):
-    """What `checkpoint.json` must say; the state of the run stands beside it."""
+class Scheduled(TypedDict):
+    """The state of a schedule: the best loss so far, logged losses since, the step size's share."""
 
-    step: int
+    best: float | None
+    since: Count
+    scale: Positive
+
+
+class State(TypedDict):
+    """The state of a run, but for its tensors."""
+
+    config: dict[str, Any]
+    schedule: Scheduled
+
+
+class Current(State):
+    """What `checkpoint.json` says."""
+
+    step: Count
     file: FileName
     sha256: str
 
@@ -38,15 +59,15 @@ def write_json(path: Path, content: Any) -> None:
     write(path, json.dumps(named(content), indent=1, allow_nan=False) + "\n")
 
 
-def save(folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+def save(folder: Path, step: int, tensors: dict[str, Tensor], state: State) -> None:
     """Make this the current checkpoint of a folder; the one before it is removed."""
     from safetensors.torch import save as to_bytes
 
     data = to_bytes({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
     name = f"step-{step:08d}.safetensors"
     write(folder / name, data)
-    current = Current(step=step, file=name, sha256=hashlib.sha256(data).hexdigest())
-    write_json(folder / CURRENT, {**current, **state})
+    mark = hashlib.sha256(data).hexdigest()
+    write_json(folder / CURRENT, Current(step=step, file=name, sha256=mark, **state))
     for old in folder.glob("step-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
@@ -56,18 +77,47 @@ def exists(folder: Path) -> bool:
     return (folder / CURRENT).exists()
 
 
-def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def current(folder: Path) -> Current:
+    """What the current checkpoint of a folder says."""
+    try:
+        return read(Current, loads(regular.read(folder / CURRENT)))
+    except (OSError, FileFormatError) as error:
+        raise _unreadable(folder, error) from None
+
+
+def load(folder: Path) -> tuple[dict[str, Tensor], Current]:
     """The tensors and the state of the current checkpoint."""
+    from safetensors import SafetensorError
     from safetensors.torch import load as from_bytes
 
+    found = current(folder)
     try:
-        current = read(Current, loads((folder / CURRENT).read_bytes()))
-        data = (folder / current["file"]).read_bytes()
-    except OSError as error:
+        data = regular.read(folder / found["file"])
+    except (OSError, FileFormatError) as error:
+        raise _unreadable(folder, error) from None
+    if hashlib.sha256(data).hexdigest() != found["sha256"]:
+        raise FileFormatError(f"{folder / found['file']} is damaged: its SHA-256 does not match")
+    try:
+        return from_bytes(data), found
+    except SafetensorError as error:
+        raise _unreadable(folder, error) from None
+
+
+def expect(folder: Path, tensors: Mapping[str, Tensor], like: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not those of a run with these, by name, shape and dtype."""
+    for name, wanted in like.items():
+        if name not in tensors:
+            raise FileFormatError(f"the checkpoint of {folder} has no tensor {name!r}")
+        found = tensors[name]
+        if (found.shape, found.dtype) != (wanted.shape, wanted.dtype):
+            raise FileFormatError(
+                f"the checkpoint of {folder}: tensor {name!r} is {tuple(found.shape)} of "
+                f"{found.dtype}, its settings ask for {tuple(wanted.shape)} of {wanted.dtype}"
+            )
+
+
+def _unreadable(folder: Path, error: Exception) -> FileFormatError:
+    said = str(error)
+    if isinstance(error, OSError):
         said = f"{error.filename}: {error.strerror}"
-        raise FileFormatError(f"{folder} holds no readable checkpoint: {said}") from None
-    except FileFormatError as error:
-        raise FileFormatError(f"{folder} holds no readable checkpoint: {error}") from None
-    if hashlib.sha256(data).hexdigest() != current["sha256"]:
-        raise FileFormatError(f"{folder / current['file']} is damaged: its SHA-256 does not match")
-    return from_bytes(data), dict(current)
+    return FileFormatError(f"{folder} holds no readable checkpoint: {said}")

@@ -28,6 +28,7 @@ from typing import Annotated, Any, Literal
 
 from inweave.errors import InputError, needs_extra
 from inweave.exact.schema import Mismatch, Must, fingerprint, read, write
+from inweave.files import regular
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.tasks import TASKS, Target, Task, stream
@@ -182,7 +183,7 @@ def from_toml(path: str | Path) -> Config:
     """The config in a TOML file; its name defaults to the file's."""
     path = Path(path)
     try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = tomllib.loads(regular.read(path).decode())
     except FileNotFoundError:
         raise InputError(f"no config file {path}") from None
     except OSError as error:

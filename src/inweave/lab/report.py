@@ -92,8 +92,8 @@ def figure(result: dict[str, Any], path: Path) -> Path:
         _bars(axes, result)
     else:
         _curves(axes, result)
-    with atomically(path) as draft:
-        drawing.savefig(draft, dpi=110, metadata={"Software": ""})
+    with atomically(path) as file:
+        drawing.savefig(file, format="png", dpi=110, metadata={"Software": ""})
     plt.close(drawing)
     return path
 

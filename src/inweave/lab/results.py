@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypedDict, TypeVar
 
 from inweave.errors import FileFormatError, InputError
 from inweave.exact.schema import Mismatch, Must, Number, loads, numbers, read
+from inweave.files import regular
 from inweave.lab.checks import is_file_name
 
 METRICS, EVALUATION = "metrics.jsonl", "evaluation.json"
@@ -150,7 +151,7 @@ def _json(path: Path) -> Any:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return regular.read(path).decode()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
     except UnicodeDecodeError as error:

@@ -19,11 +19,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
-from inweave.errors import DivergenceError, InputError, needs_extra
+from inweave.errors import DivergenceError, FileFormatError, InputError, needs_extra
+from inweave.exact.schema import Mismatch, loads, read
 from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.ensemble import assemble
+from inweave.lab.results import METRICS, Logged
 from inweave.lab.tasks import draw, mse, stream
 from inweave.lab.trainer import Settings, Trainer, cosine, warm
 from inweave.nn import AttentionNetwork
@@ -33,7 +35,6 @@ with needs_extra("the lab", "lab"):
     import torch.distributed as dist
     from torch import Tensor
 
-METRICS = "metrics.jsonl"
 RESULT = "result.json"
 
 
@@ -67,14 +68,13 @@ class Schedule:
         if self.since >= settings.patience:
             self.scale, self.since = self.scale * settings.factor, 0
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> checkpoint.Scheduled:
         best = self.best if math.isfinite(self.best) else None
         return {"best": best, "since": self.since, "scale": self.scale}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.best = math.inf if state["best"] is None else float(state["best"])
-        self.since = int(state["since"])
-        self.scale = float(state["scale"])
+    def restore(self, state: checkpoint.Scheduled) -> None:
+        self.best = math.inf if state["best"] is None else state["best"]
+        self.since, self.scale = state["since"], state["scale"]
 
 
 class Run:
@@ -127,11 +127,26 @@ class Run:
         return weights | {"mean": self.trainer.mean, "square": self.trainer.square}
 
     @torch.no_grad()
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def resume(self, folder: Path) -> int:
+        """Become the run of a folder's checkpoint; the step to go on from."""
+        tensors, state = checkpoint.load(folder)
+        if state["config"] != json.loads(json.dumps(self.config.asdict())):
+            raise InputError(
+                f"{folder} holds a run with other settings; resume with its own config "
+                f"({folder / checkpoint.CURRENT}) or choose another folder"
+            )
+        if state["step"] > self.config.train.steps:
+            raise FileFormatError(
+                f"the checkpoint of {folder} is of step {state['step']}, "
+                f"its run has {self.config.train.steps}"
+            )
+        checkpoint.expect(folder, tensors, self.tensors())
         stored = [tensors[f"model.{name}"].flatten() for name in self.ensemble.shapes]
         self.ensemble.rows.copy_(torch.cat(stored).unsqueeze(0))
         self.trainer.mean.copy_(tensors["mean"])
         self.trainer.square.copy_(tensors["square"])
+        self.schedule.restore(state["schedule"])
+        return state["step"]
 
 
 def train(
@@ -190,7 +205,7 @@ def _loop(run: Run, folder: Path, start: int, log: TextIO | None, progress: bool
 def _refuse_divergence(loss: float, done: int, run: Run, folder: Path) -> None:
     if math.isfinite(loss) and loss <= 1e4 * run.zero_loss:
         return
-    kept = json.loads((folder / checkpoint.CURRENT).read_text(encoding="utf-8"))
+    kept = checkpoint.current(folder)
     raise DivergenceError(
         f"the loss is {loss:g} at step {done} (zero predictor: {run.zero_loss:g}); "
         f"the last good checkpoint, of step {kept['step']}, is kept in {folder}. "
@@ -202,21 +217,13 @@ def _last_loss(folder: Path) -> float:
     """The last loss that was logged: that of a run which is resumed when it has finished."""
     path = folder / METRICS
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return float(json.loads(lines[-1])["loss"]) if lines else math.nan
+    return float(read(Logged, loads(lines[-1]))["loss"]) if lines else math.nan
 
 
 def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
     """Make the folder ready; returns the step to start from."""
     if resume and checkpoint.exists(folder):
-        tensors, state = checkpoint.load(folder)
-        if state["config"] != json.loads(json.dumps(run.config.asdict())):
-            raise InputError(
-                f"{folder} holds a run with other settings; resume with its own config "
-                f"({folder / checkpoint.CURRENT}) or choose another folder"
-            )
-        run.restore(tensors)
-        run.schedule.restore(state["schedule"])
-        step = int(state["step"])
+        step = run.resume(folder)
         if rank == 0:
             _cut_metrics(folder / METRICS, step)
         return step
@@ -230,7 +237,7 @@ def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
 
 
 def _save(run: Run, folder: Path, step: int) -> None:
-    state = {"config": run.config.asdict(), "schedule": run.schedule.state()}
+    state = checkpoint.State(config=run.config.asdict(), schedule=run.schedule.state())
     checkpoint.save(folder, step, run.tensors(), state)
 
 
@@ -240,9 +247,9 @@ def _cut_metrics(path: Path, step: int) -> None:
     if path.exists():
         for line in path.read_text(encoding="utf-8").splitlines():
             try:
-                if json.loads(line)["step"] <= step:
+                if read(Logged, loads(line))["step"] <= step:
                     kept.append(line + "\n")
-            except ValueError:
+            except Mismatch:
                 break
     write(path, "".join(kept))
 
@@ -287,7 +294,9 @@ def load_run(folder: str | Path, device: str = "cpu") -> tuple[Config, Attention
     tensors, state = checkpoint.load(Path(folder))
     config = from_dict(state["config"])
     model = config.make_model(device)
+    weights = {f"model.{name}": p for name, p in model.named_parameters()}
+    checkpoint.expect(Path(folder), tensors, weights)
     with torch.no_grad():
-        for name, p in model.named_parameters():
-            p.copy_(tensors[f"model.{name}"])
+        for name, p in weights.items():
+            p.copy_(tensors[name])
     return config, model
