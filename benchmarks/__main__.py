@@ -42,6 +42,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "memory": ("memory", (1,)),
     "estimators": ("estimators", (1,)),
     "importing": ("importing", (1,)),
+    "calls": ("calls", (1,)),
     "beyond-memory": ("beyond_memory", (1,)),
     "precision": ("precision", (1,)),
 }

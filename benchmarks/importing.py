@@ -1,8 +1,8 @@
-"""What `import inweave` costs, with numpy's own import aside.
+"""What `import inweave` costs, with numpy's own import aside, and what `inweave --help` does.
 
 The number is processor time, measured inside a fresh process: of the import alone, which does not
-load numpy, and of loading the main names when numpy is there already. Which modules take it is read
-from Python's own profile, `-X importtime`.
+load numpy, of loading the main names when numpy is there already, and of printing the list of
+commands. Which modules take it is read from Python's own profile, `-X importtime`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,29 @@ from collections.abc import Iterator
 from benchmarks.measure import Spread
 from benchmarks.row import Row
 
-BAR = 100.0  # milliseconds
 NAMES = "inweave.compile, inweave.program, inweave.Network, inweave.Matrix"
+HELP = (
+    "import io, sys, inweave.cli; told, sys.stdout = sys.stdout, io.StringIO(); "
+    "inweave.cli.main(['--help']); sys.stdout = told"
+)
 STATEMENTS = {
-    "import inweave": ("pass", "import inweave"),
-    "import inweave, numpy aside, and use compile": ("import numpy", f"import inweave; {NAMES}"),
+    "import inweave": ("pass", "import inweave", 40.0),
+    "import inweave, numpy aside, and use compile": (
+        "import numpy",
+        f"import inweave; {NAMES}",
+        100.0,
+    ),
+    "inweave --help": ("pass", HELP, 200.0),
 }
+"""What is there before, what is timed, and how many milliseconds it may take."""
+
 TIMED = "import time; {}; t = time.process_time(); {}; print(time.process_time() - t)"
 LINE = re.compile(r"import time:\s*(\d+) \|\s*(\d+) \|(\s+)(\S+)")
 
 
 def rows(threads: int, times: int = 15) -> Iterator[Row]:
     """Milliseconds, each in fresh processes."""
-    for name, (before, statement) in STATEMENTS.items():
+    for name, (before, statement, bar) in STATEMENTS.items():
         seconds = [float(_python("-c", TIMED.format(before, statement))[0]) for _ in range(times)]
         spread = Spread.of([s * 1e3 for s in seconds])
         heaviest = sorted(profile(statement).items(), key=lambda item: -item[1])[:4]
@@ -39,7 +49,7 @@ def rows(threads: int, times: int = 15) -> Iterator[Row]:
             high=spread.high,
             unit="ms",
             threads=threads,
-            bar=BAR,
+            bar=bar,
             note="most: " + ", ".join(f"{name} {us / 1e3:.1f}" for name, us in heaviest),
         )
 

@@ -58,6 +58,11 @@ class Timing:
         pairs = zip(self.samples[name], self.samples[other], strict=True)
         return Spread.of([a / b for a, b in pairs])
 
+    def difference(self, name: str, other: str) -> Spread:
+        """How many seconds longer one takes than the other."""
+        pairs = zip(self.samples[name], self.samples[other], strict=True)
+        return Spread.of([a - b for a, b in pairs])
+
 
 def interleaved(
     candidates: Mapping[str, Callable[[], Any]],

@@ -11,8 +11,9 @@ from typing import Any
 class Row:
     """A measured number with its quartiles, the bar it has to stay under, and what is behind it.
 
-    `unit` is '×' for a ratio to `against`, 's', 'ms', 'MB', or 'exponent'. `seconds` are medians of
-    everything timed for this row. `curve` holds the points of a growth row.
+    `unit` is '×' for a ratio to `against`, 'µs' for a difference to it, 's', 'ms', 'MB', or
+    'exponent'. `seconds` are medians of everything timed for this row. `curve` holds the points of
+    a growth row.
     """
 
     family: str

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks import (
+    calls,
     compiling,
     dense,
     direct,
@@ -185,6 +186,21 @@ def test_the_other_families_make_well_formed_rows():
     sweeps = dict.fromkeys(("n", "d", "T", "batch"), (start, (4, 8, 16)))
     for row in well_formed(growth.rows(1, 0.0, sweeps)):
         assert len(row.curve["inweave"]) == len(row.curve["by hand"]) == 3
+
+
+@pytest.mark.parametrize("library", calls.BARS)
+def test_the_smallest_call_and_its_line_by_hand_compute_the_same(library):
+    pytest.importorskip(library)
+    ours, theirs = (float(call()) for call in calls.candidates(library).values())
+    assert ours == pytest.approx(theirs, rel=1e-5)
+
+
+def test_a_call_is_compared_with_hand_written_code_by_difference():
+    told = measure.Timing({"a": [3.0, 5.0, 4.0], "b": [1.0, 1.0, 1.0]})
+    assert told.difference("a", "b").median == 3.0
+    found = well_formed(calls.rows(1, 0.0))
+    assert [row.bar for row in found] == list(calls.BARS.values())
+    assert {row.unit for row in found} == {"µs"}
 
 
 def test_peak_memory_counts_what_a_call_allocates_and_stays_near_its_inputs():

@@ -86,9 +86,10 @@ class Network(data.Network):
         """The program's answer, computed by attention alone.
 
         With `check`, a pointwise function that leaves its domain raises DomainError, and an
-        iteration that blows up DivergenceError; without it the network does what it does. Inside
-        jax.jit, jax.grad or jax.vmap nothing can be raised: there an answer is NaN where a domain
-        was left, and divergence is not looked for. (To type checkers `check` may be anything: in
+        iteration that blows up DivergenceError; without it the network does what it does. While
+        another library traces (jax.jit, jax.grad, jax.vmap, torch.compile, torch.func.vmap) no
+        value is known and nothing can be raised for one: there an answer is NaN where a domain was
+        left, and divergence is not looked for. (To type checkers `check` may be anything: in
         net(**arrays) they cannot know that no array has its name.)
         """
         torch = sys.modules.get("torch")

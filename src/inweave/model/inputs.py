@@ -7,13 +7,14 @@ all that there is to know of usual inputs but their values, and `are_finite` loo
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy import ndarray, vdot
 
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Floats, is_tracing, namespace
@@ -32,7 +33,7 @@ def signature(values: Sequence[Any]) -> tuple[Any, ...] | None:
     """
     found: list[Any] = []
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) is ndarray:
             found.append((value.dtype, value.shape))
             continue
         read = _reader(type(value))  # type: ignore[arg-type]
@@ -69,9 +70,9 @@ def are_finite(values: Sequence[Any]) -> bool:
     Finite numbers whose sum of squares overflows are to be looked at closely.
     """
     for value in values:
-        if type(value) is np.ndarray:
+        if type(value) is ndarray:
             flat = value.ravel("K")
-            if not math.isfinite(np.vdot(flat, flat)):  # which warns of nothing
+            if not isfinite(vdot(flat, flat)):  # vdot warns of nothing
                 return False
         elif type(value) in NUMBERS:
             if not -LARGEST <= value <= LARGEST:
@@ -88,9 +89,9 @@ def _is_finite(tensor: Any) -> bool:
         if tensor.ndim != 1:
             if tensor.is_cpu:
                 flat = tensor.numpy().ravel("K")
-                return math.isfinite(np.vdot(flat, flat))
+                return isfinite(vdot(flat, flat))
             tensor = tensor.reshape(-1)
-        return math.isfinite(tensor.dot(tensor).item())
+        return isfinite(tensor.dot(tensor).item())
     except RuntimeError:  # inside torch.func.vmap no value is known
         return False
 
