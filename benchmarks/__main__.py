@@ -38,6 +38,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "modes": ("modes", (1,)),
     "compiling": ("compiling", (1,)),
     "proving": ("proving", (1,)),
+    "printing": ("printing", (1,)),
     "growth": ("growth", (1,)),
     "memory": ("memory", (1,)),
     "estimators": ("estimators", (1,)),

@@ -1,7 +1,8 @@
-"""The proof by algebra: processor seconds of the slowest networks that keep their loops.
+"""Proofs: processor seconds of the slowest ones.
 
-All polynomial entries of the gallery in both targets, as written and hoisted, and the paper's two
-networks of ridge regression. One row is the slowest of many; each must have been proved.
+By algebra, all polynomial entries of the gallery in both targets, as written and hoisted, and the
+paper's two networks of ridge regression. One row is the slowest of many; each must have been
+proved. At random points, ridge regression with its loop collapsed, at many numbers of steps.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from inweave.proof.algebra import prove
 from inweave.proof.interface import trace_for
 
 BAR = 0.2
+DEPTH_BAR = 0.5
+COLLAPSED = {(400, 50): (100, 1_000, 10_000, 100_000, 1_000_000), (4000, 200): (100, 300, 1_000)}
 TIMES = 3
 Problem = tuple[Traced, Network]
 
@@ -40,8 +43,12 @@ def ridge(
     return u.T @ inweave.iterate(step, w0, steps)
 
 
-def rows(threads: int, entries: tuple[gallery.Entry, ...] | None = None) -> Iterator[Row]:
-    """One row for each target and candidate, and one for the paper."""
+def rows(
+    threads: int,
+    entries: tuple[gallery.Entry, ...] | None = None,
+    collapsed: Mapping[tuple[int, int], tuple[int, ...]] = COLLAPSED,
+) -> Iterator[Row]:
+    """One row for each target and candidate, one for the paper, and one for each collapsed loop."""
     for target in ("elsa", "lsa"):
         for candidate in (AS_WRITTEN, HOISTED):
             problems = {}
@@ -54,22 +61,39 @@ def rows(threads: int, entries: tuple[gallery.Entry, ...] | None = None) -> Iter
     nets = {f.__name__: f(7, 3, 100) for f in (paper.ridge_lsa, paper.ridge_elsa)}
     problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in nets.items()}
     yield _row("the paper's networks", problems, threads)
+    for (n, d), steps in collapsed.items():
+        found = {f"T={T:,}": _verified(n, d, T) for T in steps}
+        name = f"n={n} d={d}, T up to {max(steps):,}"
+        yield _slowest("verify, depth mode", name, found, threads, DEPTH_BAR)
+
+
+def _verified(n: int, d: int, steps: int) -> float:
+    """Seconds to verify ridge regression whose loop is collapsed, at random points."""
+    sizes = {"n": n, "d": d, "steps": steps}
+    net = inweave.compile(gallery.ridge_gd, optimize="depth", verify=False, **sizes)
+    start = time.process_time()
+    net.verify()
+    return time.process_time() - start
 
 
 def _row(name: str, problems: Mapping[str, Problem], threads: int) -> Row:
     """The slowest of some proofs, each the best of a few runs."""
     found = {one: _seconds(problem) for one, problem in problems.items()}
+    return _slowest("proof by algebra", name, found, threads, BAR)
+
+
+def _slowest(family: str, name: str, found: Mapping[str, float], threads: int, bar: float) -> Row:
     slowest = max(found, key=lambda one: found[one])
     value = found[slowest]
     return Row(
-        family="proof by algebra",
+        family=family,
         name=name,
         value=value,
         low=min(found.values()),
         high=value,
         unit="s",
         threads=threads,
-        bar=BAR,
+        bar=bar,
         note=f"{slowest}, of {len(found)}",
     )
 

@@ -20,6 +20,7 @@ from benchmarks import (
     measure,
     memory,
     modes,
+    printing,
     problem,
     proving,
     ridge,
@@ -180,8 +181,11 @@ def test_the_other_families_make_well_formed_rows():
     assert kept.note == "collapsed"
     assert set(kept.seconds) == set(modes.MODES)
     well_formed(importing.rows(1, times=1))
-    proofs = well_formed(proving.rows(1, entries=(gallery.get("ridge_gd"),)))
-    assert [row.name for row in proofs][-1] == "the paper's networks"
+    one = (gallery.get("ridge_gd"),)
+    proofs = well_formed(proving.rows(1, entries=one, collapsed={(6, 3): (100,)}))
+    assert [row.name for row in proofs][-2:] == ["the paper's networks", "n=6 d=3, T up to 100"]
+    prints = well_formed(printing.rows(1, entries=one, steps=1000))
+    assert [row.name for row in prints][-2:] == ["1,000 steps", "DeltaNet"]
     start = {"n": 8, "d": 3, "T": 4, "batch": 1}
     sweeps = dict.fromkeys(("n", "d", "T", "batch"), (start, (4, 8, 16)))
     for row in well_formed(growth.rows(1, 0.0, sweeps)):

@@ -27,10 +27,13 @@ from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.schema import dumps, loads, read, write
 from inweave.files.network_file import save
+from inweave.language import evaluate
+from inweave.language.expressions import LoopResult, every, ordered
 from inweave.model.layers import AttentionLayer, PointwiseLayer
 from inweave.model.modules import Module
 from inweave.model.projection import Projection
 from inweave.model.relunet import RELU, ReluNet
+from inweave.proof import affine
 from inweave.proof.certificate import Certificate
 from inweave.proof.check import TooFewTrials
 from inweave.proof.check import verify as check
@@ -147,11 +150,13 @@ def test_the_float_difference_is_how_far_apart_program_and_network_are():
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
-    """The network is small; the program that it is held against has every step."""
+    """The program is held against it in every step, unless it carries short columns."""
     with pytest.warns(UserWarning, match=r"takes about \d+ s or more, and 5 s were allowed"):
-        net = inweave.compile(ridge_gd, n=4, d=3, steps=100_000, optimize="depth")
+        net = inweave.compile(ridge_gd, n=4, d=affine.LARGEST + 1, steps=100_000, optimize="depth")
     assert net.certificate is None
-    assert inweave.compile(ridge_gd, n=4, d=3, steps=100_000).certificate is not None
+    for mode in ("faithful", "depth"):
+        net = inweave.compile(ridge_gd, n=4, d=3, steps=100_000, optimize=mode)
+        assert net.certificate is not None
 
 
 def test_trials_and_seeds_are_whole_numbers():
@@ -865,3 +870,90 @@ def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():
 
     with pytest.raises(inweave.VerificationError, match=r'optimize="faithful".*inweave\.iterate'):
         inweave.compile(beside, optimize="depth", steps=3)
+
+
+# -- loops of affine steps -------------------------------------------------------------------------
+@inweave.program
+def descent(X: Matrix["n", "d"], Y: Matrix["n", "k"], W: Matrix["d", "k"], eta: Scalar, *, T: int):
+    return inweave.iterate(lambda W: W - eta * X.T @ (X @ W - Y), W, T)
+
+
+@inweave.program
+def two_carried(A: Matrix["d", "d"], x: Vector["d"], s: Scalar, *, T: int):
+    def step(x, v, t):
+        return x - 3 * v + t * A[:, 0], A @ v + x / 7, t / 2 + x[0] * s
+
+    return inweave.iterate(step, (x, 2 * x, s), T)
+
+
+@inweave.program
+def in_rows(A: Matrix["d", "d"], x: Vector["d"], *, T: int):
+    return inweave.iterate(lambda row: (row @ A).T.T + x.T, x.T, T)
+
+
+@inweave.program
+def entrywise(x: Vector["d"], y: Vector["d"], *, T: int):
+    return inweave.iterate(lambda w: w * x - 0.25 * y, y, T)
+
+
+@inweave.program
+def bilinear(A: Matrix["d", "d"], x: Vector["d"], *, T: int):
+    return inweave.iterate(lambda x, v: (A @ v, (x @ v) * v), (x, x), T)[0]
+
+
+@inweave.program
+def both_sides(A: Matrix["d", "d"], P: Matrix["d", "d"], *, T: int):
+    return inweave.iterate(lambda P: A @ P @ A.T, P, T)
+
+
+AFFINE = {descent: {"n": 3, "d": 2, "k": 2}, two_carried: {"d": 3}, in_rows: {"d": 3}}
+AFFINE |= {entrywise: {"d": 3}}
+
+
+@pytest.mark.parametrize("T", [33, 34, 63, 64, 100, 257])
+@pytest.mark.parametrize("program", AFFINE, ids=lambda program: program.name)
+def test_all_steps_of_an_affine_loop_at_once_are_those_one_by_one(program, T):
+    traced = program.trace(T=T, **AFFINE[program])
+    (loop,) = {x.loop for x in every(traced.outputs.values()) if isinstance(x, LoopResult)}
+    rng = np.random.default_rng(T)
+    arithmetic = FieldArithmetic(Field(random_prime(rng)))
+    inputs = {s.name: arithmetic.field.random((s.rows, s.cols), rng) for s in traced.inputs}
+    known = {x: inputs[x.name] for x in ordered(traced.outputs.values()) if hasattr(x, "name")}
+    evaluate.fill(ordered([*loop.init, *loop.outer]), known, arithmetic)
+    begin = [evaluate.value(x, known, arithmetic) for x in loop.init]
+    found = affine.powered(loop, begin, known, arithmetic)
+    expected = evaluate.run(loop, begin, known, arithmetic, T)
+    for one, other in zip(found, expected, strict=True):
+        assert (one == other).all()
+
+
+@pytest.mark.parametrize("program", [bilinear, both_sides], ids=lambda program: program.name)
+def test_steps_that_are_not_affine_in_columns_are_taken_one_by_one(program):
+    traced = program.trace(T=40, d=3)
+    (loop,) = {x.loop for x in every(traced.outputs.values()) if isinstance(x, LoopResult)}
+    assert affine.column_size(loop) is None
+
+
+@pytest.mark.parametrize("T", [33, 60])
+@pytest.mark.parametrize("program", AFFINE, ids=lambda program: program.name)
+def test_the_bounds_of_all_steps_at_once_are_no_less_than_those_one_by_one(program, T):
+    traced = program.trace(T=T, **AFFINE[program])
+    (loop,) = {x.loop for x in every(traced.outputs.values()) if isinstance(x, LoopResult)}
+    heights = Heights()
+    inputs = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in traced.inputs}
+    known = {x: inputs[x.name] for x in ordered(traced.outputs.values()) if hasattr(x, "name")}
+    evaluate.fill(ordered([*loop.init, *loop.outer]), known, heights)
+    begin = [evaluate.value(x, known, heights) for x in loop.init]
+    found = affine.bounded(loop, begin, known, heights)
+    taken = evaluate.run(loop, begin, known, heights, T)
+    for one, other in zip(found, taken, strict=True):
+        assert one.height.degree >= other.height.degree
+        assert one.height.bits >= other.height.bits - 1e-6
+
+
+def test_a_collapsed_network_of_another_number_of_steps_is_refused():
+    net = inweave.compile(descent, n=3, d=2, k=2, T=300, optimize="depth")
+    assert net.certificate.method == "direct"
+    assert net.certificate.probability <= 1e-12
+    with pytest.raises(inweave.VerificationError, match="differ"):
+        inweave.verify(descent, net, T=301)

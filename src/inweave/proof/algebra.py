@@ -71,6 +71,7 @@ class Prover:
 
     def proof(self) -> Proof:
         roots = list(self.traced.outputs.values())
+        self._check_loops(roots)
         known: Known = {}
         for x in ex.ordered(roots):
             if isinstance(x, ex.InputExpr):
@@ -83,6 +84,14 @@ class Prover:
             expected = known[self.traced.outputs[output.name]]
             self.same(self.read(state, output.place), expected, f"output {output.name!r}")
         return Proof(self.by_induction, self._generic_sizes(), self.alphabet.written_letters)
+
+    def _check_loops(self, roots: Sequence[ex.Expr]) -> None:
+        """Give up at once if a loop is not repeated that is too long to be written out."""
+        parts = [part for module in self.network.modules for part in module.walk()]
+        repeated = {part.repeat for part in parts if isinstance(part, Module) and part.carries}
+        times = {x.loop.times for x in ex.ordered(roots) if isinstance(x, ex.LoopResult)}
+        if any(steps > MOST_STEPS for steps in times - repeated):
+            raise NotProved("a loop of many steps is not repeated by the network")
 
     def same(self, got: Words, expected: Words, what: str) -> None:
         if got.shape != expected.shape or not (got - expected).is_zero():

@@ -9,6 +9,7 @@ import numpy as np
 
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
+from inweave.proof.affine import FEW, column_size
 from inweave.proof.field_check import matched_loops
 from inweave.run.plan import Plan
 
@@ -23,18 +24,19 @@ def seconds(traced: Traced, plan: Plan, whole: bool = False) -> float:
     whose step is not the program's, `whole`.
     """
     once = not whole and matched_loops(traced, plan.network) is not None
-    operations, products = program_work(traced, once)
+    operations, products = program_work(traced, once, powered=True)
     flops = plan.flops_once if once else plan.flops
     return (flops + products) * SECONDS_PER_FLOP + operations * SECONDS_PER_OPERATION
 
 
-def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
+def program_work(traced: Traced, once: bool = False, powered: bool = False) -> tuple[int, int]:
     """Operations and multiplications that evaluating a program takes.
 
     With `once`, an outermost loop counts as one step: so it is where the network has that loop too.
+    With `powered`, one of affine steps counts as the powers of a matrix.
     """
 
-    def work(order: Sequence[ex.Expr], once: bool) -> np.ndarray[Any, Any]:
+    def work(order: Sequence[ex.Expr], outermost: bool) -> np.ndarray[Any, Any]:
         total, loops = np.zeros(2, dtype=object), set[ex.Loop]()
         for x in order:
             parts = x.parts
@@ -43,9 +45,17 @@ def program_work(traced: Traced, once: bool = False) -> tuple[int, int]:
             if isinstance(x, ex.LoopResult):
                 loops.add(x.loop)
         for loop in loops:
-            body = ex.ordered(loop.step, stop=loop.carried)
-            total += (1 if once else loop.times) * work(body, once=False)
+            step = work(ex.ordered(loop.step, stop=loop.carried), outermost=False)
+            if outermost and once:
+                total += step
+                continue
+            size = column_size(loop) if outermost and powered and loop.times > FEW else None
+            if size is None:
+                total += loop.times * step
+            else:
+                total += 3 * step[0] + loop.times.bit_length(), step[1] * size // 2
+                total += 0, min(loop.times, loop.times.bit_length() * size) * size**2
         return total
 
-    operations, products = work(ex.ordered(traced.outputs.values()), once)
+    operations, products = work(ex.ordered(traced.outputs.values()), outermost=True)
     return int(operations), int(products)

@@ -14,6 +14,7 @@ how large the polynomials are that are compared, from which follows how sure the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 import numpy as np
@@ -28,6 +29,7 @@ from inweave.language.program import Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.prompt import Place, fill_blocks, rooted
+from inweave.proof import affine
 from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
 from inweave.run.plan import Plan
 
@@ -62,6 +64,9 @@ class World(Protocol):
     def overwritten(self, strip: Array, row: int, col: int, part: Array) -> Array:
         """A value with another one in it, from an entry on."""
 
+    def affine(self, loop: ex.Loop, start: Sequence[Array], known: evaluate.Known) -> list[Array]:
+        """What a loop of affine steps ends with; NotAffine if it is none, or short."""
+
 
 class Point:
     """A random point of a field."""
@@ -84,6 +89,11 @@ class Point:
         values[row : row + rows, col : col + cols] = part.values
         return FieldArray(self.arithmetic.field, values)
 
+    def affine(
+        self, loop: ex.Loop, start: Sequence[FieldArray], known: evaluate.Known
+    ) -> list[FieldArray]:
+        return affine.powered(loop, start, known, self.arithmetic)
+
 
 class Bounds:
     """All points at once: nothing differs, and the largest difference is kept."""
@@ -102,6 +112,11 @@ class Bounds:
 
     def overwritten(self, strip: Bounded, row: int, col: int, part: Bounded) -> Bounded:
         return Bounded(strip.shape, strip.height | part.height)
+
+    def affine(
+        self, loop: ex.Loop, start: Sequence[Bounded], known: evaluate.Known
+    ) -> list[Bounded]:
+        return affine.bounded(loop, start, known, self.arithmetic)
 
     @property
     def size(self) -> Size:
@@ -172,8 +187,24 @@ class Comparison:
     def _directly(self, world: World) -> None:
         """Compare the answers of program and network."""
         inputs, state = start(self.network, world)
-        expected = self.traced.evaluate(inputs, world.arithmetic)
-        self._answers(self._after(self.network.modules, state, world), expected, world)
+        self._answers(
+            self._after(self.network.modules, state, world), self._run(inputs, world), world
+        )
+
+    def _run(self, inputs: Mapping[str, Array], world: World) -> dict[str, Array]:
+        """The program's answers; loops of affine steps are powers of a matrix."""
+        order = ex.ordered(self.traced.outputs.values())
+        known: evaluate.Known = {x: inputs[x.name] for x in order if isinstance(x, ex.InputExpr)}
+        for x in order:
+            if isinstance(x, ex.LoopResult) and x.loop not in known:
+                begin = [evaluate.value(y, known, world.arithmetic) for y in x.loop.init]
+                with suppress(affine.NotAffine):
+                    known[x.loop] = world.affine(x.loop, begin, known)
+            evaluate.fill([x], known, world.arithmetic)
+        return {
+            name: evaluate.value(x, known, world.arithmetic)
+            for name, x in self.traced.outputs.items()
+        }
 
     def _by_induction(self, pairs: Pairs, world: World, general: bool) -> None:
         """Compare piece by piece, replacing the state of each loop by an unknown one.

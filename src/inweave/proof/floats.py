@@ -14,7 +14,8 @@ from inweave.run.domains import OutOfDomain, guard
 from inweave.run.plan import Plan
 
 # more than this is not run in floating point unasked
-MOST_LAYERS, MOST_FLOPS, MOST_OPERATIONS = 5000, 2e9, 200_000
+MOST_LAYERS, MOST_FLOPS = 5000, 2e9  # of the network
+MOST_OPERATIONS, MOST_PRODUCTS = 50_000, 2e8  # of the program
 
 
 def float_difference(traced: Traced, plan: Plan) -> float | None:
@@ -25,7 +26,8 @@ def float_difference(traced: Traced, plan: Plan) -> float | None:
     """
     if plan.network.depth > MOST_LAYERS or plan.flops > MOST_FLOPS:
         return None
-    if program_work(traced)[0] > MOST_OPERATIONS:
+    operations, products = program_work(traced)
+    if operations > MOST_OPERATIONS or products > MOST_PRODUCTS:
         return None
     rng = np.random.default_rng(0)
     inputs = {}

@@ -14,7 +14,7 @@ divides all of its coefficients, and a number of B bits has at most B / 30.5 pri
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -55,8 +55,21 @@ def _times(a: Whole, b: Whole) -> Whole:
     return _merged(a, b, int.__add__)
 
 
-def _bits(number: Whole, odd: bool = False) -> float:
+def bits_of(number: Whole, odd: bool = False) -> float:
     return sum(power * math.log2(base) for base, power in number if base != 2 or not odd)
+
+
+def common(heights: Iterable[Height]) -> Whole:
+    """A common multiple of what values are divided by."""
+    found: Whole = ()
+    for height in heights:
+        found = _multiple(found, height.scale)
+    return found
+
+
+def power(first: Whole, each: Whole, times: int) -> Whole:
+    """A whole number times so many others."""
+    return _times(first, tuple((base, times * exponent) for base, exponent in each))
 
 
 def _sum(a: float, b: float) -> float:
@@ -83,12 +96,12 @@ class Height:
         if self.is_zero or other.is_zero:
             return other if self.is_zero else self
         scale = _multiple(self.scale, other.scale)
-        whole = _bits(scale)
+        whole = bits_of(scale)
         return Height(
             max(self.degree + other.below, other.degree + self.below),
             _sum(
-                self.bits + whole - _bits(self.scale) + other.below_bits,
-                other.bits + whole - _bits(other.scale) + self.below_bits,
+                self.bits + whole - bits_of(self.scale) + other.below_bits,
+                other.bits + whole - bits_of(other.scale) + self.below_bits,
             ),
             scale,
             self.below + other.below,
@@ -111,8 +124,8 @@ class Height:
         if self.is_zero or other.is_zero or self == other:
             return other if self.is_zero else self
         scale = _multiple(self.scale, other.scale)
-        whole = _bits(scale)
-        bits = [x.bits + whole - _bits(x.scale) for x in (self, other)]
+        whole = bits_of(scale)
+        bits = [x.bits + whole - bits_of(x.scale) for x in (self, other)]
         return Height(
             max(self.degree, other.degree),
             max(bits),
@@ -135,7 +148,7 @@ class Height:
         )
 
     def inverse(self) -> Height:
-        bits = self.below_bits + _bits(self.scale)
+        bits = self.below_bits + bits_of(self.scale)
         return Height(self.below, bits, (), max(self.degree, 0), self.bits)
 
 
@@ -210,8 +223,8 @@ class Heights(Arithmetic):
             power = int(np.max(53 - exponent - spare))
             scale = ((2, power),) if power > 0 else ()
             top = float(np.max(np.log2(np.abs(flat.astype(np.float64)))))
-        self.refused += _chance(0, _bits(scale, odd=True))
-        return Bounded(entries.shape, Height(0, max(0.0, top + _bits(scale)), scale))
+        self.refused += _chance(0, bits_of(scale, odd=True))
+        return Bounded(entries.shape, Height(0, max(0.0, top + bits_of(scale)), scale))
 
     def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
         height, shape = arrays[0].height, list(arrays[0].shape)
