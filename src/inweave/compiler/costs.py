@@ -304,7 +304,7 @@ class Costs:
             level, copies, flops = max(level, a), copies + b, flops + c
         return level + 1, copies, flops
 
-    def _rank(self, found: tuple[Cost, Any]) -> tuple[Any, ...]:
+    def _rank(self, found: tuple[Any, ...]) -> tuple[Any, ...]:
         """The order of costs: by depth, or by work where there is a choice at all."""
         level, copies, flops = cost = found[0]
         return (max(level, copies) >= NEVER, flops, level, copies) if self.least_work else cost
