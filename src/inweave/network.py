@@ -231,7 +231,10 @@ class Network(data.Network):
         held, steps = held_sizes(self, program, sizes), loop_steps(self)
         free = [name for name in program.size_names if name not in held]
         follow = [name for name in held if sizes[name] in steps]
+        proved = self.certificate is not None and self.certificate.is_proof
         known = self.certificate.free if self.certificate is not None else ()
+        if proved:  # for those of them that loops go through
+            follow = [name for name in follow if name in known]
 
         def stays(name: str) -> bool:
             return name in known or reads_the_same(origin.traced, name, origin.record)
