@@ -71,8 +71,8 @@ def chosen(origin: Origin, cost: Callable[[Network], C]) -> tuple[Origin, dict[s
 def _compared(origin: Origin, cost: Callable[[Network], C]) -> dict[str, C]:
     """What each candidate costs that compiles.
 
-    Drafts will do: which way round values stand, the longest search of a compilation, is little to
-    a network's plan.
+    Drafts will do: which way round values stand and how long products are cut, the longest searches
+    of a compilation, are little to a network's plan.
     """
     asked = {"target": origin.target, "layout": origin.layout, "draft": True}
     costs: dict[str, C] = {}

@@ -33,6 +33,7 @@ from inweave.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
 from inweave.compiler.readings import Readings
 
 LONG = 14  # factors of a chain up to which every tree is tried
+SHORT = 7  # the same in a draft
 MOST_HEADS = 64  # that a computed scalar may take to stand as s I_q
 NEVER = 10**6  # a level at which nothing is
 ENTRY = 6  # flops of a large product that pass while an entry is read or written
@@ -112,10 +113,15 @@ class Costs:
     """Where values of one program stand, and what the cheapest way to each of them is."""
 
     def __init__(
-        self, readings: Readings, hoist: bool, flipped: Mapping[Leaf, bool], least_work: bool
+        self,
+        readings: Readings,
+        hoist: bool,
+        flipped: Mapping[Leaf, bool],
+        least_work: bool,
+        long: int,
     ) -> None:
         self.readings, self.forms = readings, readings.forms
-        self.hoist, self.flipped, self.least_work = hoist, flipped, least_work
+        self.hoist, self.flipped, self.least_work, self.long = hoist, flipped, least_work, long
         self.stored: dict[Key, tuple[Segment, int]] = {}
         self._depth = 0
 
@@ -266,7 +272,7 @@ class Costs:
             yield self._total([(chain[0], role)], 0.0, seg), (), (role,)
 
     def _splits(self, chain: tuple[Form, ...], flip: bool, seg: Segment) -> Iterable[Split]:
-        part, long = self.forms.part, len(chain) > LONG
+        part, long = self.forms.part, len(chain) > self.long
         cuts: Sequence[int] = self._thirds(chain, seg) if long else range(1, len(chain))
         before, after = {i: part(chain[:i]) for i in cuts}, {i: part(chain[i:]) for i in cuts}
         for i in () if long else cuts:

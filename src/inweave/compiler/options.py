@@ -36,7 +36,7 @@ class Options:
     narrow: bool = False  # tokens are free, columns are not
     flipped: Mapping[str, bool] | None = None  # which values stand transposed, if that is known
     units: Sizes = UNKNOWN  # of inputs
-    draft: bool = False  # only begin to search which values stand transposed
+    draft: bool = False  # tell costs apart: search orientations and trees a little
 
     @property
     def hoists(self) -> bool:

@@ -12,7 +12,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterable
 
-from inweave.compiler.costs import storage
+from inweave.compiler.costs import LONG, SHORT, storage
 from inweave.compiler.forms import CarriedLeaf, Form, InputLeaf, Leaf, Written
 from inweave.compiler.layers import Schedule, layers
 from inweave.compiler.options import Options
@@ -58,7 +58,8 @@ def _searched(written: Written, needed: list[Form], units: Units, options: Optio
     def attempt(choice: tuple[bool, ...]) -> Schedule:
         if choice not in tried:
             flipped: dict[Leaf, bool] = dict(zip(free, choice, strict=True))
-            how = (options.hoists, flipped, options.narrow, options.least_work)
+            long = SHORT if options.draft else LONG
+            how = (options.hoists, flipped, options.narrow, options.least_work, long)
             scheduler = Scheduler(needs, readings, *how)
             tried[choice] = scheduler.run()
         return tried[choice]

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from inweave.compiler.costs import MOST_HEADS, Costs, Region, Segment, storage
+from inweave.compiler.costs import LONG, MOST_HEADS, Costs, Region, Segment, storage
 from inweave.compiler.forms import (
     ONE,
     AnswerLeaf,
@@ -65,8 +65,9 @@ class Scheduler(Costs):
         flipped: Mapping[Leaf, bool],
         narrow: bool,
         least_work: bool = False,
+        long: int = LONG,
     ) -> None:
-        super().__init__(readings, hoist, flipped, least_work)
+        super().__init__(readings, hoist, flipped, least_work, long)
         self.needs, self.narrow = needs, narrow
         self.root = Region(None, None, 0)
         self.regions: dict[Scope | None, Region] = {None: self.root}
