@@ -39,17 +39,17 @@ from inweave.language.program import Program
 from inweave.network import Network, compile
 
 Array = NDArray[np.float64]
-Key = tuple[Program, str, str, tuple[tuple[str, Any], ...]]
+Key = tuple[Program, str, tuple[tuple[str, Any], ...]]
 
 
 @lru_cache(maxsize=128)
 def compiled(key: Key) -> Network:
     """The certified network of a program at given sizes; the data do not matter to it."""
-    program, target, optimize, given = key
+    program, target, given = key
     sizes = dict(given)
     layout = input_form(program, sizes) if target == "elsa" else None
     with np.errstate(all="ignore"):  # the float check may run an iteration that diverges
-        return compile(program, target=target, optimize=optimize, layout=layout, **sizes)
+        return compile(program, target=target, layout=layout, **sizes)
 
 
 class InContextEstimator(BaseEstimator):  # type: ignore[misc]
@@ -61,15 +61,9 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
     n_features_in_: int
 
     # -- the network ------------------------------------------------------------------------------
-    def _pass(
-        self,
-        program: Program,
-        prompt: Mapping[str, Any],
-        optimize: str = "speed",
-        **sizes: Any,
-    ) -> Any:
+    def _pass(self, program: Program, prompt: Mapping[str, Any], **sizes: Any) -> Any:
         """The answers of a program's network to the unit queries of a prompt."""
-        self._key: Key = (program, self.target, optimize, tuple(sorted(sizes.items())))
+        self._key: Key = (program, self.target, tuple(sorted(sizes.items())))
         self.network_ = compiled(self._key)
         self.prompt_ = dict(prompt)
         units = np.eye(next(i.rows for i in self.network_.inputs if i.name == "u"))

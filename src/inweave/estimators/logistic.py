@@ -164,8 +164,8 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         prompt = {"X": problem.X, "y": problem.y, "penalty": problem.penalty,
                   "P": P[:d, :d], "q": P[:d, d], "p": float(P[d, d]),
                   "w": w[:d], "c": float(w[d])}  # fmt: skip
-        found, c = self._pass(logistic_descent, prompt, optimize="faithful", n=n, d=d,
-                              steps=steps, error=self.sigmoid_error_)  # fmt: skip
+        found, c = self._pass(logistic_descent, prompt, n=n, d=d, steps=steps,
+                              error=self.sigmoid_error_)  # fmt: skip
         return np.append(found, c.flat[0])
 
     def _by_table(self, problem: Problem, w: Array, P: Array) -> float:
