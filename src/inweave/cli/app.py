@@ -7,7 +7,6 @@ it stands with its line below, which is the first of its own help.
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import traceback
 import warnings
@@ -16,11 +15,18 @@ from typing import Any
 
 from cyclopts import App, CycloptsError
 
-from inweave.cli import output
+from inweave.cli import (
+    CHECK_FAILED,
+    CRASHED,
+    DONE,
+    INTERRUPTED,
+    REFUSED,
+    options,
+    output,
+    when_stopped,
+)
 from inweave.errors import InweaveError, VerificationError
 from inweave.version import __version__
-
-DONE, CHECK_FAILED, BAD_USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # inweave.cli.NAME has the command NAME: a function, or an app with commands of its own
 COMMANDS = {
@@ -37,7 +43,8 @@ COMMANDS = {
 
 EPILOGUE = """Every command takes --help, and --debug to see the traceback behind an error.
 
-Exit codes: 0 done, 1 a check failed, 2 bad usage or bad input, 130 interrupted."""
+Exit codes: 0 done, 1 a check failed, 2 refused (bad usage or bad input), 3 crashed (a defect of \
+inweave), 130 interrupted."""
 
 
 def build(argv: list[str]) -> App:
@@ -49,8 +56,6 @@ def build(argv: list[str]) -> App:
         help_epilogue=EPILOGUE,
         help_format="markdown" if named else "plaintext",  # what reads markdown takes long to load
         version=__version__,
-        result_action="return_value",
-        suppress_keyboard_interrupt=False,
         console=output.console(),  # help, too, may be read by one who goes away
     )
     for place, (name, line) in enumerate(COMMANDS.items()):
@@ -65,19 +70,24 @@ def run(argv: list[str]) -> int:
     """Run a command line; the exit code."""
     debug = "--debug" in argv
     argv = [word for word in argv if word != "--debug"]
-    before, path = _interrupt_on_terminate(), list(sys.path)
+    path = list(sys.path)
+    output.prepare()
     try:
         with output.answers_alone(), warnings.catch_warnings():
             warnings.simplefilter("always")
             warnings.simplefilter("ignore", RuntimeWarning)  # numpy; answers are checked instead
             warnings.showwarning = _show_warning
-            code = build(argv)(argv, exit_on_error=False, print_error=False)
+            app = build(argv)
+            with when_stopped(_interrupt):
+                command, given, *_ = app.parse_args(argv, exit_on_error=False, print_error=False)
+                options.refuse_overwriting(command, given)
+                code = command(*given.args, **given.kwargs)
             output.answers().flush()
         return int(code or DONE)
     except CycloptsError as error:
-        command = " ".join(("inweave", *(error.command_chain or ())))
-        output.complain(f"{error}\nsee {command} --help")
-        return BAD_USAGE
+        named = " ".join(("inweave", *(error.command_chain or ())))
+        output.complain(f"{error}\nsee {named} --help")
+        return REFUSED
     except KeyboardInterrupt:
         output.errors().print("interrupted; nothing was left half-written")
         return INTERRUPTED
@@ -88,11 +98,13 @@ def run(argv: list[str]) -> int:
         if debug:
             traceback.print_exc()
         output.complain(_message(error))
-        return CHECK_FAILED if isinstance(error, VerificationError) else BAD_USAGE
+        return CHECK_FAILED if isinstance(error, VerificationError) else REFUSED
+    except Exception as error:
+        traceback.print_exc()
+        output.complain(f"{type(error).__name__}: a defect of inweave; please report what is above")
+        return CRASHED
     finally:
         sys.path[:] = path  # a user's file may have added its folder
-        if before is not None:
-            signal.signal(signal.SIGTERM, before)
 
 
 def _message(error: BaseException) -> str:
@@ -112,13 +124,6 @@ def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     output.warn(str(message))
 
 
-def _interrupt_on_terminate() -> Any:
-    """Let a termination request clean up like Ctrl-C does."""
-
-    def stop(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    try:
-        return signal.signal(signal.SIGTERM, stop)
-    except ValueError:  # not in the main thread: leave signals alone
-        return None
+def _interrupt(*_: Any) -> None:
+    """A request to terminate cleans up like Ctrl-C does."""
+    raise KeyboardInterrupt

@@ -15,6 +15,7 @@ from cyclopts import App, Parameter
 from inweave.cli import output
 from inweave.cli.options import FLAG
 from inweave.errors import needs_extra
+from inweave.files.atomic import check_apart
 
 HELP = """Train networks of the compiled shape and compare them with the constructed.
 
@@ -67,11 +68,13 @@ def train(
     """
     from inweave.lab.config import from_toml
     from inweave.lab.devices import check_device
-    from inweave.lab.train import train
+    from inweave.lab.train import OWN, train
 
     check_device(device)
     settings = from_toml(config)
     folder = out or Path("runs", settings.name)
+    for name in OWN:
+        check_apart(folder / name, [config])
     result = train(settings, folder, resume=resume, device=device, progress=True)
     if "evaluation" in result:  # of several processes the first one evaluates, and speaks
         loss, held_out = result["loss"], result["evaluation"]
@@ -220,9 +223,12 @@ def sweep(
     from inweave.lab.config import from_toml
     from inweave.lab.devices import check_device
     from inweave.lab.sweep import sweep
+    from inweave.lab.train import OWN
 
     check_device(device, here=not dask)
     settings = [from_toml(path) for path in configs]
+    for path in (out / one.name / name for one in settings for name in OWN):
+        check_apart(path, configs)
     if dask:
         with needs_extra("--dask", "cluster"):
             from distributed import Client

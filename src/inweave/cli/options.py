@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Parameter
 
@@ -26,3 +29,27 @@ Mode = Annotated[
 FLAG = Parameter(negative="", show_default=False)
 Json = Annotated[bool, FLAG, Parameter(help="Print one JSON document instead of text.")]
 OUTPUT = Parameter(name=["--output", "-o"])
+
+
+def refuse_overwriting(command: Callable[..., Any], given: inspect.BoundArguments) -> None:
+    """Refuse to write a file that is named in the same command to be read."""
+    if not inspect.isfunction(command):  # help, or the version
+        return
+    from inweave.files.atomic import check_apart
+
+    hints = get_type_hints(command, include_extras=True)
+    marked = [name for name, hint in hints.items() if OUTPUT in getattr(hint, "__metadata__", ())]
+    written = [given.arguments[name] for name in marked if given.arguments.get(name) is not None]
+    others = [value for name, value in given.arguments.items() if name not in marked]
+    for path in written:
+        check_apart(path, _files(others))
+
+
+def _files(value: Any) -> Iterator[Path]:
+    """What may name a file among the values of arguments; FILE.py:NAME names FILE.py."""
+    if isinstance(value, (list, tuple)):
+        for one in value:
+            yield from _files(one)
+    elif isinstance(value, (str, Path)):
+        file, colon, _ = str(value).rpartition(":")
+        yield Path(file if colon and file.endswith(".py") else value)

@@ -1,7 +1,8 @@
 """What commands say: answers on standard output, progress and complaints on standard error.
 
 Standard output is for answers alone. Whatever else prints while a command runs, such as a user's
-file, is heard on standard error, so that an answer can be handed on.
+file, is heard on standard error, so that an answer can be handed on. What a stream cannot write,
+such as `Xᵀ` in ASCII, is replaced; JSON is escaped instead, so that it can be read back.
 
 On a terminal, long work shows a bar; elsewhere each stage is one plain line, so that a log stays
 readable. Answers of a command with `--json` are one JSON document and nothing else.
@@ -10,10 +11,13 @@ readable. Answers of a command with `--json` are one JSON document and nothing e
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from contextvars import ContextVar
+from functools import partial
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich import box
@@ -29,6 +33,16 @@ class Screen(Console):
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
+
+
+def prepare() -> None:
+    """Streams that take every character; one that the caller has closed says nothing."""
+    for name, errors in (("stdout", "replace"), ("stderr", "backslashreplace")):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        elif hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors=errors)
 
 
 _answers: ContextVar[TextIO | None] = ContextVar("answers", default=None)
@@ -86,8 +100,14 @@ def warn(text: str) -> None:
 
 def say_json(data: Any) -> None:
     """One JSON document; numpy's numbers and arrays become plain ones."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, default=_plain, allow_nan=False)
-    print(text, file=answers())
+    stream = answers()
+    dumps = partial(json.dumps, data, indent=2, default=_plain, allow_nan=False)
+    try:
+        text = dumps(ensure_ascii=False)
+        text.encode(getattr(stream, "encoding", None) or "utf-8")
+    except UnicodeEncodeError:
+        text = dumps(ensure_ascii=True)
+    print(text, file=stream)
 
 
 def _plain(value: Any) -> Any:

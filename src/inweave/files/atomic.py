@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -43,6 +43,20 @@ def check_place(path: str | os.PathLike[str]) -> Path:
     if os.path.lexists(final) and not final.is_file():
         raise InputError(f"{path} is a device, a pipe or a link to nowhere; name a file")
     return final
+
+
+def check_apart(written: str | os.PathLike[str], read: Iterable[str | os.PathLike[str]]) -> None:
+    """Refuse to write over a file that is being read, whatever its names and links."""
+    for other in read:
+        if _same(written, other):
+            raise InputError(f"{other} is read here; write to another file than {written}")
+
+
+def _same(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    try:
+        return Path(one).samefile(other)
+    except (OSError, ValueError):  # one of them is not there, or can be no file's name
+        return False
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from inweave.errors import needs_extra
-from inweave.files.atomic import atomically, write
+from inweave.files.atomic import atomically, check_apart, write
 from inweave.lab.results import read_result
 
 # what a row may say beside its loss, in the order of the columns
@@ -35,9 +35,11 @@ def report(sources: Sequence[Path], out: Path | None = None) -> list[Path]:
         folder = out or (source if source.is_dir() else source.parent)
         folder.mkdir(parents=True, exist_ok=True)
         stem = f"lab-{result['name']}"
-        text = folder / f"{stem}.md"
+        text, drawing = folder / f"{stem}.md", folder / f"{stem}.png"
+        for path in (text, drawing):
+            check_apart(path, sources)
         write(text, markdown(result))
-        made += [text, figure(result, folder / f"{stem}.png")]
+        made += [text, figure(result, drawing)]
     return made
 
 

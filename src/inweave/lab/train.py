@@ -36,6 +36,7 @@ with needs_extra("the lab", "lab"):
     from torch import Tensor
 
 RESULT = "result.json"
+OWN = (METRICS, checkpoint.CURRENT, RESULT)  # the files of a run's folder, but for its tensors
 
 
 @dataclass
