@@ -235,7 +235,7 @@ def test_a_step_that_is_not_needed_to_the_end_is_carried_out_unless_it_might_fai
     assert times < 8
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_random_loops_are_what_they_are_written_out(data):
     """Collected before or after the step, read in any way; any range; epochs; inner loops."""
@@ -281,5 +281,6 @@ def test_random_loops_are_what_they_are_written_out(data):
         return stack(out if reading == "stack" else out[::-1])
 
     found = as_written_out(program, n=n, d=d)
-    if len(rows) >= 6 and d > 1 and kind != "slice" and inner < 3:
+    regular = reading != "some" and kind != "slice" and inner < 3  # no values are left out
+    if regular and len(rows) >= 6 and d > 1:
         assert found
