@@ -9,6 +9,7 @@ and if both read the same, what was proved of the first holds for the second.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -195,8 +196,8 @@ def reads_the_same(traced: Traced, name: str, record: Recorder) -> bool:
 
     Sizes that nobody can tell apart here, or from one, are looked at where they are different.
     """
-    clear, far = Reading(traced.sizes).sizes, 4 * max(traced.sizes.values())
-    apart = {other: far + i for i, other in enumerate(traced.sizes, 1) if other not in clear}
+    clear = Reading(traced.sizes).sizes
+    apart = larger(traced.sizes, [other for other in traced.sizes if other not in clear])
     try:
         here = record(apart) if apart else traced
         return _reads_the_same(here, (name,), lambda sizes: record({**apart, **sizes}))
@@ -205,12 +206,21 @@ def reads_the_same(traced: Traced, name: str, record: Recorder) -> bool:
 
 
 def _reads_the_same(traced: Traced, names: tuple[str, ...], record: Recorder) -> bool:
-    far = 2 * max(traced.sizes.values())
     try:
-        there = record({name: far + i for i, name in enumerate(names, 1)})
+        there = record(larger(traced.sizes, names))
         return any(alike_programs(traced, there, moved) for moved in ways(traced, there))
     except Exception:  # the program is anybody's code: at other sizes it may do anything
         return False
+
+
+def larger(sizes: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
+    """Some of the sizes, each larger by another little, and no two of all alike."""
+    taken, found = set(sizes.values()), dict[str, int]()
+    for i, name in enumerate(names):
+        start = sizes[name] + 2 + 3 * i
+        found[name] = next(size for size in itertools.count(start) if size not in taken)
+        taken.add(found[name])
+    return found
 
 
 def said_of_sizes(traced: Traced, free: tuple[str, ...]) -> list[str]:

@@ -13,11 +13,11 @@ into pieces, functions of equal things written differently), so failing to prove
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
@@ -472,10 +472,15 @@ def _cancel(group: Group) -> bool:
     places = _differing(group)
     if math.prod(k.rows * k.cols for k, *_ in places) > MOST_ENTRIES:
         return False
-    total: Any = 0
+    total: dict[tuple[int, ...], Number] = {}
     for (c, _), *constants in zip(group, *places, strict=True):
-        part = np.array(c, dtype=object)
-        for constant in constants:
-            part = np.multiply.outer(part, fractions(constant.entries()))
-        total = total + part
-    return not np.any(total != 0)
+        for entries in itertools.product(*map(_entries, constants)):
+            where = tuple(at for at, _ in entries)
+            total[where] = total.get(where, 0) + math.prod((x for _, x in entries), start=c)
+    return not any(total.values())
+
+
+def _entries(constant: Constant) -> list[tuple[int, Number]]:
+    """What a constant holds beside zeros, each by its place."""
+    flat = constant.entries().ravel()
+    return [(int(at), _number(exact(flat[at]))) for at in np.flatnonzero(flat)]
