@@ -1,0 +1,178 @@
+"""Beside Tracr, which compiles programs to transformer weights too: `python -m benchmarks.peers`.
+
+Tracr (`tracr-pypi`) compiles RASP programs over tokens of a finite vocabulary to weights of a
+softmax transformer; inweave compiles matrix algorithms to weights of linear attention. Two programs
+can be written in both, with tokens one-hot for inweave, and give the same numbers:
+
+- histogram: how often the token at each place stands in the sequence;
+- fraction: which part of the tokens up to each place is the first of the vocabulary.
+
+What is not comparable: Tracr embeds tokens itself and runs the dense transformer that it compiled,
+under `jax.jit` here; inweave's call runs the plan of its network in numpy, and `dense` is its own
+dense transformer. Compiling includes proving in inweave, which Tracr has no counterpart of; without
+the proof it is told as well. Tracr is installed on demand into an environment of its own, a folder
+that git ignores.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+import venv
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import inweave
+from inweave import Matrix, Vector
+from inweave.model import dense
+
+HOME = Path(__file__).parents[1] / ".venv-peers"
+VOCABULARY, LENGTHS = 4, (5, 10, 20)
+
+
+# -- inweave --------------------------------------------------------------------------------------
+@inweave.program
+def histogram(T: Matrix["n", "v"]) -> Vector["n"]:
+    """How often the token of each row stands in all rows."""
+    return T @ (T.T @ inweave.ones(T.shape[0]))
+
+
+@inweave.program
+def fraction(T: Matrix["n", "v"]) -> Vector["n"]:
+    """Which part of the rows up to each one has the first token."""
+    n = T.shape[0]
+    return (np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]) @ T[:, 0]
+
+
+PROGRAMS = {"histogram": histogram, "fraction": fraction}
+
+
+def ours(name: str, tokens: list[int]) -> dict[str, Any]:
+    """Seconds to compile, with and without proof, and to run, and the answer."""
+    program, n = PROGRAMS[name], len(tokens)
+    T = np.eye(VOCABULARY)[tokens]
+    sizes = {"n": n, "v": VOCABULARY}
+    net = inweave.compile(program, **sizes)
+    H = net.prompt(T=T)
+    return {
+        "compile": seconds(lambda: inweave.compile(program, **sizes), 3),
+        "compile, no proof": seconds(lambda: inweave.compile(program, **sizes, verify=False), 3),
+        "run": seconds(lambda: net(T=T), 50),
+        "run, dense": seconds(lambda: dense.forward(net, H), 50),
+        "answer": np.asarray(net(T=T)).tolist(),
+    }
+
+
+def seconds(call: Callable[[], Any], times: int) -> float:
+    """The median of some calls, after the first."""
+    call()
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return median(found)
+
+
+# -- Tracr ----------------------------------------------------------------------------------------
+THEIRS = """
+import json, sys, time
+from statistics import median
+import jax
+from tracr.compiler import compiling, lib
+from tracr.rasp import rasp
+
+name, tokens, vocabulary = json.loads(sys.argv[1])
+letters = [chr(ord("a") + i) for i in range(vocabulary)]
+
+def program():
+    if name == "histogram":
+        return lib.make_hist()
+    return lib.make_frac_prevs((rasp.tokens == "a").named("first"))
+
+def compiled():
+    return compiling.compile_rasp_to_model(
+        program(), vocab=set(letters), max_seq_len=len(tokens), compiler_bos="BOS")
+
+def seconds(call, times):
+    call()
+    found = []
+    for _ in range(times):
+        start = time.perf_counter()
+        call()
+        found.append(time.perf_counter() - start)
+    return median(found)
+
+model = compiled()
+given = ["BOS", *(letters[i] for i in tokens)]
+import jax.numpy as jnp
+encoded = jnp.asarray([model.input_encoder.encode(given)])
+forward = jax.jit(lambda x: model.forward(model.params, x).transformer_output)
+print(json.dumps({
+    "compile": seconds(compiled, 3),
+    "run": seconds(lambda: model.apply(given), 5),
+    "run, jitted": seconds(lambda: jax.block_until_ready(forward(encoded)), 50),
+    "answer": [float(x) for x in model.apply(given).decoded[1:]],
+}))
+"""
+
+
+def environment() -> Path | None:
+    """The python of an environment with Tracr; None, with a message, if it cannot be made."""
+    python = HOME / ("Scripts" if sys.platform == "win32" else "bin") / "python"
+    if _has_tracr(python):
+        return python
+    print(f"installing tracr-pypi into {HOME.name}/ ...", file=sys.stderr)
+    venv.create(HOME, with_pip=True)
+    command = [str(python), "-m", "pip", "install", "--quiet", "tracr-pypi"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode == 0 and _has_tracr(python):
+        return python
+    why = done.stderr.strip().splitlines()[-1:] or ["it does not import"]
+    print(f"skipped: tracr-pypi cannot be installed ({why[0]})", file=sys.stderr)
+    return None
+
+
+def _has_tracr(python: Path) -> bool:
+    command = [str(python), "-c", "import tracr.compiler.compiling"]
+    return (
+        python.exists() and not subprocess.run(command, capture_output=True, check=False).returncode
+    )
+
+
+def theirs(python: Path, name: str, tokens: list[int]) -> dict[str, Any]:
+    """The same of Tracr, in its own process."""
+    asked = json.dumps([name, tokens, VOCABULARY])
+    done = subprocess.run(
+        [str(python), "-c", THEIRS, asked], capture_output=True, text=True, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    python = environment()
+    if python is None:
+        return 0
+    rng = np.random.default_rng(0)
+    for name in PROGRAMS:
+        for n in LENGTHS:
+            tokens = rng.integers(VOCABULARY, size=n).tolist()
+            found = {"inweave": ours(name, tokens), "Tracr": theirs(python, name, tokens)}
+            answers = [one.pop("answer") for one in found.values()]
+            gap = float(np.max(np.abs(np.subtract(*answers))))
+            print(f"{name}, {n} tokens of {VOCABULARY} kinds; answers differ by {gap:.1e}")
+            for who, times in found.items():
+                told = ", ".join(f"{what} {1e3 * t:.3g} ms" for what, t in times.items())
+                print(f"  {who}: {told}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
