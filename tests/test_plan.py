@@ -270,13 +270,20 @@ def by_hand(G: Any, b: Any, repeat: int) -> Any:
 
 def test_a_tied_step_costs_what_its_formula_costs():
     net = tied(10, 100)
-    assert net.plan.flops == 100 * (2 * 10 * 10 + 2 * 10)
+    assert net.plan.flops == 100 * (2 * 10 * 10 + 10) + 10 * 10
     assert describe(net.plan).splitlines()[1:] == [
+        "  t1 = I10 - G",
         "  w = 0",
         "  repeat 100:",
-        "    w += b - G w",
+        "    w = b + t1 w",
         "  return w",
     ]
+
+
+def test_constants_are_folded_only_where_that_is_less_work():
+    few = describe(tied(300, 2).plan)
+    assert "I300" not in few
+    assert "w += b - G w" in few or "w = b + (w - G w)" in few
 
 
 def test_identities_in_the_prompt_cost_nothing():

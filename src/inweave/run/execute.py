@@ -42,11 +42,21 @@ class Bound:
         if self.library == "numpy":
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul}
-            self._plain = steps_of(code.lines, single, partial(_in_numpy, arithmetic, False))
-            self._batched = steps_of(code.lines, several, partial(_in_numpy, arithmetic, True))
+
+            def in_numpy(loop: Repeat, body: list[Step]) -> Step:
+                return numpy.loop(loop, _repeated(arithmetic, loop, body))
+
+            self._plain = steps_of(code.lines, single, in_numpy)
+            self._batched = steps_of(code.lines, several, in_numpy)
         elif self.library == "torch":
-            single = functions | {"matmul": arithmetic.xp.mm}
-            self._plain = steps_of(code.lines, single, partial(_repeated, arithmetic))
+            from inweave.run import in_torch
+
+            joined = in_torch.fused(code.lines, code.outputs)
+            self._batched = self._plain = steps_of(
+                joined,
+                functions | in_torch.operations(),
+                lambda loop, body: in_torch.loop(loop, _repeated(arithmetic, loop, body)),
+            )
         elif self.library == "jax":
             from inweave.run import jax
 
@@ -155,12 +165,6 @@ def repeated(
         slots[phi] = value
     for stack, rows in zip(loop.stacks, left, strict=True):
         slots[stack.out] = stacked(rows[::-1] if stack.backward else rows, stack.flip)
-
-
-def _in_numpy(arithmetic: Arithmetic, batched: bool, loop: Repeat, body: list[Step]) -> Step:
-    if numpy.can_run(loop):
-        return lambda slots: numpy.run(loop, slots, batched)
-    return _repeated(arithmetic, loop, body)
 
 
 def _counted(arithmetic: Arithmetic, steps: list[int], loop: Repeat, body: list[Step]) -> Step:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,30 @@ from inweave.run.newton import Refined
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
 
 
+@dataclass(frozen=True)
+class InNumpy:
+    """A function of numpy arrays, apart from the look at its domain, which loops take afterwards.
+
+    `into` computes it into another array.
+    """
+
+    apply: Callable[[Array], Array]
+    into: Callable[[Array, Array], Any]
+    guarded: Function | None = None
+
+    def __call__(self, x: Array) -> Array:
+        if self.guarded is not None:
+            low, high = limits(self.guarded)
+            if not (x.size == 1 and low <= x.item() <= high):
+                guard(self.guarded, x, np)
+        return self.apply(x)
+
+    @classmethod
+    def copied(cls, apply: Callable[[Array], Array]) -> InNumpy:
+        """A function that makes an array of its own."""
+        return cls(apply, lambda x, out: np.copyto(out, apply(x)))
+
+
 def applied(
     function: Function | Refined, rows: int, cols: int, arithmetic: Arithmetic
 ) -> Callable[[Array], Array]:
@@ -35,9 +61,9 @@ def applied(
     steps = function.after(applied(table, rows, cols, arithmetic), arithmetic)
     if not (_checks(table, arithmetic) and function.is_exact) or arithmetic.library == "jax":
         return steps
-    divided = _checked(table, function.direct(arithmetic.xp), arithmetic)
     if arithmetic.library == "numpy":
-        return divided
+        return _checked(table, ROOT if function.degree == 3 else INVERSE, arithmetic)
+    divided = _checked(table, function.direct(arithmetic.xp), arithmetic)
     return lambda x: divided(x) if is_concrete(x) else steps(x)
 
 
@@ -55,12 +81,9 @@ def _checked(
         from inweave.run import jax
 
         return jax.guarded(function, apply)
-    low, high = limits(function)
-
-    def of_numpy(x: Array) -> Array:
-        if not (x.size == 1 and low <= x.item() <= high):
-            guard(function, x, np)
-        return apply(x)
+    if arithmetic.library == "numpy":
+        known = apply if isinstance(apply, InNumpy) else InNumpy.copied(apply)
+        return replace(known, guarded=function)
 
     def guarded(x: Array) -> Array:
         if not is_concrete(x):  # inside torch.func.vmap
@@ -68,7 +91,7 @@ def _checked(
         guard(function, x, arithmetic.xp)
         return apply(x)
 
-    return of_numpy if arithmetic.library == "numpy" else guarded
+    return guarded
 
 
 def _table(
@@ -79,22 +102,34 @@ def _table(
         return lambda x: arithmetic.pointwise(function, x)
     net = function.net
     if net == RELU.net:
-        return _positive if arithmetic.library == "numpy" else arithmetic.relu
+        if arithmetic.library == "torch":
+            return arithmetic.xp.relu  # type: ignore[no-any-return]
+        return POSITIVE if arithmetic.library == "numpy" else arithmetic.relu
     if net == ABS.net:
-        return abs
+        return SIZE if arithmetic.library == "numpy" else abs
     units = max(net.units, 1)
     V, W, B, C = (np.zeros((units, 1, 1)) for _ in range(4))
     for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
         array[: net.units, 0, 0] = numbers
     C[0] = net.constant
     _check_room(function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic)
-    if arithmetic.library == "numpy" and function.domain and units > 8:
-        return _between_knots(function)
+    if function.domain and units > 8:
+        if arithmetic.library == "numpy":
+            return _between_knots(function)
+        if arithmetic.library in ("torch", "jax"):
+            return _in_segments(function, arithmetic)
     return _units(V, W, B, C, True, units * rows * cols, arithmetic)
 
 
-def _positive(x: Array) -> Array:
-    return np.maximum(x, 0)
+def _inverse_root(x: Array, out: Array | None = None) -> Array:
+    out = np.sqrt(x, out)
+    return np.reciprocal(out, out)
+
+
+POSITIVE = InNumpy(lambda x: np.maximum(x, 0), lambda x, out: np.maximum(x, 0, out=out))
+SIZE = InNumpy(np.absolute, np.absolute)
+INVERSE = InNumpy(np.reciprocal, np.reciprocal)
+ROOT = InNumpy(_inverse_root, _inverse_root)
 
 
 def _between_knots(function: Function) -> Callable[[Array], Array]:
@@ -102,15 +137,39 @@ def _between_knots(function: Function) -> Callable[[Array], Array]:
 
     A function with a domain is flat outside its knots, as `numpy.interp` is.
     """
-    net, ends = function.net, function.domain or ()
-    pairs = zip(net.weights, net.biases, strict=True)
-    knots = np.unique([*ends, *(-b / w for w, b in pairs if w)])
-    values = net(knots)
+    knots, values = _knots(function)
 
     def apply(x: Array) -> Array:
         return np.interp(x, knots, values).astype(x.dtype, copy=False)
 
     return apply
+
+
+def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array], Array]:
+    """The same in other libraries, where it can be differentiated: a line for every segment."""
+    knots, values = _knots(function)
+    xp = arithmetic.xp
+    slopes = np.concatenate([[0.0], np.diff(values) / np.diff(knots), [0.0]])
+    tables = (
+        knots,
+        np.concatenate([knots[:1], knots]),
+        np.concatenate([values[:1], values]),
+        slopes,
+    )
+    ends, starts, firsts, rises = (arithmetic.array(table) for table in tables)
+
+    def apply(x: Array) -> Array:
+        at = xp.searchsorted(ends, x.contiguous() if hasattr(x, "contiguous") else x)
+        return firsts[at] + rises[at] * (x - starts[at])
+
+    return apply
+
+
+def _knots(function: Function) -> tuple[Array, Array]:
+    net, ends = function.net, function.domain or ()
+    pairs = zip(net.weights, net.biases, strict=True)
+    knots = np.unique([*ends, *(-b / w for w, b in pairs if w)])
+    return knots, net(knots)
 
 
 def _check_room(function: Function, largest: float, arithmetic: Arithmetic) -> None:

@@ -153,6 +153,9 @@ class Graph:
         selected = self._selected(a, b)
         if selected is not None:
             return selected
+        for one, other in ((a, b), (b, a)):
+            if one.op == "const" and one.data.is_identity():
+                return other
         left, right = _on_diagonal(a), _on_diagonal(b)
         if left is not None and right is not None:
             return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
@@ -198,6 +201,10 @@ class Graph:
             return self.const(identity(1))
         if x.op == "place" and x.args[1] is at:
             return x.args[0]
+        if x.op == "matmul" and x.level == at.level:  # not computed anyway, before the loop
+            return self.matmul(self.pick(x.args[0], at), x.args[1])
+        if x.op == "view" and not x.flipped and x.rows == x.args[0].rows:
+            return self.view(self.pick(x.args[0], at), 0, x.data[1], 1, x.cols)
         return self.make("pick", (x, at), None, 1, x.cols)
 
     def place(self, row: Node, like: Node) -> Node:
@@ -218,6 +225,8 @@ class Graph:
             return self.flip(self.mul(scalar, self.flip(x)))
         if x.op == "const" and x.is_scalar and x.data.is_identity():
             return scalar
+        if scalar.op == "const" and scalar.data.is_identity():
+            return x
         placed = self._inside_place(x, lambda part: self.mul(scalar, part))
         if placed is not None:
             return placed
@@ -316,16 +325,32 @@ class Graph:
         if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
             others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
             return self.flip(self.total(cols, rows, others))
-        top = max(node.level for _, node, _, _ in parts)
-        fixed = [p for p in parts if p[1].level < top and p[1].size == rows * cols]
-        if len(fixed) > 1:
-            varying = [p for p in parts if p not in fixed]
-            parts = [*varying, (1, self.total(rows, cols, fixed), 0, 0)]
+        parts = sorted(
+            self._by_change(rows, cols, parts),
+            key=lambda part: (-part[0], part[1].order, *part[2:]),
+        )
         where = tuple((sign, row, col) for sign, _, row, col in parts)
         node = self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+    def _by_change(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
+        """The same parts, those that a loop changes and those that it does not summed apart.
+
+        The fixed ones are then summed before the loop. The others are the same value wherever they
+        meet other fixed ones, as in `relu(x - t) - relu(-x - t)`, and up to a sign.
+        """
+        top = max(node.level for _, node, _, _ in parts)
+        fixed = [p for p in parts if p[1].level < top and p[1].size == rows * cols]
+        varying = [p for p in parts if p not in fixed]
+        if len(fixed) > 1:
+            fixed = [(1, self.total(rows, cols, fixed), 0, 0)]
+        if fixed and len(varying) > 1:
+            sign = min(varying, key=lambda part: part[1].order)[0]
+            inner = [(sign * p[0], *p[1:]) for p in varying]
+            varying = [(sign, self.total(rows, cols, inner), 0, 0)]
+        return [*varying, *fixed]
 
     def _in_one_place(self, parts: list[Part]) -> list[Part]:
         """Rows that stand in the same place, summed before they are put there."""

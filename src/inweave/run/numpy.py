@@ -1,28 +1,28 @@
 """Loops in numpy without allocating: every line writes into an array of its own.
 
-The arrays are made once per loop, so that a step of the loop is a list of ready calls such as
-`G.dot(w, out)`, with no slicing, no lookup and no memory management between them. Carried values
-live in two arrays each; even steps read the first and write the second, odd steps the other way.
+The arrays are made before the loop, and carried values change places with those of what comes next.
+Where functions have a domain, the least and the largest argument of every entry are kept, and
+looked at when the loop is over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.constants import Array
-from inweave.run.code import Lead, Line, Repeat, Stack, batch_axes, broadcast
+from inweave.model.relunet import Function
+from inweave.run.code import Repeat, Stack
+from inweave.run.domains import guard, limits
+from inweave.run.functions import InNumpy
+from inweave.run.written import Step, Value, Writer, stepping
 
-Call = Callable[[], Any]
-FEWEST = 4  # repetitions below which preparing the calls does not pay
 
-
-def can_run(loop: Repeat) -> bool:
-    """Whether a loop is long enough and has no other one inside."""
-    return loop.times >= FEWEST and all(isinstance(line, Line) for line in loop.body)
+def loop(loop: Repeat, otherwise: Step) -> Step:
+    """A loop as a step over slots."""
+    return stepping(loop, InPlace, otherwise)
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -34,151 +34,158 @@ def matmul(a: Array, b: Array) -> Array:
     return a @ b
 
 
-def run(loop: Repeat, slots: list[Any], batched: bool) -> None:
-    """Run a loop from its inits; the carried values are in the slots of its phis afterwards."""
-    leads: dict[int, Lead] = {}
-    if batched:
-        for slot, array in enumerate(slots):
-            if isinstance(array, np.ndarray) and array.ndim > 2:
-                leads[slot] = array.shape[:-2]
-        batch_axes([loop], leads)
-    front = []
-    for phi, init in zip(loop.phis, loop.inits, strict=True):
-        start = slots[init]
-        array = np.empty((*leads.get(phi, ()), *start.shape[-2:]), dtype=start.dtype)
-        array[...] = start
-        front.append(array)
-    back = [np.empty_like(array) for array in front]
-    arrays: dict[int, Array] = {}
-    stacks: dict[Stack, Array] = {}
-    forth = _calls(loop, slots, front, back, arrays, stacks, leads, 0)
-    home = _calls(loop, slots, back, front, arrays, stacks, leads, 1)
-    pairs, odd = divmod(loop.times, 2)
-    both = forth + home
-    for _ in range(pairs):
-        for call in both:
-            call()
-    if odd:
-        for call in forth:
-            call()
-    for phi, array in zip(loop.phis, back if odd else front, strict=True):
-        slots[phi] = array
-    for stack, array in stacks.items():
-        slots[stack.out] = array.mT if stack.flip else array
+def _rows(x: Array) -> Array:
+    """The rows of a matrix, each a matrix of one row, the first axis counting them."""
+    rows = x if x.ndim == 2 else np.moveaxis(x, -2, 0)
+    return rows[..., None, :]
 
 
-def _calls(
-    loop: Repeat,
-    slots: list[Any],
-    read: Sequence[Array],
-    write: Sequence[Array],
-    arrays: dict[int, Array],
-    stacks: dict[Stack, Array],
-    leads: dict[int, Lead],
-    first: int,
-) -> list[Call]:
-    """Every second step, from the `first` on, each reading one set of arrays and writing the other.
+def _shared_left(a: Array, b: Array, out: Array) -> None:
+    """A matrix that the whole batch shares multiplies all columns at once."""
+    np.matmul(b[..., 0], a.T, out[..., 0])
 
-    `arrays` are those for the values in between, by line, and `stacks` what steps leave; both
-    directions use the same ones.
-    """
-    values = slots.copy()
-    for phi, array in zip(loop.phis, read, strict=True):
-        values[phi] = array
-    for counter in loop.counters:
-        values[counter.slot] = [loop.row(counter, i) for i in range(first, loop.times, 2)]
-    targets: dict[int, Array] = {}
-    for slot, array in zip(loop.nexts, write, strict=True):
-        targets.setdefault(loop.last[slot], array)
-    calls: list[Call] = []
-    for i, (op, a, b, out, rows, cols) in enumerate(loop.body):  # type: ignore[misc]
-        x, y = values[a], values[b]
-        moved = MOVES.get(op)
-        if moved is not None:
-            values[out] = moved(x, y)
-            continue
-        lead: Lead = ()
-        if op == "concat":
-            lead = broadcast(*(part.shape[:-2] for part in x))
-            x = tuple(np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in x)
-            dtype = x[0].dtype
+
+def _shared_right(a: Array, b: Array, out: Array) -> None:
+    """The same from the right: all rows of the batch are one matrix."""
+    np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
+
+
+def _spread(parts: Sequence[Array], lead: tuple[int, ...]) -> list[Array]:
+    return [np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in parts]
+
+
+def _look(function: InNumpy, x: Array) -> None:
+    """Refuse arguments outside a function's domain."""
+    assert function.guarded is not None
+    guard(function.guarded, x, np)
+
+
+LIBRARY: dict[str, Any] = {
+    "matmul": np.matmul, "multiply": np.multiply, "add": np.add, "sub": np.subtract,
+    "minimum": np.minimum, "maximum": np.maximum, "copyto": np.copyto, "empty": np.empty,
+    "full": np.full, "concatenate": np.concatenate, "spread": _spread, "inf": np.inf,
+    "shared_left": _shared_left, "shared_right": _shared_right, "look": _look,
+    "forward": _rows, "backward": lambda x: _rows(x[..., ::-1, :]), "moveaxis": np.moveaxis,
+    "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
+    "errstate": np.errstate, "row": lambda x, i: x[..., i : i + 1, :],
+}  # fmt: skip
+
+
+class InPlace(Writer):
+    """In numpy: arrays are made before the loop."""
+
+    def library(self) -> dict[str, Any]:
+        return LIBRARY.copy()
+
+    def constant(self, x: Any) -> Any:
+        return np.array(x) if isinstance(x, float) else x
+
+    def start(self) -> None:
+        self.flat: set[str] = set()
+        self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
+        self.before.append(f"dtype = slots[{self.loop.inits[0]}].dtype" if self.loop.inits else "")
+        for phi, init in zip(self.phis, self.loop.inits, strict=True):
+            self.before.append(f"{phi.name} = {self.empty(phi)}")
+            self.before.append(f"{phi.name}[...] = {self.values[init].name}")
+
+    def empty(self, like: Value) -> str:
+        return f"empty(({'*lead, ' if like.batched else ''}{like.rows}, {like.cols}), dtype)"
+
+    def put(self, text: str, fixed: bool) -> None:
+        (self.before if fixed else self.body).append(text)
+
+    def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
+        made = made._replace(fixed=int(made.name[1:]) not in self.moving)
+        self.before.append(f"{made.name} = {self.empty(made)}")
+        if op == "matmul":
+            self.body.append(self.product(made, a, b))
+        elif op == "mul":
+            self.body.append(self.multiplied(made, a, b))
+        elif op == "concat":
+            parts = f"spread({a.name}, lead)" if made.batched else a.name
+            self.body.append(f"concatenate({parts}, {b.name}, {made.name})")
+        elif op == "pointwise":
+            self.apply(made, a, b)
         else:
-            dtype = x.dtype
-            if x.ndim > 2 or (isinstance(y, np.ndarray) and y.ndim > 2):
-                lead = broadcast(x.shape[:-2], y.shape[:-2] if isinstance(y, np.ndarray) else ())
-        into = targets.get(i)
-        if into is None or into.shape[:-2] != lead:
-            into = arrays.get(i)
-            if into is None:
-                into = arrays[i] = np.empty((*lead, rows, cols), dtype)
-        calls.append(INTO[op](x, y, into))
-        values[out] = into
-    for slot, array in zip(loop.nexts, write, strict=True):
-        if values[slot] is not array:
-            calls.append(partial(np.copyto, array, values[slot]))
-    for stack in loop.stacks:
-        row = values[stack.slot]
-        if stack not in stacks:
-            shape = (*leads.get(stack.out, ()), loop.times, row.shape[-1])
-            stacks[stack] = np.empty(shape, row.dtype)
-        places = [loop.row(stack, i) for i in range(first, loop.times, 2)]
-        calls.append(_each(_rows(stacks[stack], places), row))
-    return calls
+            self.body.append(f"{op}({a.name}, {b.name}, {made.name})")
+        return made
 
+    def product(self, made: Value, a: Value, b: Value) -> str:
+        if not made.batched:
+            return f"{a.name}.dot({b.name}, {made.name})"
+        shared = "matmul"
+        if not a.batched and b.cols == 1:
+            shared = "shared_left"
+        elif not b.batched:
+            shared = "shared_right"
+        return f"{shared}({a.name}, {b.name}, {made.name})"
 
-def _rows(x: Array, rows: Sequence[int]) -> Iterator[Array]:
-    return iter([x[..., i : i + 1, :] for i in rows])
+    def multiplied(self, made: Value, a: Value, b: Value) -> str:
+        """numpy takes three times as long for (1, 1) as for an array without axes, and for a column
+        times a row as for their matrix product."""
+        alone = [x.rows == x.cols == 1 and not x.batched for x in (a, b)]
+        if not made.batched and a.cols == b.rows == 1 and not any(alone):
+            return f"{a.name}.dot({b.name}, {made.name})"
+        names = [
+            self.number(x) if one and made.rows * made.cols > 1 else x.name
+            for x, one in zip((a, b), alone, strict=True)
+        ]
+        return f"multiply({names[0]}, {names[1]}, {made.name})"
 
+    def number(self, x: Value) -> str:
+        name = f"{x.name}_number"
+        if name not in self.flat or not x.fixed:
+            self.put(f"{name} = {x.name}[0, 0, ...]", x.fixed)
+            self.flat.add(name)
+        return name
 
-def _each(into: Iterator[Array], row: Array) -> Call:
-    return lambda: np.copyto(next(into), row)
+    def apply(self, made: Value, x: Value, b: Value) -> None:
+        function, name = self.space[b.name], made.name
+        if not isinstance(function, InNumpy):
+            self.body.append(f"copyto({name}, {b.name}({x.name}))")
+            return
+        self.space[f"{name}_into"] = function.into
+        if function.guarded is not None:
+            self.guard(name, x, b, function.guarded)
+        self.body.append(f"{name}_into({x.name}, {name})")
 
+    def guard(self, name: str, x: Value, b: Value, function: Function) -> None:
+        if x.rows == x.cols == 1 and not x.batched:
+            self.space[f"{name}_low"], self.space[f"{name}_high"] = limits(function)
+            self.body.append(f"if not {name}_low <= {x.name}.item() <= {name}_high:")
+            self.body.append(f"    look({b.name}, {x.name})")
+            return
+        shape = f"({'*lead, ' if x.batched else ''}{x.rows}, {x.cols})"
+        for end, least in (("minimum", "inf"), ("maximum", "-inf")):
+            self.before.append(f"{name}_{end} = full({shape}, {least}, dtype)")
+            self.body.append(f"{end}({name}_{end}, {x.name}, out={name}_{end})")
+            self.after.append(f"look({b.name}, {name}_{end})")
+        self.around = "errstate(divide='ignore')"  # by what is then refused
 
-def _picked_into(x: Array, rows: Sequence[int], out: Array) -> Call:
-    picked = _rows(x, rows)
-    return lambda: np.copyto(out, next(picked))
+    def stack(self, name: str, stack: Stack, row: Value) -> None:
+        shape = f"({self.loop.times}, {'*lead, ' if row.batched else ''}{row.cols})"
+        self.before.append(f"{name} = empty({shape}, dtype)")
+        self.before.append(f"{name}_at = {name}{'[::-1]' if stack.backward else ''}")
+        self.put(f"{name}_row = {row.name}[{'..., ' if row.batched else ''}0, :]", row.fixed)
+        self.body.append(f"{name}_at[i] = {name}_row")
+        whole = f"moveaxis({name}, 0, -2)" if row.batched else name
+        self.after.append(f"slots[{stack.out}] = {whole}{'.mT' if stack.flip else ''}")
 
-
-def _applied_into(x: Array, function: Callable[[Array], Array], out: Array) -> Call:
-    return lambda: np.copyto(out, function(x))
-
-
-def _product_into(a: Array, b: Array, out: Array) -> Call:
-    if a.ndim == b.ndim == 2:
-        return partial(a.dot, b, out)
-    if a.ndim == 2 and b.shape[-1] == 1:
-        return partial(np.matmul, b[..., 0], a.T, out[..., 0])
-    if b.ndim == 2 and a.shape[-2] == 1:
-        return partial(np.matmul, a[..., 0, :], b, out[..., 0, :])
-    return partial(np.matmul, a, b, out)
-
-
-MOVES: dict[str, Callable[[Any, Any], Any]] = {
-    "getitem": lambda x, index: x[index],
-    "flip": lambda x, _: x.mT,
-    "diagonal": lambda x, _: np.linalg.diagonal(x)[..., None],
-    "one": lambda x, _: (x,),
-    "more": lambda held, x: (*held, x),
-}
-"""Lines that need no call in each step: views of arrays that stay where they are."""
-
-
-def _multiply_into(a: Array, b: Array | float, out: Array) -> Call:
-    """numpy multiplies by an array without axes in a third of the time that (1, 1) takes."""
-    if not isinstance(b, np.ndarray):
-        b = np.array(b, dtype=out.dtype)
-    elif a.shape == (1, 1) and out.size > 1:
-        a = a[0, 0, ...]
-    return partial(np.multiply, a, b, out)
-
-
-INTO: dict[str, Callable[[Any, Any, Array], Call]] = {
-    "matmul": _product_into,
-    "mul": _multiply_into,
-    "add": partial(partial, np.add),
-    "sub": partial(partial, np.subtract),
-    "concat": partial(partial, np.concatenate),
-    "pick": _picked_into,
-    "pointwise": _applied_into,
-}
-"""The call that computes a line into an array."""
+    def carry(self, nexts: Sequence[Value]) -> None:
+        """Carried values change places with what comes next; what must be copied, is before."""
+        own = {phi.name for phi in self.phis}
+        taken: list[str] = []
+        for phi, after in zip(self.phis, nexts, strict=True):
+            movable = after.name in own or (not after.fixed and after.name[1:].isdigit())
+            if movable and after.name not in taken and after.batched == phi.batched:
+                taken.append(after.name)
+            else:
+                copy = f"{phi.name}_copy"
+                self.before.append(f"{copy} = {self.empty(phi)}")
+                self.body.append(f"{copy}[...] = {after.name}")
+                taken.append(copy)
+        left = [phi.name for phi in self.phis if phi.name not in taken]
+        spare = [name for name in taken if name not in own]
+        names = [phi.name for phi in self.phis]
+        if names != taken:
+            self.body.append(f"{', '.join(names + spare)} = {', '.join(taken + left)}")

@@ -26,9 +26,10 @@ from inweave.model.inputs import accept, plain, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
 from inweave.run.build import Builder
-from inweave.run.code import broadcast, encode
+from inweave.run.code import broadcast, encode, live_nodes
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
+from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.node import Node
@@ -44,9 +45,10 @@ class Variant:
 
     def __init__(self, builder: Builder, start: State, ends: Sequence[Box | Place]) -> None:
         end = builder.run(start)
-        nodes = [_read(builder, end, place) for place in ends]
-        self.nodes, self.outputs = builder.graph.scopes[0].nodes, nodes
-        self.code = encode(self.nodes, nodes)
+        read = [_read(builder, end, place) for place in ends]
+        made = builder.graph.scopes[0].nodes
+        self.nodes, self.outputs = folded(made, read, live_nodes(read))
+        self.code = encode(self.nodes, self.outputs)
         self._bound: dict[Any, Bound] = {}
 
     def bind(self, arithmetic: Arithmetic) -> Bound:

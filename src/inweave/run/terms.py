@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +19,8 @@ from inweave.run.alike import fused
 from inweave.run.graph import ONE, Graph, is_near
 from inweave.run.node import Node, Part
 from inweave.run.term import Box, Matrix, Term, bounding
+
+MOST_RUNS, LARGE = 3, 16  # pieces of identities that a constant is taken apart into, and from where
 
 
 def standing(
@@ -91,7 +94,29 @@ def written(graph: Graph, constant: Constant) -> Matrix:
     if isinstance(constant, Shift):
         size = constant.size
         return (Term(row + constant.row, col + constant.col, size),) if size else ()
+    if isinstance(constant, Dense):
+        runs = _runs(constant)
+        if runs:
+            return tuple(run.moved(row, col) for run in runs)
     return collect([standing(graph, graph.const(constant), row, col)])
+
+
+def _runs(constant: Dense) -> list[Term]:
+    """A constant as pieces of identities, if it is a few of them: a multiple of one, a rotation.
+
+    Several pieces are copied one by one, which is less work than a product only in large matrices.
+    """
+    entries = constant.array
+    rows, cols = np.nonzero(entries)
+    if len(rows) < 2 or len(np.unique(rows)) < len(rows) or len(np.unique(cols)) < len(cols):
+        return []
+    values = entries[rows, cols]
+    breaks = (np.diff(cols) != 1) | (np.diff(rows) != 1) | (values[1:] != values[:-1])
+    starts = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(rows)]
+    pieces = len(starts) - 1
+    if pieces > MOST_RUNS or (pieces > 1 and min(entries.shape) < LARGE):
+        return []
+    return [Term(int(rows[i]), int(cols[i]), j - i, exact(values[i])) for i, j in pairwise(starts)]
 
 
 def _trimmed(constant: Dense) -> tuple[int, int, Constant]:

@@ -1,0 +1,330 @@
+"""Constants folded: what multiplies a carried value in every step is one matrix, made before.
+
+A step such as `w + b - s (G w)` is written in the terms of its network. A programmer who wants it
+fast makes `A = I - s G` once and computes `A w + b`. That is a rewriting of the finished graph, for
+only there it is known how often a value is used: a product that nothing else reads may be computed
+in another way. The graph is built anew, node by node, with rules inside loops, each applied where
+it saves more in all steps than it costs before them: with s, b, A and B fixed, `s (A x)` is
+`(s A) x`, `A x + s x + B x` is `(A + s I + B) x`, and `A (b + B x)` is `A b + (A B) x`.
+
+And a matrix of which every step reads the first row, and then moves that row to the end, is not
+carried: the row is read where it stands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import NamedTuple
+
+from inweave.exact.constants import identity
+from inweave.run.graph import Graph, is_near
+from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
+
+Nodes = Sequence[Node]
+
+
+def folded(nodes: Nodes, outputs: Nodes, live: set[Node]) -> tuple[list[Node], list[Node]]:
+    """The same outputs, and the nodes of the straight line that compute them."""
+    folding = _Folding(live)
+    folding.scope(nodes)
+    return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
+
+
+class _Multiple(NamedTuple):
+    """A part of a sum that is a fixed multiple of a value: a scalar (None: one) or a matrix."""
+
+    part: Part
+    by: Node | None
+    of: Node
+
+
+class _Folding:
+    def __init__(self, live: set[Node]) -> None:
+        self.graph = Graph()
+        self.live = live
+        self.new: dict[Node, Node] = {}
+        self.bodies: dict[LoopBody, LoopBody] = {}
+        self.shared: set[Node] = set()  # new nodes that more than one reads
+        self._readers = Counter(arg for node in live for arg in _read(node, live))
+
+    def scope(self, nodes: Iterable[Node]) -> None:
+        """Make every live node anew."""
+        for node in nodes:
+            if node not in self.live or node in self.new:
+                continue
+            if node.op == "loop":
+                self._loop(node, node.data)
+                continue
+            made = self._made(node)
+            made.label = made.label or node.label
+            made.symmetric = made.symmetric or node.symmetric
+            if self._readers[node] > 1 or made in self.new.values():
+                self.shared.add(made)
+            self.new[node] = made
+
+    def _loop(self, node: Node, old: LoopBody) -> None:
+        graph = self.graph
+        self.bodies[old] = graph.open(old.repeat)
+        alive = [i for i, phi in enumerate(old.phis) if phi in self.live]
+        kept = [i for i in alive if not self._rotates(node, old, i)]
+        for i in set(alive) - set(kept):
+            self._read_in_place(old, i)
+        for i in kept:
+            made = graph.phi(*old.phis[i].shape)
+            made.label, made.symmetric = old.phis[i].label, old.phis[i].symmetric
+            self.new[old.phis[i]] = made
+        self.scope(old.nodes)
+        inits, nexts = ([self.new[ends[i]] for i in kept] for ends in (old.inits, old.nexts))
+        results = dict(zip(kept, graph.close(inits, nexts), strict=True))
+        for result in self.live:
+            if result.op == "result" and result.args[0] is node:
+                self.new[result] = results[result.data]
+                self.new[result].label = result.label
+
+    def _made(self, node: Node) -> Node:
+        if node.op == "at":
+            body, backward = node.data
+            return self.graph.make("at", (), (self.bodies[body], backward), 1, 1, node.level)
+        args = tuple(self.new[arg] for arg in node.args)
+        if node.op == "view":
+            return self.graph.view(args[0], *node.data)
+        if node.op == "sum":
+            return self._sum(node, args)
+        if node.op == "matmul":
+            return self._spread(node, *args)
+        if node.op == "scale" or (node.op == "mul" and args[0].is_scalar):
+            inside = self._inside(node, args)
+            if inside is not None:
+                return inside
+        return self.graph.make(node.op, args, node.data, *node.shape)
+
+    # -- rows that go round -----------------------------------------------------------------------
+    def _rotates(self, loop: Node, body: LoopBody, i: int) -> bool:
+        """Whether a carried matrix only hands its rows, or columns, to the steps, one to each."""
+        phi, after = body.phis[i], body.nexts[i]
+        results = (x for x in self.live if x.op == "result" and x.args[0] is loop and x.data == i)
+        if after.op != "sum" or self._readers[after] > 1 or next(results, None) is not None:
+            return False
+        axis = _round_by(phi, after)
+        if axis is None or body.repeat > phi.shape[axis]:
+            return False
+        readers = [x for x in body.nodes if x in self.live and phi in x.args]
+        others = [x for x in readers if x not in after.args or self._readers[x] > 1]
+        first = (0, 1)  # where it begins and how long it is
+        return all(x.op == "view" and (x.data[axis], x.data[2 + axis]) == first for x in others)
+
+    def _read_in_place(self, body: LoopBody, i: int) -> None:
+        """The first row of what goes round, in every step."""
+        graph, phi, start = self.graph, body.phis[i], self.new[body.inits[i]]
+        across = _round_by(phi, body.nexts[i]) == 1
+        at = graph.make("at", (), (self.bodies[body], False), 1, 1, len(graph.scopes) - 1)
+        row = graph.pick(graph.flip(start) if across else start, at)
+        self.new[phi] = self.new[body.nexts[i]] = row
+        for node in body.nodes:
+            if node in self.live and node.op == "view" and node.args == (phi,):
+                top, left, rows, cols, flip = node.data
+                part = (0, top, 1, rows) if across else (0, left, 1, cols)
+                is_first = (cols if across else rows) == 1
+                self.new[node] = graph.view(row, *part, flip != across) if is_first else row
+
+    # -- A (b + B x) ------------------------------------------------------------------------------
+    def _spread(self, node: Node, a: Node, b: Node) -> Node:
+        """A product with a sum or a product, its fixed factors multiplied before if that pays."""
+        graph = self.graph
+        direct = graph.make("matmul", (a, b), None, *node.shape)
+        if a.level >= b.level or b in self.shared:
+            return direct
+        parts = [(1, b)]
+        if b.op == "sum":
+            parts = [(sign, arg) for arg, (sign, _, _) in zip(b.args, b.data[2], strict=True)]
+        varying = [x for _, x in parts if x.level == b.level]
+        apart = all(
+            x.op == "matmul" and x not in self.shared and x.args[0].level < b.level for x in varying
+        )
+        if not apart or any(x.shape != b.shape for _, x in parts):
+            return direct
+        each = [direct, *varying, *([b] if b.op == "sum" else [])]
+        mark = graph.mark()
+        products = [
+            (sign, graph.matmul(a, x) if x.level < b.level
+             else graph.matmul(graph.matmul(a, x.args[0]), x.args[1]), 0, 0)
+            for sign, x in parts
+        ]  # fmt: skip
+        spread = graph.total(*node.shape, products)
+        if graph.cost_since(mark) < sum(map(cost, each)) * graph.weight(b.level):
+            return spread
+        graph.rollback(mark)
+        return direct
+
+    # -- s (A x) ----------------------------------------------------------------------------------
+    def _inside(self, node: Node, args: tuple[Node, ...]) -> Node | None:
+        """A multiple of a product, the fixed factor multiplied."""
+        product = args[-1]
+        level = args[0].level if node.op == "mul" else 0
+        if product.op != "matmul" or product in self.shared:
+            return None
+        for i, factor in enumerate(product.args):
+            if max(factor.level, level) < product.level and self._pays(node, factor):
+                a, b = product.args
+                multiple = self._times(node, args, factor)
+                return self.graph.matmul(multiple, b) if i == 0 else self.graph.matmul(a, multiple)
+        return None
+
+    def _times(self, node: Node, args: tuple[Node, ...], x: Node) -> Node:
+        return self.graph.mul(args[0], x) if node.op == "mul" else self.graph.scale(node.data, x)
+
+    def _pays(self, each: Node, once: Node) -> bool:
+        """Whether an operation on a value before a loop is cheaper than one in every step."""
+        work = [(CALL + 2 * ENTRY * x.size) * self.graph.weight(x.level) for x in (each, once)]
+        return work[1] < work[0]
+
+    # -- A x + s x + B x, s x + s y ---------------------------------------------------------------
+    def _sum(self, node: Node, args: tuple[Node, ...]) -> Node:
+        """A sum, its multiples of one value as one; what stands transposed is looked at upright."""
+        rows, cols, where = node.data
+        parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
+        fewer = self._gathered(self._factored(rows, cols, parts))
+        if fewer != parts:
+            return self.graph.total(rows, cols, fewer)
+        upright = [(sign, self.graph.flip(arg), col, row) for sign, arg, row, col in parts]
+        fewer = self._gathered(upright)
+        if fewer != upright:
+            return self.graph.flip(self.graph.total(cols, rows, fewer))
+        return self.graph.make("sum", args, node.data, rows, cols)
+
+    def _factored(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
+        """The same parts, those that a step multiplies by the same number summed before."""
+        level = max(node.level for _, node, _, _ in parts)
+        groups: dict[Node, list[tuple[Part, Part]]] = {}
+        for part in parts:
+            sign, node, row, col = part
+            x = self.graph.flip(node) if node.flipped else node
+            if x.op != "mul" or not x.args[0].is_scalar or x in self.shared or not level:
+                continue
+            number, times = _core(x.args[0])
+            if x.args[0].level == level and number.level == level and node.size == rows * cols:
+                inner = self._multiplied(times, x.args[1])
+                inner = self.graph.flip(inner) if node.flipped else inner
+                groups.setdefault(number, []).append((part, (sign, inner, row, col)))
+        for number, group in groups.items():
+            if len(group) > 1:
+                gone = [part for part, _ in group]
+                inside = self._gathered([inner for _, inner in group])
+                one = self.graph.entrywise(number, self.graph.total(rows, cols, inside))
+                parts = [*(part for part in parts if part not in gone), (1, one, 0, 0)]
+        return parts
+
+    def _multiplied(self, times: Sequence[Node | Fraction], x: Node) -> Node:
+        """A value times what is fixed, a product by its fixed factor."""
+        if times and x.op == "matmul" and x not in self.shared and x.args[0].level < x.level:
+            return self.graph.matmul(self._multiplied(times, x.args[0]), x.args[1])
+        for number in times:
+            if isinstance(number, Node):
+                x = self.graph.mul(number, x)
+            else:
+                x = self.graph.scale(number, x)
+        return x
+
+    def _gathered(self, parts: list[Part]) -> list[Part]:
+        """The same parts, those that are fixed multiples of one value as one."""
+        groups: dict[Node, list[_Multiple]] = {}
+        largest = max((node.size for _, node, _, _ in parts), default=0)
+        for part in parts:
+            if part[1].size == largest:
+                multiple = self._multiple(part)
+                groups.setdefault(multiple.of, []).append(multiple)
+        for x, group in groups.items():
+            matrices = [m.by for m in group if m.by is not None and not m.by.is_scalar]
+            fit = all(matrix.shape == (x.rows, x.rows) for matrix in matrices)
+            if len(group) > 1 and matrices and fit and self._pays(x, matrices[0]):
+                one = self.graph.matmul(self._summed(group, x.rows), x)
+                gone = [multiple.part for multiple in group]
+                parts = [*(part for part in parts if part not in gone), (1, one, 0, 0)]
+        return parts
+
+    def _multiple(self, part: Part) -> _Multiple:
+        numbers, node = self._numbers(part[1])
+        if (
+            node.op == "matmul"
+            and node not in self.shared
+            and node.args[0].level < node.args[1].level
+        ):
+            by, of = node.args
+            return _Multiple(part, self._multiplied(numbers, by), of)
+        if not numbers:
+            return _Multiple(part, None, node)
+        one = self.graph.const(identity(1))
+        return _Multiple(part, self._multiplied(numbers, one), node)
+
+    def _numbers(self, node: Node) -> tuple[list[Node | Fraction], Node]:
+        """A value as fixed numbers times another."""
+        if node not in self.shared:
+            if node.op == "scale" and is_near(node.data):
+                numbers, of = self._numbers(node.args[0])
+                return [*numbers, node.data], of
+            if node.op == "mul" and node.args[0].is_scalar and node.args[0].level < node.level:
+                numbers, of = self._numbers(node.args[1])
+                return [*numbers, node.args[0]], of
+        return [], node
+
+    def _summed(self, group: list[_Multiple], size: int) -> Node:
+        """The matrix that multiplies a value in all: multiples of the identity are one number."""
+        graph, one = self.graph, self.graph.const(identity(size))
+        terms = [(sign, one if by is None else by) for (sign, *_), by, _ in group]
+        parts, numbers = list[Part](), list[Part]()
+        while terms:
+            sign, by = terms.pop(0)
+            if by.op == "sum" and all(arg.shape == by.shape for arg in by.args):
+                own = zip(by.args, by.data[2], strict=True)
+                terms += [(sign * inner, arg) for arg, (inner, _, _) in own]
+            elif by.is_scalar:
+                numbers.append((sign, by, 0, 0))
+            elif by is one or (by.op == "mul" and by.args[1] is one and by.args[0].is_scalar):
+                number = graph.const(identity(1)) if by is one else by.args[0]
+                numbers.append((sign, number, 0, 0))
+            else:
+                parts.append((sign, by, 0, 0))
+        if numbers:
+            parts.append((1, graph.mul(graph.total(1, 1, numbers), one), 0, 0))
+        return graph.total(size, size, parts)
+
+
+def _round_by(phi: Node, after: Node) -> int | None:
+    """The axis along which a value is moved by one, its first row or column to the end."""
+    rows, cols = phi.shape
+    moved = {
+        (part.data, at)
+        for part, at in zip(after.args, after.data[2], strict=True)
+        if part.op == "view" and part.args == (phi,)
+    }
+    ways = (
+        {((1, 0, rows - 1, cols, False), (1, 0, 0)), ((0, 0, 1, cols, False), (1, rows - 1, 0))},
+        {((0, 1, rows, cols - 1, False), (1, 0, 0)), ((0, 0, rows, 1, False), (1, 0, cols - 1))},
+    )
+    if len(after.args) != 2 or moved not in ways:
+        return None
+    return ways.index(moved)
+
+
+def _core(number: Node) -> tuple[Node, list[Node | Fraction]]:
+    """A number as one that a step changes times others that it does not."""
+    if number.op == "scale" and is_near(number.data):
+        core, times = _core(number.args[0])
+        return core, [*times, number.data]
+    if number.op == "mul":
+        fixed, varying = sorted(number.args, key=lambda x: x.level)
+        if fixed.level < varying.level:
+            core, times = _core(varying)
+            return core, [*times, fixed]
+    return number, []
+
+
+def _read(node: Node, live: set[Node]) -> list[Node]:
+    """What a node reads; a loop also what it carries."""
+    if node.op != "loop":
+        return [] if node.op == "result" else list(node.args)
+    body: LoopBody = node.data
+    kept = [i for i, phi in enumerate(body.phis) if phi in live]
+    return [ends[i] for i in kept for ends in (body.inits, body.nexts)]

@@ -1,0 +1,178 @@
+"""Loops written out as Python, for libraries that compute when they are called.
+
+Between two calls of numpy or torch an interpreter of lines does as much as the calls themselves for
+small arrays. So a loop is written down as a programmer would write it, and compiled by Python: once
+for every arrangement of batch axes, since that decides which call a product is.
+
+Views of arrays that stay where they are, are made before the loop. `numpy` and `torch` say what a
+line is in theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from inweave.run.code import Line, Repeat, Stack
+
+Step = Callable[[list[Any]], None]
+FEWEST = 2  # repetitions below which there is nothing to repeat
+VIEWS = {"getitem": "{a}[{b}]", "flip": "{a}.mT", "one": "({a},)", "more": "(*{a}, {b})",
+         "diagonal": "diagonal({a})"}  # fmt: skip
+
+
+class Value(NamedTuple):
+    """A name in the source, and what is known of its array."""
+
+    name: str
+    rows: int = 0
+    cols: int = 0
+    batched: bool = False
+    fixed: bool = True  # the same array in every step
+    parts: tuple[Value, ...] = ()  # of a tuple
+
+
+def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
+    """A loop as a step over slots: written out, or `otherwise` where it cannot be."""
+    if loop.times < FEWEST or not all(isinstance(line, Line) for line in loop.body):
+        return otherwise
+    read, written = _outside(loop), dict[Any, Callable[..., None]]()
+
+    def step(slots: list[Any]) -> None:
+        lead: tuple[int, ...] = ()
+        key = []
+        for slot in read:
+            shape = getattr(slots[slot], "shape", None)
+            key.append(shape if shape is None else (len(shape), *shape[-2:]))
+            if shape is not None and len(shape) > 2:
+                if lead and lead != shape[:-2]:
+                    otherwise(slots)
+                    return
+                lead = shape[:-2]
+        function = written.get(tuple(key))
+        if function is None:
+            function = written[tuple(key)] = writer(loop, read, slots).function()
+        function(slots, lead)
+
+    return step
+
+
+def _outside(loop: Repeat) -> list[int]:
+    """The slots that a loop reads and does not fill."""
+    filled = {*loop.phis, *(counter.slot for counter in loop.counters)}
+    read = list(loop.inits)
+    for line in loop.body:
+        assert isinstance(line, Line)
+        read += [slot for slot in (line.a, line.b) if slot not in filled]
+        filled.add(line.out)
+    read += [slot for slot in (*loop.nexts, *(s.slot for s in loop.stacks)) if slot not in filled]
+    return list(dict.fromkeys(read))
+
+
+class Writer:
+    """Writes one loop for one arrangement of batch axes."""
+
+    around = ""  # what the loop is done with
+
+    def __init__(self, loop: Repeat, read: Sequence[int], slots: list[Any]) -> None:
+        self.loop = loop
+        self.before: list[str] = []
+        self.body: list[str] = []
+        self.after: list[str] = []
+        self.space = self.library()
+        self.axes = max((len(getattr(slots[slot], "shape", ())) for slot in read), default=2)
+        self.values: dict[int, Value] = {}
+        for slot in read:
+            x, name = slots[slot], f"s{slot}"
+            if getattr(x, "shape", None) is None:
+                self.space[name] = self.constant(x)
+                self.values[slot] = Value(name)
+            else:
+                self.before.append(f"{name} = slots[{slot}]")
+                rows, cols = x.shape[-2:]
+                self.values[slot] = Value(name, rows, cols, len(x.shape) > 2)
+        self.batched = self._batched()
+        self.phis = [
+            self.values[init]._replace(name=f"p{i}", batched=self.batched[phi], fixed=False)
+            for i, (phi, init) in enumerate(zip(loop.phis, loop.inits, strict=True))
+        ]
+
+    def constant(self, x: Any) -> Any:
+        return x
+
+    def _batched(self) -> dict[int, bool]:
+        """Which carried values have batch axes, perhaps only after a step."""
+        loop = self.loop
+        found = {p: self.values[i].batched for p, i in zip(loop.phis, loop.inits, strict=True)}
+        while True:
+            known = {slot: value.batched for slot, value in self.values.items()} | found
+            for line in loop.body:
+                assert isinstance(line, Line)
+                known[line.out] = known.get(line.a, False) or known.get(line.b, False)
+            after = {p: found[p] or known[n] for p, n in zip(loop.phis, loop.nexts, strict=True)}
+            if after == found:
+                return found
+            found = after
+
+    def function(self) -> Callable[..., None]:
+        """The loop as a function of the slots and the batch axes."""
+        loop = self.loop
+        self.start()
+        for counter in loop.counters:
+            self.values[counter.slot] = Value("backward" if counter.backward else "forward")
+        self.values |= dict(zip(loop.phis, self.phis, strict=True))
+        for i, line in enumerate(loop.body):
+            assert isinstance(line, Line)
+            self.values[line.out] = self.line(f"v{i}", line)
+        for k, stack in enumerate(loop.stacks):
+            self.stack(f"left{k}", stack, self.values[stack.slot])
+        self.carry([self.values[slot] for slot in loop.nexts])
+        steps = [f"for i in range({loop.times}):", *(f"    {line}" for line in self.body)]
+        if self.around:
+            steps = [f"with {self.around}:", *(f"    {line}" for line in steps)]
+        for slot, phi in zip(loop.phis, self.phis, strict=True):
+            self.after.append(f"slots[{slot}] = {phi.name}")
+        source = ["def written(slots, lead):"]
+        source += [f"    {line}" for line in (*self.before, *steps, *self.after)]
+        exec(compile("\n".join(source), f"<loop of {loop.times} steps>", "exec"), self.space)
+        found: Callable[..., None] = self.space["written"]
+        return found
+
+    def line(self, name: str, line: Line) -> Value:
+        a, b = self.values[line.a], self.values[line.b]
+        if line.op == "pick":
+            return self.pick(name, a, b, line)
+        made = Value(name, line.rows, line.cols, a.batched or b.batched, fixed=False)
+        if line.op not in VIEWS:
+            return self.compute(made, line.op, a, b)
+        parts = (*a.parts, b) if line.op == "more" else (a,) if line.op == "one" else ()
+        fixed = a.fixed and b.fixed
+        text = f"{name} = " + VIEWS[line.op].format(a=a.name, b=b.name)
+        (self.before if fixed else self.body).append(text)
+        return made._replace(fixed=fixed, parts=parts)
+
+    def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
+        if x.fixed:
+            self.before.append(f"{name}_rows = {order.name}({x.name})")
+            self.body.append(f"{name} = {name}_rows[i]")
+        else:
+            at = f"{self.loop.times - 1} - i" if order.name == "backward" else "i"
+            self.body.append(f"{name} = row({x.name}, {at})")
+        return Value(name, line.rows, line.cols, x.batched, fixed=False)
+
+    # -- what libraries do differently ------------------------------------------------------------
+    def library(self) -> dict[str, Any]:
+        """The names that the source may use."""
+        raise NotImplementedError
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
+        raise NotImplementedError
+
+    def stack(self, name: str, stack: Stack, row: Value) -> None:
+        raise NotImplementedError
+
+    def carry(self, nexts: Sequence[Value]) -> None:
+        raise NotImplementedError

@@ -1,0 +1,124 @@
+"""Constants are folded and loops are written out without changing what is computed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inweave
+from inweave import Matrix, Network, Scalar, Vector
+from inweave.exact.arithmetic import Rationals
+from inweave.model import dense
+from inweave.model.prompt import fill_prompt
+from inweave.run.code import Repeat
+from inweave.text.plan import describe
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+
+@inweave.program
+def descent(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int) -> Any:
+    """Gradient descent."""
+    step = lambda w: w - eta * (X.T @ (X @ w - y) + lam * w)  # noqa: E731
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+
+@inweave.program
+def momentum(A: Matrix["d", "d"], b: Vector["d"], c: Vector["t"], beta: Scalar) -> Any:
+    """A step that is scaled by a row of the data, and two carried values that change places."""
+
+    def step(state: Any, c: Any) -> Any:
+        w, v = state
+        after = v + c * (w - v - A @ w + b) - beta * v
+        return (after, w), after
+
+    start = inweave.zeros(A.shape[0])
+    return inweave.scan(step, (start, start), c)[1]
+
+
+@inweave.program
+def rows_go_round(X: Matrix["n", "d"], y: Vector["n"]) -> Any:
+    """The first row is read, and moved to the end."""
+
+    def step(w: Any, data: Any) -> Any:
+        x = data[0]
+        return w + x * (x @ w + 1), inweave.vstack([data[1:, :], data[:1, :]])
+
+    return inweave.iterate(step, (inweave.zeros(X.shape[1]), X), X.shape[0])[0] + X.T @ y
+
+
+def loop_of(net: Network) -> Repeat:
+    (loop,) = [line for line in net.plan.from_inputs.code.lines if isinstance(line, Repeat)]
+    return loop
+
+
+def exact(net: Network, inputs: dict[str, Any]) -> Any:
+    """The answers of the plan and of the dense executor, in rationals."""
+    arithmetic = Rationals()
+    lifted = {
+        spec.name: arithmetic.array(np.asarray(inputs[spec.name]).reshape(spec.rows, spec.cols))
+        for spec in net.inputs
+    }
+    end = dense.forward(net, fill_prompt(net.layout, net.fills, lifted, arithmetic), arithmetic)
+    found = net.plan.answers(lifted, arithmetic)
+    return [(found[o.name], o.place.read(net.layout, end)) for o in net.outputs]
+
+
+def given(program: Any) -> tuple[dict[str, Any], dict[str, int]]:
+    rng = np.random.default_rng(1)
+    numbers = lambda *shape: rng.integers(-3, 4, shape) / 4  # noqa: E731
+    if program is descent:
+        inputs = {"X": numbers(5, 3), "y": numbers(5), "lam": 0.5, "eta": 0.25}
+        return inputs, {"n": 5, "d": 3, "steps": 4}
+    if program is momentum:
+        inputs = {"A": numbers(3, 3), "b": numbers(3), "c": numbers(4), "beta": 0.5}
+        return inputs, {"d": 3, "t": 4}
+    return {"X": numbers(4, 3), "y": numbers(4)}, {"n": 4, "d": 3}
+
+
+@pytest.mark.parametrize("program", [descent, momentum, rows_go_round], ids=lambda p: p.name)
+@pytest.mark.parametrize("optimize", ["faithful", "speed"])
+def test_folded_plans_are_exactly_the_network(program, optimize):
+    inputs, sizes = given(program)
+    net = inweave.compile(program, **sizes, optimize=optimize, verify=False)
+    for found, expected in exact(net, inputs):
+        assert (found == expected).all()
+
+
+@pytest.mark.parametrize("program", [descent, momentum, rows_go_round], ids=lambda p: p.name)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("batched", [(), ("first",), ("all",)], ids=str)
+def test_loops_that_are_written_out_take_batches_of_some_or_all_inputs(program, library, batched):
+    xp = pytest.importorskip(library)
+    inputs, sizes = given(program)
+    net = inweave.compile(program, **sizes, verify=False)
+    matrices = [name for name, x in inputs.items() if np.ndim(x)]
+    several = matrices if "all" in batched else matrices[:1] if batched else []
+    many = {k: np.stack([x, 2 * x, -x]) if k in several else x for k, x in inputs.items()}
+    made = {k: xp.asarray(x) if np.ndim(x) else x for k, x in many.items()}
+    found = np.asarray(net(**made))
+    for i in range(3 if several else 1):
+        one = {k: x[i] if k in several else x for k, x in many.items()}
+        expected = np.asarray(program(**one, **{k: v for k, v in sizes.items() if k == "steps"}))
+        place = found[i] if several else found
+        np.testing.assert_allclose(place, expected, rtol=1e-12)
+
+
+def test_a_matrix_whose_rows_go_round_is_not_carried():
+    net = inweave.compile(rows_go_round, n=6, d=3, verify=False)
+    assert len(loop_of(net).phis) == 1, describe(net.plan)
+
+
+def test_gradients_flow_through_a_loop_that_is_written_out():
+    torch = pytest.importorskip("torch")
+    inputs, sizes = given(descent)
+    net = inweave.compile(descent, **sizes, verify=False)
+    X = torch.tensor(inputs["X"], requires_grad=True)
+    y = torch.tensor(inputs["y"])
+
+    def loss(X: Any) -> Any:
+        return net(X=X, y=y, lam=0.5, eta=0.25).sum()
+
+    assert torch.autograd.gradcheck(loss, (X,))
