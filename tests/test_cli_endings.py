@@ -15,8 +15,9 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave.cli import CRASHED, main, sources
+from inweave.cli import main, sources
 from inweave.cli.app import EPILOGUE
+from inweave.cli.endings import CRASHED
 from inweave.gallery import get
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")

@@ -7,14 +7,10 @@ traceback behind it.
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import Any
+from collections.abc import Sequence
 
-DONE, CHECK_FAILED, REFUSED, CRASHED, INTERRUPTED = 0, 1, 2, 3, 130
+from inweave.cli.endings import leave, when_stopped
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -23,25 +19,3 @@ def main(argv: Sequence[str] | None = None) -> int:
         from inweave.cli.app import run
 
         return run(list(sys.argv[1:] if argv is None else argv))
-
-
-@contextmanager
-def when_stopped(act: Callable[..., Any]) -> Iterator[None]:
-    """What Ctrl-C and a request to terminate do meanwhile, where they are not ignored."""
-    before: dict[int, Any] = {}
-    with suppress(ValueError):  # not in the main thread: leave signals alone
-        for number in (signal.SIGINT, signal.SIGTERM):
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, act)
-    try:
-        yield
-    finally:
-        for ours, old in before.items():
-            signal.signal(ours, old)
-
-
-def leave(*_: Any) -> None:
-    """End at once: half-loaded libraries are in no state to hear of it, and nothing is written."""
-    with suppress(OSError):
-        os.write(2, b"interrupted\n")
-    os._exit(INTERRUPTED)

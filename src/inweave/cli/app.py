@@ -15,14 +15,13 @@ from typing import Any
 
 from cyclopts import App, CycloptsError
 
-from inweave.cli import (
+from inweave.cli import options, output
+from inweave.cli.endings import (
     CHECK_FAILED,
     CRASHED,
     DONE,
     INTERRUPTED,
     REFUSED,
-    options,
-    output,
     when_stopped,
 )
 from inweave.errors import InweaveError, VerificationError

@@ -15,8 +15,12 @@ from inweave.cli.show import report
 from inweave.cli.sources import chosen, compiled, find, only_for_programs, settings
 from inweave.errors import DivergenceError, InputError
 from inweave.language.program import Program
+from inweave.model.cost import executed
 from inweave.model.prompt import by_name
 from inweave.network import Network
+
+LONGEST = 1.0  # hours that a command may take unasked,
+LAYER, FLOP = 5e-6, 1e-9  # with so many seconds for a layer and for an operation, about
 
 
 def run(
@@ -98,6 +102,7 @@ def run(
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
         network = compiled(network, sizes, chosen(target=target, optimize=optimize))
+    _check_cost(network, filled.queries or 1)
     answers = filled.finish(_answers(network, _spread(network, filled.inputs)))
     if save_as is not None:
         tables.write(save_as, answers)
@@ -114,6 +119,18 @@ def _names(text: str | None) -> tuple[str, ...]:
 
 def _is_static(source: Program | Network, name: str) -> bool:
     return isinstance(source, Program) and (name in source.statics or name in source.size_names)
+
+
+def _check_cost(network: Network, queries: int) -> None:
+    """Refuse what would not end while anybody waits, before it begins."""
+    layers = executed(network)
+    hours = (layers * LAYER + network.plan.flops * queries * FLOP) / 3600
+    if hours > LONGEST:
+        raise InputError(
+            f"running this network would take {hours:,.0f} hours or so: it executes {layers:,} "
+            "layers; take fewer steps, compile for --optimize depth, or call it in Python, where "
+            "it may take as long as it takes"
+        )
 
 
 def _answers(network: Network, inputs: dict[str, Any]) -> Any:

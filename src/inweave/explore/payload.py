@@ -18,6 +18,8 @@ from inweave.explore.prompts import prompts_of
 from inweave.explore.record import record
 from inweave.explore.references import references
 from inweave.explore.shown import Shown
+from inweave.model.cost import check_layers, executed
+from inweave.model.network import Network
 from inweave.version import __version__
 
 VERSION = 1
@@ -26,6 +28,7 @@ EXACT_BYTES = 3_000_000  # states in float64 up to here, in float32 beyond
 MOST_BYTES = 60_000_000  # and no page larger than about this
 PAGE_BYTES = 4_600_000  # dense weights take what states leave of this,
 WEIGHT_BYTES = 1_500_000  # and no more than this; heads beyond are shown without their parts
+MOST_WORK = 10**12  # operations, about, of a run that is watched: minutes
 
 
 def payload(
@@ -37,16 +40,15 @@ def payload(
     if not shown:
         raise InputError("there is no network to explore")
     networks = {name: one.network for name, one in shown.items()}
+    for net in networks.values():
+        _check_cost(net)
     note, prompts = prompts_of(networks, inputs)
     answers = references(shown, {name: own for name, (_, own) in prompts.items()}, reference)
-    recordings = {name: record(net, prompts[name][0]) for name, net in networks.items()}
-    size = sum(8 * (r.numbers + r.first.size) * 4 // 3 for r in recordings.values())
-    if size > 2 * MOST_BYTES:
-        raise InputError(
-            f"the states would take about {size // 2_000_000} MB even in single precision, more "
-            f"than a page can hold ({MOST_BYTES // 1_000_000} MB); explore fewer steps or a "
-            "smaller prompt"
-        )
+    recordings, size = {}, 0
+    for name, net in networks.items():
+        recordings[name] = kept = record(net, prompts[name][0], MOST_BYTES // 4)
+        size += _encoded(kept.numbers + kept.first.size)
+        _check_size(size)
     short = size > EXACT_BYTES
     left = min(WEIGHT_BYTES, PAGE_BYTES - (size // 2 if short else size)) // len(networks)
     data = {
@@ -59,6 +61,33 @@ def payload(
         ],
     }
     return unicode(data)  # type: ignore[no-any-return]
+
+
+def _check_cost(network: Network) -> None:
+    """Refuse what no page can show, before anything of it is computed."""
+    area = network.tokens * network.width
+    check_layers(network, "the explorer")
+    _check_size(_encoded(area))
+    work = 2 * executed(network) * area * min(network.tokens, network.width)
+    if work > MOST_WORK:
+        raise InputError(
+            f"watching this network would take about {work:.0e} operations, at most "
+            f"{MOST_WORK:.0e} are allowed; explore fewer steps or a smaller prompt"
+        )
+
+
+def _encoded(numbers: int) -> int:
+    """The bytes of so many numbers in float64."""
+    return 8 * numbers * 4 // 3
+
+
+def _check_size(size: int) -> None:
+    if size > 2 * MOST_BYTES:
+        raise InputError(
+            f"the states would take {size // 2_000_000} MB or more even in single precision, more "
+            f"than a page can hold ({MOST_BYTES // 1_000_000} MB); explore fewer steps or a "
+            "smaller prompt"
+        )
 
 
 def unicode(data: Any) -> Any:

@@ -7,6 +7,8 @@ position is one executed layer, or the skip around a module where there is one.
 
 from __future__ import annotations
 
+import math
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -34,11 +36,7 @@ class Recording:
     rectangles: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     values: list[np.ndarray[Any, Any]] = field(default_factory=list)
     ranges: dict[Layer, tuple[Array, Array]] = field(default_factory=dict)
-
-    @property
-    def numbers(self) -> int:
-        """How many numbers the changes hold."""
-        return sum(part.size for part in self.values)
+    numbers: int = 0  # that the changes hold
 
     def state(self, position: int) -> np.ndarray[Any, Any]:
         """The prompt at a position, put together again."""
@@ -62,6 +60,7 @@ class Recording:
             top, bottom = int(rows[0]), int(rows[-1]) + 1
             self.rectangles.append((self.positions, top, left, bottom - top, right - left))
             self.values.append(np.array(after[top:bottom, left:right]))
+            self.numbers += self.values[-1].size
         self.positions += 1
 
     def seen(self, layer: Layer, before: Array) -> None:
@@ -81,8 +80,12 @@ class Recording:
         return low - pad, high + pad
 
 
-def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
-    """Run a network on one prompt and keep what changed."""
+class Enough(Exception):
+    """More has changed than a page can hold."""
+
+
+def record(network: Network, H: np.ndarray[Any, Any], most: float = math.inf) -> Recording:
+    """Run a network on one prompt and keep what changed, until that is more than `most` numbers."""
     network.layout.check(H)
     arithmetic = Floats.like(H)
     kind = DenseExecutor if _dense_is_cheap(network) else PieceExecutor
@@ -96,8 +99,10 @@ def record(network: Network, H: np.ndarray[Any, Any]) -> Recording:
             kept.seen(step.layer, step.before)
         kept.add(last[0], state)
         last[0] = state
+        if kept.numbers > most:
+            raise Enough
 
-    with np.errstate(all="ignore"):  # what overflows is shown as it is
+    with suppress(Enough), np.errstate(all="ignore"):  # what overflows is shown as it is
         kind(network.layout, arithmetic, note).run(network.modules, H)
     return kept
 

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
+from inweave.model.cost import check_numbers, written
 from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
@@ -44,6 +45,7 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
             "jax computes in float32 unless told otherwise; for float64 call "
             "jax.config.update('jax_enable_x64', True) first, or ask for dtype='float32'"
         )
+    check_numbers("net.to_jax", written(network))
     kind = jnp.dtype(dtype) if dtype else own
     layout = network.layout
     params = {name: _params(module, layout, kind) for name, module in named(network.modules)}

@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from inweave.errors import InputError
 from inweave.files.atomic import write
+from inweave.model.cost import check_numbers, written
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
@@ -45,6 +46,7 @@ def model(network: Network, dtype: str = "float32") -> Any:
     """The ONNX model of a network."""
     if dtype not in KINDS:
         raise InputError(f"dtype {dtype!r} is not one of {', '.join(KINDS)}")
+    check_numbers("an ONNX model", written(network))
     graph = _Graph(network, dtype).build()
     made = helper.make_model(
         graph,

@@ -6,12 +6,14 @@ Slow on purpose and in any arithmetic; every faster executor is tested against t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from inweave.errors import BlockError
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
+from inweave.model.cost import check_layers, check_numbers, traced, written
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module
@@ -175,7 +177,10 @@ def forward(network: Network, H: Array, arithmetic: Arithmetic | None = None) ->
 
 def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> Trace:
     """A forward pass that keeps everything."""
+    check_layers(network, "a trace")
     H, arithmetic = _ready(network, H, arithmetic)
+    kept = math.prod(H.shape) * sum(map(traced, network.modules))
+    check_numbers("a trace", kept + written(network))
     steps: list[Step] = []
     states: dict[str, Array] = {"input": H}
 

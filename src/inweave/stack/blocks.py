@@ -15,12 +15,10 @@ from typing import Literal
 from torch import Tensor, nn
 
 from inweave.errors import InputError
+from inweave.model.cost import ADVICE, LONGEST
 from inweave.stack.attention import ExtendedLinearAttention, HookedAttention
 from inweave.stack.hooks import Hooked, HookPoint
 from inweave.stack.pointwise import Functions, PointwiseNetwork
-
-LONGEST = 100_000  # blocks of a network that is written out layer by layer
-
 
 Layer = ExtendedLinearAttention | PointwiseNetwork | Functions
 Step = Layer | Literal["open", "close"]  # a layer, or where a skip around several begins and ends
@@ -62,7 +60,8 @@ class Blocks(Hooked):
             layers.append(step)
             if len(layers) > LONGEST:
                 raise InputError(
-                    f"the network executes more than {LONGEST:,} layers, too many to write out"
+                    f"the network executes more than {LONGEST:,} layers, too many to write out: "
+                    f"{ADVICE}"
                 )
         self.blocks.extend(map(Block, layers))
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from inweave.errors import DTypeError, InputError, ShapeError, needs_extra
 from inweave.files.network_file import load, save
+from inweave.model.cost import check_layers, check_numbers, written
 from inweave.model.inputs import accept
 from inweave.model.network import Network
 from inweave.model.prompt import Input
@@ -137,6 +138,8 @@ class TorchNetwork(Blocks, Hub):
                 f"weights cannot be stored as {dtype}: they are real numbers; "
                 f"use one of {', '.join(map(str, DTYPES.values()))}"
             )
+        check_layers(network, "a torch module")
+        check_numbers("a torch module", written(network))
         super().__init__(
             step
             for module in network.modules
