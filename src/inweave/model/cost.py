@@ -42,7 +42,7 @@ def check_layers(network: Network, door: str) -> None:
     if found > LONGEST:
         raise InputError(
             f"{door} follows a network layer by layer, at most {LONGEST:,}; this one executes "
-            f"{found:,}: {ADVICE}"
+            f"{found:,}, too many: {ADVICE}"
         )
 
 
