@@ -141,3 +141,15 @@ def test_a_filter_writes_one_row_in_each_step():
 
 
 NETS = {p.name: inweave.compile(p) for p in (inverse, root, coarse)}
+
+
+def test_a_table_of_a_multiple_and_its_steps_are_one_operation_too():
+    @inweave.program
+    def length(x: Vector["n"]) -> Scalar:
+        return inweave.rsqrt(x.T @ x / 16, domain=(1e-3, 1e3))
+
+    net = inweave.compile(length, n=3, verify=False)
+    x = np.array([1.0, 2.0, 2.0])
+    applied = [line.b for line in net.plan.from_inputs.code.lines if line.op == "pointwise"]
+    assert len(applied) == 1
+    assert float(net(x=x)) == pytest.approx(4 / 3, rel=1e-12)

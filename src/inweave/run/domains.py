@@ -47,11 +47,11 @@ def guard(function: Function, x: Array, xp: Any) -> None:
         return
     low, high = limits(function)
     x = x.detach() if hasattr(x, "detach") else x
-    least, most = (x, x) if math.prod(x.shape) == 1 else (xp.min(x), xp.max(x))
+    least, most = xp.min(x), xp.max(x)
     if not is_concrete(least):  # a constant of the network inside jax.jit, whose values are known
         x = np.asarray(x)
         least, most = np.min(x), np.max(x)
-    least, most = least.item(), most.item()
+    least, most = float(least), float(most)
     if not least >= low:
         raise OutOfDomain(function, least)
     if not most <= high:

@@ -63,8 +63,7 @@ def applied(
         return steps
     if arithmetic.library == "numpy":
         return _checked(table, ROOT if function.degree == 3 else INVERSE, arithmetic)
-    divided = _checked(table, function.direct(arithmetic.xp), arithmetic)
-    return lambda x: divided(x) if is_concrete(x) else steps(x)
+    return _checked(table, function.direct(arithmetic.xp), arithmetic, steps)
 
 
 def _checks(function: Function, arithmetic: Arithmetic) -> bool:
@@ -72,9 +71,15 @@ def _checks(function: Function, arithmetic: Arithmetic) -> bool:
 
 
 def _checked(
-    function: Function, apply: Callable[[Array], Array], arithmetic: Arithmetic
+    function: Function,
+    apply: Callable[[Array], Array],
+    arithmetic: Arithmetic,
+    unseen: Callable[[Array], Array] | None = None,
 ) -> Callable[[Array], Array]:
-    """What computes a function, after a look at its domain if the arithmetic checks domains."""
+    """What computes a function, after a look at its domain if the arithmetic checks domains.
+
+    Where no value can be seen, `unseen` does, or `apply` with NaN outside the domain.
+    """
     if not _checks(function, arithmetic):
         return apply
     if arithmetic.library == "jax":
@@ -85,10 +90,16 @@ def _checked(
         known = apply if isinstance(apply, InNumpy) else InNumpy.copied(apply)
         return replace(known, guarded=function)
 
+    low, high = limits(function)
+    in_torch = arithmetic.library == "torch"
+
     def guarded(x: Array) -> Array:
         if not is_concrete(x):  # inside torch.func.vmap
+            if unseen is not None:
+                return unseen(x)
             return nan_outside(function, x, apply(x), arithmetic.xp)
-        guard(function, x, arithmetic.xp)
+        if not (in_torch and x.numel() == 1 and low <= x.item() <= high):
+            guard(function, x, arithmetic.xp)
         return apply(x)
 
     return guarded

@@ -130,7 +130,8 @@ class OutOfPlace(Writer):
         if op == "concat":
             if len({part.batched for part in a.parts}) == 1:
                 return f"cat({a.name}, {b.name})"
-            return f"concat({a.name}, {b.name})"
+            spread = ", ".join(self.spread(part, a) for part in a.parts)
+            return f"cat(({spread}), {b.name})"
         if op == "pointwise":
             return f"{b.name}({a.name})"
         return f"{a.name} {SIGNS[op]} {b.name}"

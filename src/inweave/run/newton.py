@@ -115,7 +115,9 @@ def step(rows: int, cols: int, parts: Sequence[Part]) -> tuple[Node, Refined] | 
     if one.total() != 1 or r.op != "apply":
         return None
     degree, before, x = many[r], r.data, r.args[0]
-    if (plus, minus) != STEPS.get(degree, ())[:2] or many != Counter({r: degree, x: 1}):
+    scale, base = (x.data, x.args[0]) if x.op == "scale" and not many[x] else (Fraction(1), x)
+    expected = STEPS.get(degree, (None, None))[:2]
+    if (plus, minus / scale) != expected or many != Counter({r: degree, base: 1}):
         return None
     if not isinstance(before, Refined):
         return x, Refined(before, degree, 1)
