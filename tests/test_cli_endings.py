@@ -214,6 +214,26 @@ def test_closed_streams_are_no_error_and_nothing_is_said_elsewhere(
     assert ("attention layers" in done.stdout) == (closed == "2>&-")
 
 
+@posix
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("compile ridge_gd n=4 d=2 steps=3 -o made.inweave 2>&1 >&-", 0),
+        ("show absent.inweave 2>&1", 2),
+        ("verify net.inweave --program ridge_gd steps=4 2>&1", 1),
+        ("verify net.inweave --program ridge_gd steps=4 --json", 1),
+    ],
+)
+def test_a_reader_that_goes_away_changes_neither_the_work_nor_the_exit_code(
+    folder: Path, command: str, code: int
+) -> None:
+    line = f"set -o pipefail; '{sys.executable}' -m inweave {command} | true"
+    done = subprocess.run(["bash", "-c", line], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == code
+    assert "Traceback" not in done.stderr
+    assert (folder / "made.inweave").exists() == ("-o" in command)
+
+
 def test_importing_the_command_line_leaves_signals_alone() -> None:
     import signal
 

@@ -6,7 +6,6 @@ it stands with its line below, which is the first of its own help.
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 import warnings
@@ -90,8 +89,8 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         output.errors().print("interrupted; nothing was left half-written")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of our output has gone, as in `inweave gallery | head`
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader of a table has gone, as in `inweave run ... | head`
+        output.hush(sys.stdout)
         return DONE
     except (InweaveError, OSError, RecursionError, MemoryError) as error:
         if debug:

@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
 from functools import partial
 from pathlib import Path
@@ -29,10 +29,16 @@ LOG_WIDTH = 120  # where there is no terminal to fit
 
 
 class Screen(Console):
-    """A console that lets the command line decide what a closed pipe means."""
+    """A console whose reader may go away: a command goes on, and ends as it would have."""
 
     def on_broken_pipe(self) -> None:
-        raise BrokenPipeError
+        hush(self.file)
+
+
+def hush(stream: Any) -> None:
+    """Nobody listens to a stream any more; what is still said to it is dropped."""
+    with suppress(OSError, ValueError):  # it is no file's
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def prepare() -> None:
@@ -74,10 +80,10 @@ def errors() -> Console:
 
 
 def _console(stream: Any) -> Console:
-    terminal = Screen(file=stream, highlight=False, soft_wrap=False)
+    terminal = Screen(file=stream, highlight=False, emoji=False, soft_wrap=False)
     if terminal.is_terminal:
         return terminal
-    return Screen(file=stream, highlight=False, width=LOG_WIDTH, soft_wrap=True)
+    return Screen(file=stream, highlight=False, emoji=False, width=LOG_WIDTH, soft_wrap=True)
 
 
 def say(text: object = "") -> None:
@@ -107,7 +113,10 @@ def say_json(data: Any) -> None:
         text.encode(getattr(stream, "encoding", None) or "utf-8")
     except UnicodeEncodeError:
         text = dumps(ensure_ascii=True)
-    print(text, file=stream)
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        hush(stream)
 
 
 def _plain(value: Any) -> Any:
