@@ -195,7 +195,7 @@ def test_explain_prints_every_stage():
 def test_explain_ends_with_what_a_call_computes():
     lines = inweave.explain(ridge_gd, n=4, d=2, steps=3).splitlines()
     assert [line.strip() for line in lines[-3:]] == [
-        "scratch1 = t1 w + lam w - t2",
+        "scratch1 = t2 w - t1",
         "w -= eta scratch1",
         "return uᵀ w",
     ]

@@ -45,7 +45,8 @@ class Traced:
     """A program recorded at concrete sizes: its inputs and the expressions of its answers.
 
     `operations` is what the answers need, in the order of the program, as often as it was written
-    there: an expression that was written twice stands there twice.
+    there: an expression that was written twice stands there twice. `length` is how many there were
+    before Python's loops were found in them.
     """
 
     inputs: tuple[Input, ...]
@@ -53,6 +54,7 @@ class Traced:
     kinds: dict[str, Kind]
     operations: tuple[Expr, ...]
     sizes: dict[str, int]
+    length: int = 0
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -173,6 +175,7 @@ class Program:
         needed = ex.ordered(named.values())
         self._check_symbols(needed, symbols)
         operations = recording.operations(needed)
+        length = len(operations)
         looped = rolled(list(named.values()), operations)
         if looped != list(named.values()):
             named = dict(zip(named, looped, strict=True))
@@ -183,7 +186,7 @@ class Program:
                 self._check_return(named[name], wanted, values)
                 kinds[name] = wanted.kind
         sizes = {name: values[name] for name in self.size_names}
-        return Traced(tuple(specs), named, kinds, operations, sizes)
+        return Traced(tuple(specs), named, kinds, operations, sizes, length)
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)

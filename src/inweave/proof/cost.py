@@ -13,7 +13,7 @@ from inweave.proof.affine import FEW, column_size
 from inweave.proof.field_check import matched_loops
 from inweave.run.plan import Plan
 
-SECONDS_PER_OPERATION = 3e-5  # of the program, two trials
+SECONDS_PER_OPERATION = 3e-5  # of the program, or a layer of the network, two trials
 SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
 
 
@@ -26,6 +26,8 @@ def seconds(traced: Traced, plan: Plan, whole: bool = False) -> float:
     once = not whole and matched_loops(traced, plan.network) is not None
     operations, products = program_work(traced, once, powered=True)
     flops = plan.flops_once if once else plan.flops
+    if not once:
+        operations += plan.network.depth
     return (flops + products) * SECONDS_PER_FLOP + operations * SECONDS_PER_OPERATION
 
 

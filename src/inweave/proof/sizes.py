@@ -153,6 +153,7 @@ def _meeting(a: Piece, b: Piece) -> Any:
     return "all" if whole else (low - a.at, low - b.at, high - low)
 
 
+QUICK = 500  # operations of a program that is recorded at twice its sizes in no time
 AS_THEY_ARE = Moved(Reading({}), {}, False)
 
 
@@ -197,7 +198,8 @@ def reads_the_same(traced: Traced, name: str, record: Recorder) -> bool:
     Sizes that nobody can tell apart here, or from one, are looked at where they are different.
     """
     clear = Reading(traced.sizes).sizes
-    apart = larger(traced.sizes, [other for other in traced.sizes if other not in clear])
+    names = [other for other in traced.sizes if other not in clear]
+    apart = larger(traced.sizes, names, traced.length <= QUICK)
     try:
         here = record(apart) if apart else traced
         return _reads_the_same(here, (name,), lambda sizes: record({**apart, **sizes}))
@@ -207,17 +209,20 @@ def reads_the_same(traced: Traced, name: str, record: Recorder) -> bool:
 
 def _reads_the_same(traced: Traced, names: tuple[str, ...], record: Recorder) -> bool:
     try:
-        there = record(larger(traced.sizes, names))
+        there = record(larger(traced.sizes, names, traced.length <= QUICK))
         return any(alike_programs(traced, there, moved) for moved in ways(traced, there))
     except Exception:  # the program is anybody's code: at other sizes it may do anything
         return False
 
 
-def larger(sizes: Mapping[str, int], names: Iterable[str]) -> dict[str, int]:
-    """Some of the sizes, each larger by another little, and no two of all alike."""
+def larger(sizes: Mapping[str, int], names: Iterable[str], far: bool) -> dict[str, int]:
+    """Some of the sizes, each larger by another amount, and no two of all alike.
+
+    Far away, where a program that looks at its sizes is more likely to be another one, or near by.
+    """
     taken, found = set(sizes.values()), dict[str, int]()
     for i, name in enumerate(names):
-        start = sizes[name] + 2 + 3 * i
+        start = 2 * max(sizes.values()) + 1 if far else sizes[name] + 2 + 3 * i
         found[name] = next(size for size in itertools.count(start) if size not in taken)
         taken.add(found[name])
     return found

@@ -83,7 +83,8 @@ class InPlace(Writer):
     def start(self) -> None:
         self.flat: set[str] = set()
         self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
-        self.before.append(f"dtype = slots[{self.loop.inits[0]}].dtype" if self.loop.inits else "")
+        held = f"[slots[{self.loop.inits[0]}]]" if self.loop.inits else "slots"
+        self.before.append(f"dtype = next(x.dtype for x in {held} if hasattr(x, 'dtype'))")
         for phi, init in zip(self.phis, self.loop.inits, strict=True):
             self.before.append(f"{phi.name} = {self.empty(phi)}")
             self.before.append(f"{phi.name}[...] = {self.values[init].name}")
