@@ -45,6 +45,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "importing": ("importing", (1,)),
     "calls": ("calls", (1,)),
     "beyond-memory": ("beyond_memory", (1,)),
+    "tables": ("tables", (1,)),
     "precision": ("precision", (1,)),
 }
 """Families by name: the module that has their `rows`, and the numbers of threads they run with."""

@@ -192,6 +192,14 @@ def test_the_other_families_make_well_formed_rows():
         assert len(row.curve["inweave"]) == len(row.curve["by hand"]) == 3
 
 
+def test_reading_a_table_is_compared_with_pyarrow():
+    pytest.importorskip("pyarrow")
+    from benchmarks import tables
+
+    (row,) = well_formed(tables.rows(1, 0.0, size=10))
+    assert set(row.seconds) == {"inweave", "pyarrow"}
+
+
 @pytest.mark.parametrize("library", calls.BARS)
 def test_the_smallest_call_and_its_line_by_hand_compute_the_same(library):
     pytest.importorskip(library)
