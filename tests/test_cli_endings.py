@@ -219,6 +219,7 @@ def test_closed_streams_are_no_error_and_nothing_is_said_elsewhere(
     ("command", "code"),
     [
         ("compile ridge_gd n=4 d=2 steps=3 -o made.inweave 2>&1 >&-", 0),
+        ("run ridge_gd steps=3 lam=1 eta=1 w0=0 --data t.csv --response größe --query t.csv", 0),
         ("show absent.inweave 2>&1", 2),
         ("verify net.inweave --program ridge_gd steps=4 2>&1", 1),
         ("verify net.inweave --program ridge_gd steps=4 --json", 1),
@@ -232,6 +233,18 @@ def test_a_reader_that_goes_away_changes_neither_the_work_nor_the_exit_code(
     assert done.returncode == code
     assert "Traceback" not in done.stderr
     assert (folder / "made.inweave").exists() == ("-o" in command)
+
+
+def test_a_pipe_that_breaks_elsewhere_is_not_a_reader_that_goes_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Such as that to a worker of a pool: the command has not done its work."""
+
+    def broken(_: str) -> Any:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(sources.inweave, "load", broken)
+    assert main(["show", "net.inweave"]) == 2
 
 
 def test_importing_the_command_line_leaves_signals_alone() -> None:

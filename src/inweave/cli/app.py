@@ -80,8 +80,8 @@ def run(argv: list[str]) -> int:
                 command, given, *_ = app.parse_args(argv, exit_on_error=False, print_error=False)
                 options.refuse_overwriting(command, given)
                 code = command(*given.args, **given.kwargs)
-            output.answers().flush()
-        return int(code or DONE)
+            with output.spoken():
+                return int(code or DONE)
     except CycloptsError as error:
         named = " ".join(("inweave", *(error.command_chain or ())))
         output.complain(f"{error}\nsee {named} --help")
@@ -89,9 +89,6 @@ def run(argv: list[str]) -> int:
     except KeyboardInterrupt:
         output.errors().print("interrupted; nothing was left half-written")
         return INTERRUPTED
-    except BrokenPipeError:  # the reader of a table has gone, as in `inweave run ... | head`
-        output.hush(sys.stdout)
-        return DONE
     except (InweaveError, OSError, RecursionError, MemoryError) as error:
         if debug:
             traceback.print_exc()

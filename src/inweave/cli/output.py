@@ -70,6 +70,17 @@ def answers() -> TextIO:
     return _answers.get() or sys.stdout
 
 
+@contextmanager
+def spoken() -> Iterator[TextIO]:
+    """Where answers go, to be written to; whoever stops reading them stops nothing else."""
+    stream = answers()
+    try:
+        yield stream
+        stream.flush()
+    except BrokenPipeError:
+        hush(stream)
+
+
 def console() -> Console:
     """Where answers go, as a console: made anew, so that a caller may have redirected it."""
     return _console(answers())
@@ -106,17 +117,14 @@ def warn(text: str) -> None:
 
 def say_json(data: Any) -> None:
     """One JSON document; numpy's numbers and arrays become plain ones."""
-    stream = answers()
     dumps = partial(json.dumps, data, indent=2, default=_plain, allow_nan=False)
-    try:
-        text = dumps(ensure_ascii=False)
-        text.encode(getattr(stream, "encoding", None) or "utf-8")
-    except UnicodeEncodeError:
-        text = dumps(ensure_ascii=True)
-    try:
-        print(text, file=stream, flush=True)
-    except BrokenPipeError:
-        hush(stream)
+    with spoken() as stream:
+        try:
+            text = dumps(ensure_ascii=False)
+            text.encode(getattr(stream, "encoding", None) or "utf-8")
+        except UnicodeEncodeError:
+            text = dumps(ensure_ascii=True)
+        print(text, file=stream)
 
 
 def _plain(value: Any) -> Any:

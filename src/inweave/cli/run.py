@@ -110,7 +110,8 @@ def run(
     if json:
         output.say_json({"network": report(network), "answers": answers})
     elif save_as is None:
-        tables.csv_rows(output.answers(), answers)
+        with output.spoken() as stream:
+            tables.csv_rows(stream, answers)
 
 
 def _names(text: str | None) -> tuple[str, ...]:
