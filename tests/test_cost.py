@@ -18,6 +18,7 @@ from inweave.exact.constants import identity
 from inweave.explore import page
 from inweave.explore import payload as payloads
 from inweave.explore import record as records
+from inweave.explore.shown import named
 from inweave.gallery import get
 from inweave.model import cost
 from inweave.model.dense import trace
@@ -151,6 +152,17 @@ def test_a_recording_ends_when_it_is_more_than_a_page(
     with pytest.raises(InputError, match="explore fewer steps or a smaller prompt"):
         page(long)
     assert len(made) < 1000 == long.depth - 1
+
+
+def test_a_program_without_end_is_not_run_for_a_reference() -> None:
+    """Collapsed, it has few layers; beside them stands no value that would take days."""
+    short, long = (
+        inweave.compile(get("ridge_gd").program, optimize="depth", verify=False, n=4, d=2, steps=T)
+        for T in (9, 10**9)
+    )
+    assert cost.executed(long) < 100
+    assert [one["reference"] for one in payloads.payload(named(long), {})["networks"]] == [None]
+    assert payloads.payload(named(short), {})["networks"][0]["reference"] is not None
 
 
 def test_the_counts_are_those_of_what_runs(ridge: Network) -> None:

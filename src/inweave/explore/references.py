@@ -16,6 +16,9 @@ from inweave.explore.prompts import real
 from inweave.explore.shown import Shown
 from inweave.model.network import Network
 from inweave.model.prompt import Output, by_name, numbered
+from inweave.proof.cost import program_work
+
+MOST_OPERATIONS = 2_000_000  # of a program that is run for its value: seconds
 
 Answer = tuple[str, dict[str, np.ndarray[Any, Any]]]
 
@@ -80,8 +83,8 @@ def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, A
 
 
 def program_value(origin: Origin | None, inputs: dict[str, Any] | None) -> Answer | None:
-    """The value of a network's program on the same data."""
-    if origin is None or inputs is None:
+    """The value of a network's program on the same data, where it does not take long."""
+    if origin is None or inputs is None or program_work(origin.traced)[0] > MOST_OPERATIONS:
         return None
     statics = {k: v for k, v in origin.sizes.items() if k in origin.program.statics}
     try:
