@@ -77,6 +77,11 @@ fuzz: $(VENV)/.dev ## 10,000 random programs, 10,000 damaged files; ARGS="--coun
 	$(ONE_THREAD) $(PY) -m tests.files_fuzz --count 10000 $(ARGS)
 	$(ONE_THREAD) $(PY) -m tests.fuzz --count 10000 $(ARGS)
 
+.PHONY: attack
+attack: $(VENV)/.browser ## every door tried with what is wrong; ARGS="--only commands --count 50 --seed 1"
+	scripts/system-packages chromium
+	$(ONE_THREAD) $(PY) -m tests.attack $(ARGS)
+
 .PHONY: mutants
 mutants: $(VENV)/.dev ## deliberate defects, and which test notices each; ARGS="--only proof"
 	$(PY) -m tests.mutants $(ARGS)
