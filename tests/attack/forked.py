@@ -1,4 +1,4 @@
-"""A function in a process of its own: what it printed, how it ended, and never for longer than told.
+"""A function in a process of its own: what it printed and how it ended, within a time limit.
 
 Forked, so that the libraries are loaded once and not for every try.
 """
@@ -60,10 +60,9 @@ def started(
         nowhere = os.open(os.devnull, os.O_RDWR)
         for number, target in enumerate((nowhere, out or nowhere, err or nowhere)):
             os.dup2(target, number)
-        sys.stdin = open(0, encoding="utf-8", closefd=False)
-        sys.stdout = io.TextIOWrapper(open(1, "wb", closefd=False), encoding=encoding)
+        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), encoding=encoding)
         sys.stderr = io.TextIOWrapper(
-            open(2, "wb", closefd=False), encoding=encoding, errors="backslashreplace"
+            io.FileIO(2, "w", closefd=False), encoding=encoding, errors="backslashreplace"
         )
         code = function()
         sys.stdout.flush()

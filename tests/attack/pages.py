@@ -24,8 +24,11 @@ from tests.browser.conftest import FLAGS, Watched
 
 HOSTILE = ("<img src=x onerror=alert(1)>", "</script><script>alert(2)</script>", "<!--<script>",
            "<svg onload=alert(4)>", "&lt;b&gt;", "&#x3c;script>", "\u202egnp.exe", "{{ script }}",
-           "${alert(1)}", "`", "'\"><a href=javascript:alert(1)>", "x" * 300, "\u2028", "😀" * 20, "constructor",
-           "__proto__", "toString", "]]>", "%3Cscript%3E", "\x7f", "A", "ﷺ", "a\u0300" * 50)  # fmt: skip
+           "${alert(1)}", "`", "'\"><a href=javascript:alert(1)>", "x" * 300, "\u2028", "😀" * 20,
+           "constructor", "__proto__", "toString", "]]>", "%3Cscript%3E", "\x7f", "A", "ﷺ",
+           "a\u0300" * 50)  # fmt: skip
+LINKS = ("", "#layer=1", "#layer=99", "#<script>", "#layer=%00&x=1")
+FOREIGN = "body img, body iframe, body a[href^=javascript]"
 NUMBERS = (0.0, -0.0, 1.0, 1e308, -1e308, 5e-324, 1e-300, np.pi, 1 / 3, 1e16, 123456789.123456789)
 
 
@@ -63,16 +66,12 @@ def attack(count: int, rng: random.Random) -> Counter[str]:
             except InweaveError:
                 found["refused"] += 1
                 continue
-            seen.open(
-                path, rng.choice(("", "#layer=1", "#layer=99", "#<script>", "#layer=%00&x=1"))
-            )
+            seen.open(path, rng.choice(LINKS))
             told = f"{title!r}, {net.layout!r}, {H!r}"
-            assert not seen.errors and not seen.console, f"{told}: {seen.errors} {seen.console}"
+            assert [*seen.errors, *seen.console] == [], f"{told}: {seen.errors} {seen.console}"
             assert all(url.startswith((path.as_uri(), "blob:")) for url in seen.requests), told
             assert page.locator("script").count() == 2, told
-            assert page.locator("body img, body iframe, body a[href^=javascript]").count() == 0, (
-                told
-            )
+            assert page.locator(FOREIGN).count() == 0, told
             found["shown"] += 1
         context.close()
     return found
