@@ -72,11 +72,6 @@ format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(PY) -m ruff check --fix-only .
 	$(PY) -m ruff format .
 
-.PHONY: fuzz
-fuzz: $(VENV)/.dev ## 10,000 random programs, 10,000 damaged files; ARGS="--count 100 --seed 1"
-	$(ONE_THREAD) $(PY) -m tests.files_fuzz --count 10000 $(ARGS)
-	$(ONE_THREAD) $(PY) -m tests.fuzz --count 10000 $(ARGS)
-
 .PHONY: attack
 attack: $(VENV)/.browser ## every door tried with what is wrong; ARGS="--only commands --count 50 --seed 1"
 	scripts/system-packages chromium
