@@ -75,16 +75,6 @@ def test_every_make_target_and_inweave_command_the_readme_names_exists() -> None
     assert set(re.findall(r"^inweave ([\w-]+)", shell, re.MULTILINE)) <= set(COMMANDS)
 
 
-def test_make_fuzz_runs_every_fuzzer_of_the_tests_with_the_same_options() -> None:
-    makefile = (ROOT / "Makefile").read_text("utf-8")
-    found = re.search(r"^fuzz:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
-    assert found is not None
-    run = re.findall(r"-m tests\.(\w+) --count 10000 \$\(ARGS\)", found[1])
-    fuzzers = [path.stem for path in (ROOT / "tests").glob("*fuzz.py") if path.stem[:5] != "test_"]
-    assert len(fuzzers) >= 2
-    assert sorted(run) == sorted(fuzzers)
-
-
 def test_the_commands_of_the_readme_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (code,) = blocks("python")
     (tmp_path / "ridge.py").write_text(code, encoding="utf-8")
