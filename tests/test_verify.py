@@ -821,6 +821,33 @@ def test_which_arguments_are_equal_does_not_depend_on_the_point():
     assert seen == [[0, 1, 0, 3], [0, 1, 0, 3], [0, 1, 0, 1]]
 
 
+def test_arguments_that_meet_by_accident_are_told_apart_by_other_points():
+    """Or a difference between them would not be seen."""
+    field = Field(random_prime(np.random.default_rng(0)))
+    first = FieldArithmetic(field, key=1)
+    first.pointwise(RELU, field.array(np.array([5, 9, 5, 9])))
+    again = FieldArithmetic(field, key=1, meetings=first.meetings())
+    a, b, c, d = again.pointwise(RELU, field.array(np.array([7, 7, 7, 8]))).values
+    assert (a, b) == (c, d)
+    assert a != b  # 7 and 7 were 5 and 9
+    assert again.meetings() == {RELU.digest: [0, 1, 0, 3]}  # 9 and 9 are 7 and 8
+
+
+def test_many_arguments_of_a_function_do_not_refuse_a_right_program():
+    """Among so many some meet at every point: modulo 31 bits, about ten pairs."""
+
+    @inweave.program
+    def sizes(x: Vector["n"]):
+        return inweave.relu(x) + inweave.relu(-x)
+
+    net = inweave.compile(sizes, n=150_000, verify=False)
+    found = net.verify(trials=2, seed=0)
+    assert found.trials >= 3
+    assert 0 < found.probability <= 1e-12
+    with pytest.raises(VerificationError, match="were not found equal"):
+        check("sizes", net.origin.traced, tampered(net), trials=2, seed=0)
+
+
 def test_steps_of_an_ordinary_size_are_counted_too():
     @inweave.program
     def descent(X: Matrix["n", "d"], y: Vector["n"], *, steps: int):

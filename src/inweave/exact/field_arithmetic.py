@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,17 +16,31 @@ from inweave.errors import VerificationError
 from inweave.exact.arithmetic import Arithmetic, batched
 from inweave.exact.field import Field, FieldArray, Ints
 
+Meetings: TypeAlias = dict[str, list[int]]
+"""By function, for every argument the first that is equal to it."""
+
+_NONE = np.zeros(0, np.int64)
+
 
 class FieldArithmetic(Arithmetic):
     """Residues modulo the prime of a field.
 
     `key` chooses the random stand-ins of pointwise functions; with `opaque`, reciprocals have such
-    stand-ins too, instead of the field's inverse. `met` are the arguments that stand-ins met.
+    stand-ins too, instead of the field's inverse. `met` are the arguments that stand-ins met. Of
+    many, some are equal by accident: where the `meetings` at another point are handed in, a
+    stand-in tells arguments apart that were different there.
     """
 
-    def __init__(self, field: Field | None = None, key: int = 0, opaque: bool = False) -> None:
+    def __init__(
+        self,
+        field: Field | None = None,
+        key: int = 0,
+        opaque: bool = False,
+        meetings: Meetings | None = None,
+    ) -> None:
         self.field, self.key, self.opaque = field or Field(), key, opaque
         self.met: dict[str, list[Ints]] = {}
+        self._before = {name: np.array(first) for name, first in (meetings or {}).items()}
 
     def number(self, value: Fraction) -> int:
         return int(self.field.residue(value))
@@ -46,16 +60,30 @@ class FieldArithmetic(Arithmetic):
 
     def pointwise(self, function: Any, x: FieldArray) -> FieldArray:
         if self.opaque or not function.is_reciprocal:
-            self.met.setdefault(function.digest, []).append(x.values.ravel())
+            x = self._meet(function.digest, x)
         return self.field.array(function.field(x, self.key, self.opaque))
 
-    def meetings(self) -> dict[str, list[int]]:
-        """For every argument of a function, in the order they were met, the first equal to it."""
+    def _meet(self, name: str, x: FieldArray) -> FieldArray:
+        """What tells arguments apart: they themselves, or which they were equal to before."""
+        met = self.met.setdefault(name, [])
+        start = sum(len(values) for values in met)
+        met.append(x.values.ravel())
+        first = self._before.get(name, _NONE)[start : start + x.values.size]
+        if len(first) != x.values.size:
+            return x
+        return FieldArray(self.field, first.reshape(x.shape))
+
+    def meetings(self) -> Meetings:
+        """For every argument of a function, in the order they were met, the first equal to it.
+
+        Equal both here and where the meetings were that were handed in.
+        """
         found = {}
-        for name, values in self.met.items():
-            _, first, which = np.unique(
-                np.concatenate(values), return_index=True, return_inverse=True
-            )
+        for name, parts in self.met.items():
+            values, before = np.concatenate(parts), self._before.get(name, _NONE)
+            if len(before) == len(values):
+                values = values + before * self.field.prime
+            _, first, which = np.unique(values, return_index=True, return_inverse=True)
             found[name] = first[which].tolist()
         return found
 

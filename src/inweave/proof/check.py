@@ -19,7 +19,7 @@ import numpy as np
 
 from inweave.errors import ProgramError, VerificationError
 from inweave.exact.field import Field, random_prime
-from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.exact.field_arithmetic import FieldArithmetic, Meetings
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
@@ -236,18 +236,25 @@ class Check:
         rng: np.random.Generator,
         unlikely: float,
     ) -> Passed:
-        """Compare in one way at enough points."""
-        size = Size(0, 0.0)
-        needed, least, equal = self.trials, 2**31, dict[str, list[int]]()
-        trial = lucky = 0
+        """Compare in one way at enough points.
+
+        Which arguments of functions are equal is seen at the first point, and has to be so at all
+        others. Where two were equal by accident (among 10^5, some always are), it begins again, and
+        takes for equal only those that were equal at every point so far.
+        """
+        size, least = Size(0, 0.0), 2**31
+        equal: Meetings | None = None
+        needed, trial, lucky = self.trials, 0, 0
         while trial < needed:
-            arithmetic = self._point(comparison, method, opaque, rng)
+            arithmetic = self._point(comparison, method, opaque, rng, equal)
             meetings = arithmetic.meetings()
-            if trial and meetings != equal:  # two arguments were equal by accident
+            if equal is not None and meetings != equal:
                 lucky += 1
                 if lucky > UNLUCKY:
                     raise VerificationError(f"{self.name!r}: arguments of functions meet by chance")
-                trial = 0
+                self.risk += size.risk(needed)  # a wrong network might have passed
+                unlikely = (unlikely - size.risk(needed)) / 2
+                equal, trial = meetings, 0
                 continue
             least, equal = min(least, arithmetic.field.prime), meetings
             if trial == 0:
@@ -305,12 +312,20 @@ class Check:
         )
 
     def _point(
-        self, comparison: Comparison, method: str, opaque: bool, rng: np.random.Generator
+        self,
+        comparison: Comparison,
+        method: str,
+        opaque: bool,
+        rng: np.random.Generator,
+        equal: Meetings | None,
     ) -> FieldArithmetic:
-        """Compare at one point modulo a prime of its own, both drawn at random."""
+        """Compare at one point modulo a prime of its own, both drawn at random.
+
+        `equal` are the arguments of functions that are taken for equal, if that is known.
+        """
         for _ in range(UNLUCKY):
             key = int(rng.integers(2**62))
-            arithmetic = FieldArithmetic(Field(random_prime(rng)), key, opaque)
+            arithmetic = FieldArithmetic(Field(random_prime(rng)), key, opaque, equal)
             try:
                 comparison.compare(method, Point(arithmetic, rng))
                 return arithmetic
