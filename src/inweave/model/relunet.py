@@ -62,7 +62,7 @@ class ReluNet:
         if not len(self.weights) == len(self.biases) == len(self.outputs):
             raise ShapeError("a ReLU net needs as many weights as biases and outputs")
         for number in (*self.weights, *self.biases, *self.outputs, self.constant):
-            if not np.isfinite(number):
+            if not math.isfinite(number):
                 raise InputError(f"a ReLU net holds {number!r}, which is not finite")
 
     @property

@@ -177,10 +177,22 @@ def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array]
 
 
 def _knots(function: Function) -> tuple[Array, Array]:
+    """The knots of a net and its values there, from knot to knot: units that grow to the right add
+    up from the left, the others from the right, so that no more cancels than in the net."""
     net, ends = function.net, function.domain or ()
-    pairs = zip(net.weights, net.biases, strict=True)
-    knots = np.unique([*ends, *(-b / w for w, b in pairs if w)])
-    return knots, net(knots)
+    w, b, v = (np.array(numbers) for numbers in (net.weights, net.biases, net.outputs))
+    bent = w != 0
+    kinks = -b[bent] / w[bent]
+    knots, at = np.unique(np.concatenate([ends, kinks]), return_inverse=True)
+    slopes = np.zeros((2, len(knots)))
+    np.add.at(slopes, ((w[bent] < 0).astype(int), at[len(ends) :]), (v * w)[bent])
+    widths, level = np.diff(knots), net.constant + float(np.maximum(b, 0)[~bent] @ v[~bent])
+    rises = np.cumsum(slopes[0])[:-1] * widths
+    falls = -np.cumsum(slopes[1, ::-1])[::-1][1:] * widths
+    values = np.full(len(knots), level)
+    values[1:] += np.cumsum(rises)
+    values[:-1] += np.cumsum(falls[::-1])[::-1]
+    return knots, values
 
 
 def _check_room(function: Function, largest: float, arithmetic: Arithmetic) -> None:
