@@ -104,7 +104,9 @@ def test_what_is_kept_is_the_candidate_that_was_compared():
 
 
 def origin(**sizes):
-    return Origin(powers, {"n": 3, "steps": 7, **sizes}, optimize="speed")
+    """Of a program whose candidates are four different networks."""
+    entry = gallery.get("ridge_gd")
+    return Origin(entry.program, {**entry.sizes, **sizes}, optimize="speed")
 
 
 def priced(*seconds):
@@ -130,6 +132,16 @@ def test_of_candidates_that_cost_about_the_same_the_first_is_kept():
         ((None, 3.0, None, 2.0), 3),
     ):
         assert chosen(origin(), priced(*seconds))[0].candidate == WAYS[kept]
+
+
+def test_candidates_that_are_one_network_are_priced_once():
+    asked = Origin(normal, {"n": 2, "d": 3}, optimize="speed")
+    assert chosen(asked, priced(1.0, 2.0))[1] == {
+        "as written": Cost(1.0, 0, 0, 0),
+        "factored": Cost(1.0, 0, 0, 0),
+        "hoisted": Cost(1.0, 0, 0, 0),
+        "collapsed": Cost(1.0, 0, 0, 0),
+    }
 
 
 def test_a_program_that_no_candidate_compiles_is_refused_as_in_any_mode():

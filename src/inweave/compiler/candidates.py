@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from inweave.compiler.driver import Compilation, checked_by, run
+from inweave.compiler.driver import Compilation, Shared, checked_by, run
 from inweave.compiler.layers import LoopSpec
 from inweave.compiler.options import (
     AS_WRITTEN,
@@ -72,14 +73,16 @@ def _compared(origin: Origin, cost: Callable[[Network], C]) -> dict[str, C]:
     """What each candidate costs that compiles.
 
     Drafts will do: which way round values stand and how long products are cut, the longest searches
-    of a compilation, are little to a network's plan.
+    of a compilation, are little to a network's plan. Where candidates come to the same, they share
+    it: without loops, most do.
     """
-    asked = {"target": origin.target, "layout": origin.layout, "draft": True}
+    asked = {"target": origin.target, "layout": origin.layout, "draft": True, "shared": Shared()}
     costs: dict[str, C] = {}
     with checked_by(None):  # the one that is kept is compiled again
         for name in CANDIDATES:
             with suppress(CompileError):
-                costs[name] = cost(run(origin.traced, candidate=name, **asked).network)
+                network = run(origin.traced, candidate=name, **asked).network
+                costs[name] = asked["shared"].once(("cost",), network, partial(cost, network))
     return costs
 
 

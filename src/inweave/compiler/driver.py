@@ -10,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from inweave.compiler.allocate import allocate
 from inweave.compiler.collapse import collapse
 from inweave.compiler.constants import constants
 from inweave.compiler.emit import emit
 from inweave.compiler.expand import expand
-from inweave.compiler.forms import Forms
+from inweave.compiler.forms import Forms, Written
 from inweave.compiler.gather import gather
 from inweave.compiler.given import given_form
 from inweave.compiler.layers import Allocation, Schedule
@@ -29,6 +30,7 @@ from inweave.compiler.reroll import reroll
 from inweave.compiler.schedule import schedule
 from inweave.compiler.symmetry import symmetry
 from inweave.compiler.units import units
+from inweave.language.expressions import LoopResult
 from inweave.language.program import Traced
 from inweave.model.network import Network
 
@@ -39,11 +41,22 @@ class Pass(NamedTuple):
     run: Callable[[Any, Options], Any]
     makes: str
     only: tuple[str, ...] = ()  # all, if none are named
+    heeds: tuple[Callable[[Options, Any], bool], ...] = ()  # what of a candidate matters to it
+
+
+def _hoists(options: Options, before: Traced | Written) -> bool:
+    if isinstance(before, Written):
+        return options.hoists and bool(before.loops)
+    return options.hoists and any(isinstance(x, LoopResult) for x in before.operations)
+
+
+def _least_work(options: Options, _: Written) -> bool:
+    return options.least_work
 
 
 PASSES = {
     "reroll": Pass(reroll, "Python loops that collapse are loops again", (COLLAPSED,)),
-    "normalize": Pass(normalize, "matrix polynomials"),
+    "normalize": Pass(normalize, "matrix polynomials", heeds=(_hoists,)),
     "symmetry": Pass(symmetry, "matrices that loops carry are known to be symmetric"),
     "gather": Pass(
         gather, "matrices of affine steps are computed before their loops", (FACTORED, HOISTED)
@@ -53,14 +66,20 @@ PASSES = {
         expand,
         "products are multiplied out where that saves a layer",
         (AS_WRITTEN, HOISTED, COLLAPSED),
+        (_hoists,),
     ),
-    "schedule": Pass(schedule, "layers of heads (query · keyᵀ · value → destination)"),
+    "schedule": Pass(
+        schedule,
+        "layers of heads (query · keyᵀ · value → destination)",
+        heeds=(_hoists, _least_work),
+    ),
     "allocate": Pass(allocate, "blocks and the values that stand in them over time"),
     "merge": Pass(merge, "heads that share two parts are one, and so are linear updates"),
     "constants": Pass(constants, "constants stand in blocks of the prompt", ("lsa",)),
     "emit": Pass(emit, "the network"),
 }
 
+T = TypeVar("T")
 Check = Callable[[str, Any, Any], None]  # of a pass, by name: what it was given, what it made
 _check: ContextVar[Check | None] = ContextVar("check", default=None)
 
@@ -95,17 +114,43 @@ class Compilation:
         return self.made["emit"]  # type: ignore[no-any-return]
 
 
-def run(recorded: Traced, layout: Any = None, **asked: Any) -> Compilation:
-    """Every pass in turn; `asked` are options."""
-    forms = Forms()
-    given = None if layout is None else given_form(layout, recorded, forms)
-    known = (recorded.inputs, recorded.kinds, forms)
+@dataclass(frozen=True)
+class Shared:
+    """What candidates of one program have in common: their forms, and what came of what.
+
+    A pass is pure, so what it made of something it need not make again of something equal.
+    """
+
+    forms: Forms = field(default_factory=Forms)
+    made: list[tuple[tuple[Any, ...], Any, Any]] = field(default_factory=list)
+
+    def once(self, how: tuple[Any, ...], before: Any, make: Callable[[], T]) -> T:
+        for known, given, after in self.made:
+            if known == how and (given is before or given == before):
+                return after  # type: ignore[no-any-return]
+        after = make()
+        self.made.append((how, before, after))
+        return after
+
+
+def run(
+    recorded: Traced, layout: Any = None, shared: Shared | None = None, **asked: Any
+) -> Compilation:
+    """Every pass in turn; `asked` are options, and the same for all that share, but the candidate.
+
+    With nothing shared, a network depends on its program and options alone: which of equal forms
+    was made first decides the order of heads.
+    """
+    shared = shared or Shared()
+    given = None if layout is None else given_form(layout, recorded, shared.forms)
+    known = (recorded.inputs, recorded.kinds, shared.forms)
     options = Options(*known, given=given, units=units(recorded), **asked)
     made: dict[str, Any] = {}
     check, before = _check.get(), recorded  # type: Any, Any
     for name, step in PASSES.items():
         if not step.only or {options.candidate, options.target}.intersection(step.only):
-            after = step.run(before, options)
+            how = (name, *(heeded(options, before) for heeded in step.heeds))
+            after = shared.once(how, before, partial(step.run, before, options))
             if check is not None:
                 check(name, before, after)
             made[name] = before = after

@@ -7,7 +7,7 @@ Plain data between the passes: `schedule` writes it, `allocate` gives every stor
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -167,7 +167,7 @@ class Schedule:
     starts: tuple[tuple[Key, Form], ...]  # carried values that the prompt itself holds at first
     leaves: Mapping[Key, int]  # what stands for good, and the q of scalars that are read as s I_q
     flipped: Mapping[Leaf, bool]  # which inputs and carried values stand transposed
-    cost: tuple[int, int, float]  # depth, area of the prompt, flops
+    cost: tuple[int, int, float] = field(compare=False)  # depth, area of the prompt, flops
 
 
 @dataclass(frozen=True)
