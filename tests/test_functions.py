@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
+from inweave.exact.constants import fractions
 from inweave.language.tables import (
     exp_table,
     log_table,
@@ -23,7 +24,8 @@ from inweave.language.tables import (
     tabulate,
 )
 from inweave.language.values import lift
-from inweave.model.relunet import ABS, RELU
+from inweave.model.relunet import ABS, RELU, Function, ReluNet
+from inweave.run.functions import _knots
 
 POINTS = 100_000
 
@@ -262,3 +264,12 @@ def test_a_soft_threshold_is_right_or_refused(x, t):
         right = np.sign(x) * np.maximum(np.abs(x) - t, 0)
         np.testing.assert_array_equal(network(x=x, t=t), right)
         np.testing.assert_array_equal(shrunk(x=x, t=t), right)
+
+
+def test_values_at_the_knots_are_those_of_the_net():
+    """Units that grow to the left, to the right, that are flat, and two with one kink."""
+    net = ReluNet((1.0, -2.0, 0.0, 4.0, -0.5), (1.0, 3.0, 2.0, -6.0, 8.0), (2, -1, 3, 0.5, 7), -4.0)
+    for function in (Function("odd", net, (-3.0, 20.0)), reciprocal_table(1e-6, 1e3, 200)):
+        knots, values = _knots(function)
+        exact = function.net.rationals(fractions(knots)).astype(float)
+        assert values == pytest.approx(exact, rel=1e-13)
