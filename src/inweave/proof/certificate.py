@@ -79,7 +79,9 @@ class Certificate:
                 f"  degree at most {self.degree}, coefficients of at most {self.bits} bits",
                 f"  a wrong network passes with probability at most {self.probability:.1e}",
             ]
-        if self.float_difference is not None:
+        if self.float_difference is None:
+            lines.append("  float64: not compared")
+        else:
             lines.append(
                 f"  float64, random inputs: largest relative difference {self.float_difference:.1e}"
             )
