@@ -26,7 +26,7 @@ import inweave
 from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
 from inweave.estimators.logistic import FINEST, MOST_PASSES, STEPS
-from inweave.estimators.moments import moments
+from inweave.estimators.moments import PIECE, bordered, moments
 from inweave.estimators.programs import (
     lasso_descent,
     ridge_descent,
@@ -399,6 +399,31 @@ def test_logistic_regression_ends_and_says_how_well(name: str, C: float, tol: fl
         gradient = r @ (X / scale) + ours.coef_[0] / scale / C
         assert np.all(np.abs(gradient) <= 10 * tol * len(y))
     assert len(said) == (C == 1e12)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("C", [1e-4, 1.0])
+def test_a_start_that_is_the_solution_already_is_no_failure(C: float, intercept: bool) -> None:
+    """No step makes it better then, and that must not look like one in the wrong direction."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(500, 8))
+    y = rng.random(500) < sigmoid(X @ rng.normal(size=8) * 0.7)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        ours = InContextLogistic(C, tol=1e-6, fit_intercept=intercept).fit(X, y)
+    theirs = LogisticRegression(C=C, tol=1e-12, fit_intercept=intercept, max_iter=1000).fit(X, y)
+    assert ours.coef_ == pytest.approx(theirs.coef_, rel=1e-5, abs=1e-6 * np.abs(ours.coef_).max())
+    assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-5)
+
+
+def test_products_of_weighted_rows_are_gathered_in_pieces() -> None:
+    rng = np.random.default_rng(0)
+    X, roots = rng.normal(size=(3 * PIECE // 4, 3)), rng.random(3 * PIECE // 4)
+    rows = np.column_stack([X - 1.0, np.ones(len(X))])
+    for by, given in ((1.0, None), (roots[:, None], roots)):
+        expected = (rows * by).T @ (rows * by)
+        found = bordered(X, np.ones(3), given)
+        assert found == pytest.approx(expected, rel=1e-10, abs=1e-8)
 
 
 @pytest.mark.parametrize("power", [-1000, -548, -300, 300, 531, 900])

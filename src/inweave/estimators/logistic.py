@@ -1,11 +1,12 @@
 """Logistic regression by forward passes.
 
 Steps are multiplied by the inverse P of a curvature, which stands in the prompt: a step size for
-every direction. The first pass starts at zero with the largest curvature that there is, XᵀX/4 + R
-(Böhning and Lindsay 1988), with which every step goes down. Every other one starts where the one
-before ended with the curvature there, as Newton's method does, and goes back to the largest if that
-was a step too far. So the number of passes hardly depends on the data: two or three as a rule, a
-dozen where the classes are separable and the penalty is small.
+every direction. The first pass starts at zero with what the curvature at the solution would be, if
+rows were spread alike in every direction. Every other one starts where the one before ended with
+the curvature there, as Newton's method does. If that was a step too far, the largest curvature that
+there is takes its place, XᵀX/4 + R (Böhning and Lindsay 1988), with which every step goes down. So
+the number of passes hardly depends on the data: two as a rule, a dozen where the classes are
+separable and the penalty is small.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from inweave.errors import InputError
 from inweave.estimators.base import Array, InContextEstimator, norm, relative
 from inweave.estimators.moments import (
     ROUNDING,
+    bordered,
     column_means,
     does_not_vary,
-    pieces,
     units_for,
 )
 from inweave.estimators.programs import logistic_descent, sigmoid, tabulated
@@ -34,6 +35,8 @@ from inweave.estimators.programs import logistic_descent, sigmoid, tabulated
 STEPS = 5  # of a pass
 MOST_PASSES = 64
 SLOW = 0.9  # of a step with the largest curvature: others may be slower still
+AHEAD = 3  # steps of a look at where the solution may be
+TINY = float(np.finfo(np.float64).tiny)
 FAR = 1e3  # spreads from zero, beyond which columns are centred
 FINEST, COARSEST = 1e-8, 1e-2  # errors of the sigmoid, with some 8400 units and a dozen
 
@@ -49,10 +52,11 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
     Parameters
     ----------
     C : inverse of the penalty.
-    steps : 'auto' runs passes of 5 steps, each from where the one before ended and with the
-        curvature there, until the distance to the solution, estimated from the true gradient, is
-        within tol (64 passes at most, then a ConvergenceWarning). A number is taken as it is, in
-        one pass with the largest curvature.
+    steps : 'auto' runs passes of 5 steps, the first from where the solution is expected, each of
+        the others from where the one before ended and with the curvature there, until the distance
+        to the solution, estimated from the true gradient, is within tol (64 passes at most, then a
+        ConvergenceWarning). A number is taken as it is, in one pass from zero with the largest
+        curvature.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
     fit_intercept : whether there is an intercept.
@@ -91,7 +95,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         penalty = 1 / self._number("C", positive=True)
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = self._labels(y)
-        problem = Problem.of(X, y, penalty, self.fit_intercept)
+        problem, products = Problem.of(X, y, penalty, self.fit_intercept)
         unit, far = problem.unit(), problem.far
         if unit or far.any():
             # One unit for all columns, because they have one penalty.
@@ -99,19 +103,20 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             far = np.where(far, column_means(moved), 0.0)
             moved -= far
             penalty = math.ldexp(penalty, -2 * unit)
-            problem = Problem.of(moved, y, penalty, self.fit_intercept)
+            problem, products = Problem.of(moved, y, penalty, self.fit_intercept)
         with np.errstate(all="ignore"):  # what overflows is no step forward, and is seen as that
-            w = self._passes(problem)
+            first = problem.start(products, ahead=self.steps == "auto")
+            del products  # of the size of P, and not needed again
+            w = self._passes(problem, *first)
         self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
 
-    def _passes(self, problem: Problem) -> Array:
-        """w of the last pass that went forward."""
+    def _passes(self, problem: Problem, w: Array, P: Array, of: str) -> Array:
+        """w of the last pass that went forward; P is the inverse `of` a curvature."""
         fixed = self.steps != "auto"
         steps, self.steps_ = int(self.steps) if fixed else STEPS, 0
         self.sigmoid_error_ = _allowed(self.tol)
-        w, distance, largest = np.zeros(problem.X.shape[1] + 1), math.inf, True
-        gradient, P = problem.gradient(w), problem.inverse()
+        distance, gradient = math.inf, problem.gradient(w)
         while True:
             after = self._from(problem, P, w, steps)
             self.steps_ += steps
@@ -123,10 +128,12 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             if forward:
                 share = (left / was) ** (1 / steps) if left else 0.0
                 more = left / (1 - share)  # what steps that shrink like these would add up to
-                if not largest or share < SLOW:
-                    found = more if largest else min(more, was)
+                if of == "there" or share < SLOW:
+                    found = min(more, was) if of == "there" else more
                     distance = relative(found, problem.size(after))
                 w, gradient = after, then
+            elif of == "there":
+                distance = min(distance, relative(was, problem.size(w)))
             if distance <= self.tol or self.steps_ >= MOST_PASSES * steps:
                 break
             if not left <= was / 2:
@@ -136,10 +143,10 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
                     continue
                 if off > self.tol:
                     break
-            if not forward and largest:
+            if not forward and of == "largest":
                 break
-            largest = not forward
-            P = problem.inverse(None if largest else w)
+            of = "there" if forward or of == "expected" else "largest"
+            P[:] = problem.inverse(problem.curvature(w if of == "there" else None))  # in its place
         self._report(distance)
         return w
 
@@ -202,11 +209,12 @@ class Problem:
     """Of the centred columns, added up."""
 
     @classmethod
-    def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> Problem:
+    def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> tuple[Problem, Array]:
+        """Beside it, the products of centred columns and a column of ones."""
         with np.errstate(all="ignore"):  # what overflows gets another unit
             means = column_means(X) if intercept else np.zeros(X.shape[1])
-            squares = sum((np.einsum("ij,ij->j", x, x) for _, x in pieces(X, means=means)))
-        return cls(X, y, penalty, intercept, means, np.asarray(squares))
+            products = bordered(X, means)
+        return cls(X, y, penalty, intercept, means, products.diagonal()[:-1].copy()), products
 
     def unit(self) -> int:
         """The power of two that the columns are to be measured in."""
@@ -241,14 +249,77 @@ class Problem:
         scales = np.sqrt(self.squares / 4 + self.penalty)
         return norm(np.append(scales * w[:-1], math.sqrt(len(self.y)) / 2 * level))
 
-    def inverse(self, w: Array | None = None) -> Array:
-        """The inverse of the curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R at w, or of the largest.
+    def start(self, products: Array, ahead: bool) -> tuple[Array, Array, str]:
+        """Where to start, the inverse of a curvature there, and of which.
+
+        Zero and the largest curvature; or where the solution is expected ahead, and the curvature
+        that is expected there. If steps would be longer there, it is not the way.
+        """
+        w, P = np.zeros(len(self.means) + 1), self.inverse(self._penalised(products / 4))
+        if ahead:
+            gradient = self.gradient(w)
+            there, known = self._ahead(-P @ gradient)
+            if self.size(P @ self.gradient(there)) < self.size(P @ gradient):
+                del P
+                return there, self.inverse(self._expected(there, known, products)), "expected"
+        return w, P, "largest"
+
+    def _ahead(self, w: Array) -> tuple[Array, Array]:
+        """The solution in the direction of w, with any intercept, and the columns of its logits.
+
+        It is found by Newton's method, which sees these columns and no rows.
+        """
+        level, stiffness = w[-1] + self.means @ w[:-1], self.penalty * norm(w[:-1]) ** 2
+        free = 2 if self.intercept else 1
+        Z = np.column_stack([self.logits(w) - level, np.ones(len(self.y))])[:, :free]
+        at = np.array([1.0, level])
+        for _ in range(AHEAD):
+            p = sigmoid(Z @ at[:free])
+            slope, bend = Z.T @ (p - self.y), (Z.T * (p * (1 - p))) @ Z
+            slope[0] += stiffness * at[0]
+            bend[0, 0] += stiffness
+            if not np.isfinite(bend).all():
+                break
+            at[:free] -= np.linalg.lstsq(bend, slope)[0]
+        Z[:, 0] *= at[0]
+        return np.append(at[0] * w[:-1], at[1] - at[0] * (self.means @ w[:-1])), Z
+
+    def _expected(self, w: Array, Z: Array, products: Array) -> Array:
+        """The curvature at w, as it is along w and the intercept and its mean elsewhere.
+
+        So it is for rows spread alike in every direction, as those of a normal distribution are in
+        some coordinates. Whatever the rows are, it is positive definite.
+        """
+        p = sigmoid(self.logits(w))
+        weights = p * (1 - p)
+        mean, squares = weights.mean(), np.einsum("ij,ij->j", Z, Z)
+        more = (Z.T * weights) @ Z - np.diag(mean * squares)
+        images = np.column_stack([products[:, :-1] @ w[:-1], products[:, -1]])
+        images = images[:, : len(squares)] / np.maximum(squares, TINY)
+        H = mean * products
+        H += images @ more @ images.T
+        return self._penalised(H)
+
+    def curvature(self, w: Array | None = None) -> Array:
+        """The curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R for centred rows, at w or the largest."""
+        roots = np.full(len(self.y), 0.5)
+        if w is not None:
+            p = sigmoid(self.logits(w))
+            roots = np.sqrt(p * (1 - p))
+        return self._penalised(bordered(self.X, self.means, roots))
+
+    def _penalised(self, H: Array) -> Array:
+        columns = np.arange(len(self.means))
+        H[columns, columns] += self.penalty
+        return H
+
+    def inverse(self, H: Array) -> Array:
+        """The inverse of a curvature, which is overwritten.
 
         It is that of centred rows, for w and c + means·w, written out for w and c. Its diagonal is
         scaled to one, and raised by what rounding may have taken off: so it is regular. A step
         that is a little too short costs a step at most.
         """
-        H = self._curvature(w)
         d = len(self.means)
         still = np.append(self.still, not self.intercept)
         H[still] = H[:, still] = 0.0
@@ -264,22 +335,6 @@ class Problem:
         P[d] -= self.means @ P[:d]
         P[:, d] -= P[:, :d] @ self.means
         return P
-
-    def _curvature(self, w: Array | None) -> Array:
-        """The curvature for centred rows, at w or the largest."""
-        d = len(self.means)
-        roots = np.full(len(self.y), 0.5)
-        if w is not None:
-            p = sigmoid(self.logits(w))
-            roots = np.sqrt(p * (1 - p))
-        H = np.zeros((d + 1, d + 1))
-        for rows, x in pieces(self.X, means=self.means):
-            x *= roots[rows, None]
-            H[:d, :d] += x.T @ x
-            H[d, :d] += roots[rows] @ x
-        H[:d, d], H[d, d] = H[d, :d], roots @ roots
-        H[np.arange(d), np.arange(d)] += self.penalty
-        return H
 
 
 def _allowed(error: float) -> float:

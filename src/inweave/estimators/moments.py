@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dsyrk
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.intp]
@@ -78,21 +79,53 @@ def exponents(X: Array, least: float = 0.0) -> Whole:
 
 def column_means(X: Array, units: Whole | None = None) -> Array:
     """The means of columns, in units of powers of two."""
-    means = sum((_sums(x) for _, x in pieces(X, units)), start=np.zeros(X.shape[1]))
-    return np.asarray(means / len(X))
+    if units is None:  # as they are
+        parts = (X[rows] for rows in slices(len(X), X.shape[1]))
+    else:
+        parts = (x for _, x in pieces(X, units))
+    return np.asarray(sum((_sums(x) for x in parts), start=np.zeros(X.shape[1])) / len(X))
 
 
 def pieces(X: Array, units: Whole | None = None, means: Array | float = 0.0) -> Pieces:
     """Which rows, and these rows in units and less the means; one piece takes another's place."""
     n, d = X.shape
-    step = max(1, PIECE // d)
-    held = np.empty((min(step, n), d))
-    by = np.ones(d) if units is None else np.ldexp(1.0, -units)
-    for start in range(0, n, step):
-        rows = slice(start, min(start + step, n))
-        x = np.multiply(X[rows], by, out=held[: rows.stop - start])
-        x -= means
+    held = np.empty((min(step_of(d), n), d))
+    by = None if units is None else np.ldexp(1.0, -units)
+    for rows in slices(n, d):
+        x = held[: rows.stop - rows.start]
+        if by is None:
+            np.subtract(X[rows], means, out=x)
+        else:
+            np.multiply(X[rows], by, out=x)
+            x -= means
         yield rows, x
+
+
+def slices(n: int, d: int) -> Iterator[slice]:
+    """Rows of d numbers, as many as are looked at together."""
+    for start in range(0, n, step_of(d)):
+        yield slice(start, min(start + step_of(d), n))
+
+
+def step_of(d: int) -> int:
+    return max(1, PIECE // d)
+
+
+def bordered(X: Array, means: Array, roots: Array | None = None) -> Array:
+    """Σ rᵢ² (xᵢ − means, 1)(xᵢ − means, 1)ᵀ; where no roots r are given they are one."""
+    n, d = X.shape
+    found = np.zeros((d + 1, d + 1), order="F")
+    held = np.ones((min(step_of(d + 1), n), d + 1))
+    for rows in slices(n, d + 1):
+        x = held[: rows.stop - rows.start]
+        np.subtract(X[rows], means, out=x[:, :d])
+        if roots is not None:
+            x[:, d] = 1.0
+            x *= roots[rows, None]
+        found = dsyrk(1.0, x.T, 1.0, found, overwrite_c=1)  # the upper triangle, in its place
+    for i in range(d):
+        found[i + 1 :, i] = found[i, i + 1 :]
+    return found
 
 
 def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) -> Moments:
