@@ -114,13 +114,13 @@ def step_of(d: int) -> int:
 def bordered(X: Array, means: Array, roots: Array | None = None) -> Array:
     """Σ rᵢ² (xᵢ − means, 1)(xᵢ − means, 1)ᵀ; where no roots r are given they are one."""
     n, d = X.shape
-    found = np.zeros((d + 1, d + 1), order="F")
-    held = np.ones((min(step_of(d + 1), n), d + 1))
+    found, means = np.zeros((d + 1, d + 1), order="F"), np.append(means, 0.0)
+    held = np.empty((min(step_of(d + 1), n), d + 1))
     for rows in slices(n, d + 1):
         x = held[: rows.stop - rows.start]
-        np.subtract(X[rows], means, out=x[:, :d])
+        x[:, :d], x[:, d] = X[rows], 1.0
+        x -= means
         if roots is not None:
-            x[:, d] = 1.0
             x *= roots[rows, None]
         found = dsyrk(1.0, x.T, 1.0, found, overwrite_c=1)  # the upper triangle, in its place
     for i in range(d):
