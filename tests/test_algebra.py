@@ -6,15 +6,20 @@ That it shows nothing that is not so is tested with changed networks, in tests/t
 from __future__ import annotations
 
 import ast
+import itertools
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
+from inweave.exact.constants import Ones, Shift
 from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.interface import trace_for
+from inweave.proof.words import Alphabet
 from tests.cases import CASES
 from tests.ways import WAYS, compiled
 
@@ -69,6 +74,31 @@ def test_a_proof_that_writes_constants_out_is_about_one_size():
 
     net = inweave.compile(pieces, n=7, verify=False)
     assert prove(net.origin.traced, net).sizes == ()
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_products_and_transposes_of_chains_are_those_of_their_letters(data):
+    """They are put together at their cuts; letter by letter it is the same word."""
+    alphabet, sizes = Alphabet(), [data.draw(st.integers(1, 3)) for _ in range(8)]
+    letters = []
+    for rows, cols in itertools.pairwise(sizes):
+        kind = data.draw(st.sampled_from(["symbol", "turned", "shift", "ones"]))
+        if kind in ("symbol", "turned"):
+            value = alphabet.symbol(data.draw(st.sampled_from("AB")), rows, cols)
+            value = alphabet.symbol("C", cols, rows).T if kind == "turned" else value
+        else:
+            value = alphabet.constant(Shift(rows, cols, 0, cols - 1, 1))
+            value = alphabet.constant(Ones(rows, cols)) if kind == "ones" else value
+        letters.append(next(iter(value.terms))[1] if value.terms else ())
+    at = data.draw(st.integers(0, len(letters)))
+    before, after = (
+        alphabet.written(tuple(itertools.chain(*part))) for part in (letters[:at], letters[at:])
+    )
+    if before is not None and after is not None:
+        a, b = before[1][1], after[1][1]
+        assert alphabet.joined(a, b) == alphabet.written((*a, *b))
+        assert alphabet.turned(a) == alphabet.written(tuple((n, not f) for n, f in reversed(a)))
 
 
 def test_what_is_written_out_has_a_limit():

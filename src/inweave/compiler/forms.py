@@ -544,7 +544,7 @@ class Forms:
                 flat.append(f)
                 continue
             value, t, c = sole
-            coefficient *= c
+            coefficient = c if coefficient == 1 else coefficient * c
             if isinstance(value, Product):
                 left += value.scalars
                 flat += [self.transpose(g) for g in reversed(value.chain)] if t else value.chain
@@ -559,8 +559,8 @@ class Forms:
         for i, f in enumerate(folded):
             if f.is_constant and len(f.constants) == 1:
                 ((k, c),) = f.constants
-                coefficient *= c
-                folded[i] = self.constant(k)
+                if c != 1:
+                    coefficient, folded[i] = coefficient * c, self.constant(k)
         kept = [f for f in folded if not f.is_identity]
         if any(f.is_zero for f in (*kept, *left)):
             return self.form(rows, cols)

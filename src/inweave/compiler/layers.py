@@ -74,6 +74,8 @@ class Item:
     diagonal: int = 0
 
     def scaled(self, c: Fraction) -> Item:
+        if c == 1:
+            return self
         return Item(self.coefficient * c, self.key, self.constant, self.diagonal)
 
     @property

@@ -79,6 +79,8 @@ class Prover:
         for x in ex.every(roots):
             if isinstance(x, ex.Entrywise):  # so it is from the start that their sizes are fixed
                 self.alphabet.fix(*x.shape)
+        if not self.alphabet.is_free:
+            self.alphabet.reading = Reading({})  # there is no size left to ask about
         state = self.follow(self.network.modules, self.filled(), Scope(self, roots, known))
         for output in self.network.outputs:
             expected = known[self.traced.outputs[output.name]]

@@ -113,7 +113,7 @@ class Reading:
 
         As few as can be, and the smallest: loops over many rows of few columns are the rule.
         """
-        if a.is_identity() or b.is_identity():
+        if not self.sizes or a.is_identity() or b.is_identity():
             return set()
         if isinstance(a, Ones) and isinstance(b, Ones):
             return self.sizes_of(a.cols)  # which is the coefficient

@@ -80,6 +80,7 @@ class Alphabet:
             tuple[int | None, int], tuple[tuple[Number, Chain] | None, set[str]]
         ] = {}
         self._written: dict[Chain, tuple[tuple[Number, Word] | None, set[str]]] = {}
+        self._cuts: dict[Chain, int | None] = {}
         self._reaches: dict[tuple[int, int], range | None] = {}
         self.written_letters = 0
         self.reading = reading or Reading({})
@@ -143,13 +144,16 @@ class Alphabet:
     def _sum(self, rows: int, cols: int, parts: Iterable[tuple[Number, Chain]]) -> Words:
         terms: dict[Word, Number] = {}
         for coefficient, chain in parts:
-            self._add(terms, coefficient, (), chain)
+            self._add(terms, coefficient, (), self.written(chain))
         return Words(self, rows, cols, terms)
 
     def _add(
-        self, terms: dict[Word, Number], c: Number, scalars: tuple[Chain, ...], chain: Chain
+        self,
+        terms: dict[Word, Number],
+        c: Number,
+        scalars: tuple[Chain, ...],
+        written: tuple[Number, Word] | None,
     ) -> None:
-        written = self.written(chain)
         if written is None:
             return
         factor, (own, rest) = written
@@ -174,6 +178,38 @@ class Alphabet:
         found, fixed = self._written[chain]
         self.fixed |= fixed
         return found
+
+    def joined(self, a: Chain, b: Chain) -> tuple[Number, Word] | None:
+        """The product of two chains, each in its one form.
+
+        Only what stands between their cuts is new, and that is the same for most pairs.
+        """
+        before, after = self._cut_of(a) or 0, self._cut_of(b)
+        kept, rest = a[:before], () if after is None else b[after:]
+        self.counted(len(kept) + len(rest))
+        found = self.written((*a[before:], *b[:after]))
+        if found is None or not (kept or rest):
+            return found
+        c, (scalars, between) = found
+        return c, (scalars, (*kept, *between, *rest))
+
+    def turned(self, chain: Chain) -> tuple[Number, Word] | None:
+        """The transpose of a chain that is in its one form."""
+        at = self._cut_of(chain) or 0
+        right = self.written(tuple((n, not flip) for n, flip in reversed(chain[:at])))
+        left = self.written(tuple((n, not flip) for n, flip in reversed(chain[at:])))
+        if left is None or right is None:
+            return None
+        (c, (scalars, start)), (d, (more, end)) = left, right
+        return c * d, ((*scalars, *more), (*start, *end))
+
+    def _cut_of(self, chain: Chain) -> int | None:
+        """Where a chain in its one form is cut by a size of one, if it is."""
+        if chain not in self._cuts:
+            sizes = [self.shape(chain[0])[0]] if chain else [1]
+            sizes += [self.shape(letter)[1] for letter in chain]
+            self._cuts[chain] = sizes.index(1) if 1 in sizes else None
+        return self._cuts[chain]
 
     def _write(self, chain: Chain) -> tuple[Number, Word] | None:
         coefficient: Number = ONE
@@ -272,6 +308,11 @@ class Alphabet:
         if self.written_letters > MOST_LETTERS:
             raise TooManyWords
 
+    def expected(self, letters: int) -> None:
+        """Give up before so many letters are written, if they are too many."""
+        if self.written_letters + letters > MOST_LETTERS:
+            raise TooManyWords
+
 
 def _outer(constant: Constant) -> tuple[Constant, ...]:
     """A constant of rank one as a column times a row that begins with one; any other as it is."""
@@ -335,8 +376,7 @@ class Words:
     def T(self) -> Words:
         terms: dict[Word, Number] = {}
         for (scalars, chain), c in self.terms.items():
-            turned = tuple((n, not flip) for n, flip in reversed(chain))
-            self.alphabet._add(terms, c, scalars, turned)
+            self.alphabet._add(terms, c, scalars, self.alphabet.turned(chain))
         return Words(self.alphabet, self.cols, self.rows, terms)
 
     def __add__(self, other: Words) -> Words:
@@ -363,17 +403,19 @@ class Words:
         terms: dict[Word, Number] = {}
         for ((scalars, chain), c), ((more, rest), d) in self._meeting(other):
             both = tuple(sorted((*scalars, *more))) if scalars and more else scalars or more
-            self.alphabet._add(terms, c * d, both, (*chain, *rest))
+            self.alphabet._add(terms, c * d, both, self.alphabet.joined(chain, rest))
         return Words(self.alphabet, self.rows, other.cols, terms)
 
     def _meeting(self, other: Words) -> Iterator[tuple[Term, Term]]:
         """The words of both whose product is not seen to be zero at once."""
         if len(self.terms) >= len(other.terms):
+            lines = self.lines(LAST).beside(other)
             for term in other.terms.items():
-                yield from ((own, term) for own in self.lines(LAST).near(term))
+                yield from ((own, term) for own in lines.near(term))
         else:
+            lines = other.lines(FIRST).beside(self)
             for term in self.terms.items():
-                yield from ((term, own) for own in other.lines(FIRST).near(term))
+                yield from ((term, own) for own in lines.near(term))
 
     def lines(self, end: int) -> Lines:
         """The words by their first letter or their last."""
@@ -389,7 +431,7 @@ class Words:
             for (more, rest), d in scalar.terms.items():
                 assert not rest
                 both = tuple(sorted((*scalars, *more)))
-                self.alphabet._add(terms, c * d, both, chain)
+                self.alphabet._add(terms, c * d, both, (ONE, ((), chain)))
         return Words(self.alphabet, self.rows, self.cols, terms)
 
     def is_zero(self) -> bool:
@@ -451,6 +493,13 @@ class Lines:
                 self.at.setdefault(reach.start, []).append(term)
             else:
                 self.anywhere.append(term)
+
+    def beside(self, others: Words) -> Lines:
+        """These, unless even those that are anywhere make too many letters with all the others."""
+        count = len(others.terms)
+        if len(self.anywhere) * count > MOST_WORDS:
+            self.alphabet.expected(count * sum(1 + len(chain) for (_, chain), _ in self.anywhere))
+        return self
 
     def near(self, other: Term) -> list[Term]:
         """The words that do not vanish beside another one, as far as its lines tell."""
