@@ -9,7 +9,7 @@ import pytest
 import inweave
 from inweave import Matrix, Vector, gallery
 from inweave.compiler import costs as compiler_costs
-from inweave.compiler.candidates import ALIKE, chosen
+from inweave.compiler.candidates import ALIKE, FAIR, chosen
 from inweave.compiler.options import CANDIDATES
 from inweave.compiler.origin import Origin
 from inweave.errors import CompileError
@@ -67,6 +67,7 @@ def test_schedules_weigh_reading_and_multiplying_as_plans_do():
         ("lasso_ista", {"n": 64, "d": 2000, "steps": 10}, {"as written", "factored"}),
         ("lasso_ista", {"n": 400, "d": 80, "steps": 100}, {"hoisted"}),
         ("nesterov", {"n": 4000, "d": 200, "steps": 5}, {"factored"}),
+        ("heavy_ball", {"n": 126, "d": 25, "steps": 30}, {"factored", "hoisted"}),
         ("weighted_least_squares", {"n": 1000, "d": 200, "steps": 3}, {"factored"}),
         ("gated_delta_net", {}, {"factored"}),
     ],
@@ -142,6 +143,21 @@ def test_candidates_that_are_one_network_are_priced_once():
         "hoisted": Cost(1.0, 0, 0, 0),
         "collapsed": Cost(1.0, 0, 0, 0),
     }
+
+
+def test_what_is_several_times_slower_in_a_batch_is_not_kept():
+    few = Cost(1.0, 10, 10_000, 0)  # seconds alone, and much work for each prompt
+    many = Cost(2.0, 100, 1_000, 0)
+    assert few.batched > FAIR * many.batched
+    for first, then, kept in ((many, few, 0), (few, many, 1)):
+        found = iter((first, then, few, few))
+        assert chosen(origin(), lambda _, found=found: next(found))[0].candidate == WAYS[kept]
+
+
+def test_what_would_take_long_to_verify_does_not_say_what_is_fair():
+    long, known = Cost(float("inf"), 1, 1, 1), Cost(1.0, 10, 10_000, 0)
+    found = iter((long, known, known, known))
+    assert chosen(origin(), lambda _: next(found))[0].candidate == WAYS[1]
 
 
 def test_a_program_that_no_candidate_compiles_is_refused_as_in_any_mode():

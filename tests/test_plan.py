@@ -28,6 +28,7 @@ from inweave import (
     Piece,
     Place,
     Projection,
+    gallery,
 )
 from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
 from inweave.exact.constants import identity
@@ -37,6 +38,7 @@ from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
 from inweave.run.code import Line, Repeat
+from inweave.run.execute import Bound
 from inweave.run.graph import Graph
 from inweave.text.plan import describe
 from tests.cases import CASES
@@ -578,3 +580,27 @@ def test_coefficients_of_coefficients_multiply():
     twice = graph.scale(Fraction(2), graph.scale(Fraction(3), x))
     assert twice.data == 6
     assert twice.args == (x,)
+
+
+@pytest.mark.parametrize(
+    ("lead", "shared"), [((7,), ()), ((7,), (7,)), ((7,), (1,)), ((7, 2), (2,)), ((2, 7), (2, 1))]
+)
+def test_a_batch_in_pieces_has_the_answers_of_the_whole(monkeypatch, lead, shared):
+    entry = gallery.get("conjugate_gradient")
+    net = entry.compile(verify=False)
+    one = entry.example()
+    rng = np.random.default_rng(0)
+    matrix, *vectors = (name for name, x in one.items() if np.ndim(x))
+    given = dict(one)
+    given[matrix] = one[matrix] * rng.uniform(1, 2, (*shared, 1, 1))
+    for name in vectors:
+        given[name] = one[name] * rng.uniform(1, 2, (*lead, 1))
+    whole = net(**given)
+    widest, seen = net.plan.from_inputs.code.widest, list[Any]()
+    monkeypatch.setattr("inweave.run.numpy.PIECE", 3 * widest)  # three problems, and one is left
+    through = Bound._through_batch
+    monkeypatch.setattr(
+        Bound, "_through_batch", lambda bound, slots: seen.append(1) or through(bound, slots)
+    )
+    np.testing.assert_allclose(net(**given), whole, rtol=1e-12)
+    assert len(seen) == (3 if lead[0] == 7 else 1)

@@ -1,15 +1,17 @@
 """Which of several compilations of a program is kept.
 
 For speed, the candidates are compared by their costs: whether a loop is best left alone, relieved
-of what it does not change or collapsed depends on the sizes. The cost is handed in, since what a
-network takes to run is known further down. For least depth, moving things out of loops may cost a
-layer, so a program that keeps its loops is also compiled as it is written. Where a size is to run
-along the tokens, prompts whose values stand in different ways are compared.
+of what it does not change or collapsed depends on the sizes. How many prompts a network will be
+given at once is not known, so it is to be fast for one and for many. The cost is handed in, since
+what a network takes to run is known further down. For least depth, moving things out of loops may
+cost a layer, so a program that keeps its loops is also compiled as it is written. Where a size is
+to run along the tokens, prompts whose values stand in different ways are compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -34,6 +36,7 @@ from inweave.model.network import Network
 
 USUAL = {"faithful": AS_WRITTEN, "speed": HOISTED, "depth": COLLAPSED}  # where none was chosen
 ALIKE = 1.05  # times the least cost: the first candidate that takes no more is kept
+FAIR = 1.25  # times the least cost in a batch: what takes more is not kept
 FAR = 64  # how many times longer than all others a size is that is by far the longest
 
 
@@ -45,10 +48,13 @@ def compiled(origin: Origin) -> Compiled:
 
 
 class Cost(Protocol):
-    """What a network takes to run."""
+    """What a network takes to run: for one prompt, and for each of a large batch."""
 
     @property
     def seconds(self) -> float: ...
+
+    @property
+    def batched(self) -> float: ...
 
 
 C = TypeVar("C", bound=Cost)
@@ -57,16 +63,26 @@ C = TypeVar("C", bound=Cost)
 def chosen(origin: Origin, cost: Callable[[Network], C]) -> tuple[Origin, dict[str, C]]:
     """The origin with the candidate that is to be its network, and what each would cost.
 
-    There is a choice for speed only. Of candidates that cost about the same, the first is kept:
-    they are in the order in which they go away from the program.
+    There is a choice for speed only. A candidate that saves calls by more arithmetic would be
+    several times slower in a batch, so of those that are fair there, the fastest for one prompt is
+    kept; of those that cost about the same, the first: they are in the order in which they go away
+    from the program.
     """
     _check_options(origin)
     if origin.optimize != "speed":
         return origin, {}
     costs = _compared(origin, cost)
-    most = ALIKE * min((found.seconds for found in costs.values()), default=0.0)
-    kept = next((name for name, found in costs.items() if found.seconds <= most), "")
-    return replace(origin, candidate=kept, recorded=origin.traced), costs
+    return replace(origin, candidate=_kept(costs), recorded=origin.traced), costs
+
+
+def _kept(costs: Mapping[str, Cost]) -> str:
+    known = {name: cost for name, cost in costs.items() if math.isfinite(cost.seconds)}
+    if not known:
+        return next(iter(costs), "")
+    fair = FAIR * min(cost.batched for cost in known.values())
+    known = {name: cost for name, cost in known.items() if cost.batched <= fair}
+    most = ALIKE * min(cost.seconds for cost in known.values())
+    return next(name for name, cost in known.items() if cost.seconds <= most)
 
 
 def _compared(origin: Origin, cost: Callable[[Network], C]) -> dict[str, C]:

@@ -7,7 +7,7 @@ need is written out, and a slot is used again once its value has been read for t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -90,11 +90,25 @@ class Code:
     outputs: tuple[int, ...] = ()
     flops: int = 0
 
+    @cached_property
+    def widest(self) -> int:
+        """The entries of the largest value that is computed for each problem of a batch."""
+        return max((line.rows * line.cols for line in _computed(self.lines)), default=1)
+
     @property
     def flops_once(self) -> int:
         """The work with one step of each outermost repetition."""
         repeats = [line for line in self.lines if isinstance(line, Repeat)]
         return self.flops - sum((repeat.times - 1) * repeat.flops for repeat in repeats)
+
+
+def _computed(lines: Lines) -> Iterator[Line]:
+    """The lines that make new arrays, those of loops too."""
+    for line in lines:
+        if not isinstance(line, Line):
+            yield from _computed(line.body)
+        elif line.op not in ("flip", "getitem", "one", "more"):
+            yield line
 
 
 def live_nodes(outputs: Iterable[Node]) -> set[Node]:

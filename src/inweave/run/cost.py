@@ -2,7 +2,8 @@
 
 It is counted on the plan, which is what runs: two networks that differ in depth, width and heads
 may come to the same few products, and a head that looks expensive may be one row of a matrix. For
-one prompt of the sizes that the network has; a batch makes calls cheaper and leaves the rest.
+prompts of the sizes that the network has: for one alone, where calls count, and for each of a large
+batch, which shares the calls and has its numbers further away.
 """
 
 from __future__ import annotations
@@ -16,14 +17,25 @@ from inweave.run.plan import Plan
 
 LOOP = 20  # calls that it takes to prepare a loop
 
+# Nanoseconds for each prompt of a batch of a thousand, measured as those of one prompt in `node`.
+SHARED = 10.0  # of a call: 35 of a product of small matrices, 1 of anything else
+FARTHER = 0.3  # to read or write an entry
+MULTIPLY_SMALL = 0.06  # to multiply and add inside a product, one of many
+
 
 class Cost(NamedTuple):
-    """Estimated seconds, and the work behind them; costs are compared by seconds."""
+    """Estimated seconds of one prompt alone, and the work behind them."""
 
     seconds: float
     calls: int
     entries: int
     multiplications: int
+
+    @property
+    def batched(self) -> float:
+        """Estimated seconds of each prompt in a large batch."""
+        work = self.entries * FARTHER + self.multiplications * MULTIPLY_SMALL
+        return 1e-9 * (SHARED * self.calls + work)
 
 
 def cost(plan: Plan) -> Cost:

@@ -76,7 +76,15 @@ class Bound:
 
     def through(self, slots: list[Any], batched: bool) -> list[Array]:
         """The outputs, given slots with the sources filled in; `batched` if any has batch axes."""
-        for step in self._batched if batched else self._plain:
+        if batched and self.library == "numpy":
+            return numpy.in_pieces(self.code, self._through_batch, slots)
+        return self._through_batch(slots) if batched else self._through(self._plain, slots)
+
+    def _through_batch(self, slots: list[Any]) -> list[Array]:
+        return self._through(self._batched, slots)
+
+    def _through(self, steps: Sequence[Step], slots: list[Any]) -> list[Array]:
+        for step in steps:
             step(slots)
         return [slots[slot] for slot in self.code.outputs]
 

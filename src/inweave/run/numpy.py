@@ -1,4 +1,6 @@
-"""Loops in numpy without allocating: every line writes into an array of its own.
+"""Loops in numpy without allocating, and large batches in pieces that stay in a cache.
+
+Every line of a loop writes into an array of its own.
 
 The arrays are made before the loop, and carried values change places with those of what comes next.
 Where functions have a domain, the least and the largest argument of every entry are kept, and
@@ -7,22 +9,54 @@ looked at when the loop is over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.constants import Array
 from inweave.model.relunet import Function
-from inweave.run.code import Repeat, Stack
+from inweave.run.code import Code, Repeat, Stack
 from inweave.run.domains import guard, limits
 from inweave.run.functions import InNumpy
 from inweave.run.written import Step, Value, Writer, stepping
+
+PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds with a few others
 
 
 def loop(loop: Repeat, otherwise: Step) -> Step:
     """A loop as a step over slots."""
     return stepping(loop, InPlace, otherwise)
+
+
+def in_pieces(
+    code: Code, through: Callable[[list[Any]], list[Array]], slots: list[Any]
+) -> list[Array]:
+    """The outputs for a batch, computed for as many problems at a time as a cache holds.
+
+    Every operation goes through the whole batch, so that what one has written is far away when the
+    next one reads it; and new memory of such size comes from the system, which clears it first.
+    """
+    sources = {slot: slots[slot] for slot in code.sources.values()}
+    axes = max(x.ndim for x in sources.values())
+    whole = {slot: x for slot, x in sources.items() if x.ndim == axes and x.shape[0] > 1}
+    count, piece = max((len(x) for x in whole.values()), default=1), max(1, PIECE // code.widest)
+    if count < 2 * piece:
+        return through(slots)
+    outs: list[Array] = []
+    for start in range(0, count, piece):
+        inside = slots.copy()
+        for slot, x in whole.items():
+            inside[slot] = x[start : start + piece]
+        found = through(inside)
+        if not outs:
+            outs = [
+                np.empty((count, *x.shape[1:]), x.dtype) if x.ndim == axes else x for x in found
+            ]
+        for out, part in zip(outs, found, strict=True):
+            if part.ndim == axes:
+                out[start : start + piece] = part
+    return outs
 
 
 def matmul(a: Array, b: Array) -> Array:

@@ -54,12 +54,13 @@ def candidates(costs: Mapping[str, Cost], kept: str) -> list[str]:
     """The candidates with their estimated costs, the one that was kept first."""
     if not costs:
         return []
-    out = ["", "candidates: what one call takes for one prompt, by estimate"]
+    out = ["", "candidates: what one prompt takes, by estimate"]
     for name in sorted(costs, key=lambda name: (name != kept, costs[name].seconds)):
         seconds, calls, entries, multiplications = costs[name]
         said = "kept" if name == kept else "rejected"
         out.append(f"   {said} {name}: {CANDIDATES[name]}")
-        long = "would take long to verify" if math.isinf(seconds) else f"{1e6 * seconds:,.1f} µs"
+        took = f"alone {1e6 * seconds:,.1f} µs, in a batch {1e6 * costs[name].batched:,.1f} µs"
+        long = "would take long to verify" if math.isinf(seconds) else took
         out.append(
             f"      {long}: {calls:,} calls, {entries:,} entries read or written, "
             f"{multiplications:,} multiplications in products"
