@@ -128,10 +128,7 @@ class OutOfPlace(Writer):
             call = {"": "mm", "b": "bmm", None: "matmul"}[self.kind(a, b)]
             return f"{call}({a.name}, {b.name})"
         if op == "concat":
-            if len({part.batched for part in a.parts}) == 1:
-                return f"cat({a.name}, {b.name})"
-            spread = ", ".join(self.spread(part, a) for part in a.parts)
-            return f"cat(({spread}), {b.name})"
+            return f"cat(({', '.join(self.spread(part, a) for part in a.parts)}), {b.name})"
         if op == "pointwise":
             return f"{b.name}({a.name})"
         return f"{a.name} {SIGNS[op]} {b.name}"

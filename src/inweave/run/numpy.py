@@ -1,6 +1,7 @@
 """Loops in numpy without allocating, and large batches in pieces that stay in a cache.
 
-Every line of a loop writes into an array of its own.
+Every line of a loop writes into an array of its own, or into its part of the array that is put
+together of it and others.
 
 The arrays are made before the loop, and carried values change places with those of what comes next.
 Where functions have a domain, the least and the largest argument of every entry are kept, and
@@ -84,10 +85,6 @@ def _shared_right(a: Array, b: Array, out: Array) -> None:
     np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
 
 
-def _spread(parts: Sequence[Array], lead: tuple[int, ...]) -> list[Array]:
-    return [np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in parts]
-
-
 def _look(function: InNumpy, x: Array) -> None:
     """Refuse arguments outside a function's domain."""
     assert function.guarded is not None
@@ -97,7 +94,7 @@ def _look(function: InNumpy, x: Array) -> None:
 LIBRARY: dict[str, Any] = {
     "matmul": np.matmul, "multiply": np.multiply, "add": np.add, "sub": np.subtract,
     "minimum": np.minimum, "maximum": np.maximum, "copyto": np.copyto, "empty": np.empty,
-    "full": np.full, "concatenate": np.concatenate, "spread": _spread, "inf": np.inf,
+    "full": np.full, "inf": np.inf,
     "shared_left": _shared_left, "shared_right": _shared_right, "look": _look,
     "forward": _rows, "backward": lambda x: _rows(x[..., ::-1, :]), "moveaxis": np.moveaxis,
     "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
@@ -122,6 +119,9 @@ class InPlace(Writer):
         for phi, init in zip(self.phis, self.loop.inits, strict=True):
             self.before.append(f"{phi.name} = {self.empty(phi)}")
             self.before.append(f"{phi.name}[...] = {self.values[init].name}")
+        self.arrays: dict[str, str] = {}  # where each line writes, before all else that is fixed
+        self.after_start = len(self.before)
+        self.loose: set[str] = set()  # arrays that may as well be a part of another one
 
     def empty(self, like: Value) -> str:
         return f"empty(({'*lead, ' if like.batched else ''}{like.rows}, {like.cols}), dtype)"
@@ -131,19 +131,35 @@ class InPlace(Writer):
 
     def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
         made = made._replace(fixed=int(made.name[1:]) not in self.moving)
-        self.before.append(f"{made.name} = {self.empty(made)}")
+        self.arrays[made.name] = self.empty(made)
         if op == "matmul":
             self.body.append(self.product(made, a, b))
         elif op == "mul":
             self.body.append(self.multiplied(made, a, b))
         elif op == "concat":
-            parts = f"spread({a.name}, lead)" if made.batched else a.name
-            self.body.append(f"concatenate({parts}, {b.name}, {made.name})")
+            self.joined(made, a.parts, self.space[b.name])
         elif op == "pointwise":
             self.apply(made, a, b)
         else:
             self.body.append(f"{op}({a.name}, {b.name}, {made.name})")
+        if made.fixed and op in ("add", "sub", "concat"):
+            self.loose.add(made.name)
         return made
+
+    def joined(self, made: Value, parts: Sequence[Value], axis: int) -> None:
+        """Parts are computed where they stand; those that cannot be, are copied there."""
+        end = 0
+        for part in parts:
+            start, end = end, end + (part.rows, part.cols)[axis]
+            place = f"{made.name}[..., {start}:{end}{', :' if axis == -2 else ''}]"
+            if made.fixed and part.name in self.loose and part.batched == made.batched:
+                self.arrays[part.name] = place
+                self.loose.remove(part.name)
+                continue
+            if made.fixed:
+                self.before.append(f"{made.name}_{start} = {place}")
+                place = f"{made.name}_{start}"
+            self.body.append(f"copyto({place}, {part.name})")
 
     def product(self, made: Value, a: Value, b: Value) -> str:
         if not made.batched:
@@ -224,3 +240,5 @@ class InPlace(Writer):
         names = [phi.name for phi in self.phis]
         if names != taken:
             self.body.append(f"{', '.join(names + spare)} = {', '.join(taken + left)}")
+        arrays = [f"{name} = {array}" for name, array in reversed(self.arrays.items())]
+        self.before[self.after_start : self.after_start] = arrays  # the whole before its parts

@@ -17,8 +17,7 @@ from inweave.run.code import Line, Repeat, Stack
 
 Step = Callable[[list[Any]], None]
 FEWEST = 2  # repetitions below which there is nothing to repeat
-VIEWS = {"getitem": "{a}[{b}]", "flip": "{a}.mT", "one": "({a},)", "more": "(*{a}, {b})",
-         "diagonal": "diagonal({a})"}  # fmt: skip
+VIEWS = {"getitem": "{a}[{b}]", "flip": "{a}.mT", "diagonal": "diagonal({a})"}
 
 
 class Value(NamedTuple):
@@ -29,7 +28,7 @@ class Value(NamedTuple):
     cols: int = 0
     batched: bool = False
     fixed: bool = True  # the same array in every step
-    parts: tuple[Value, ...] = ()  # of a tuple
+    parts: tuple[Value, ...] = ()  # of what is collected, and has no array of its own
 
 
 def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
@@ -143,13 +142,14 @@ class Writer:
         if line.op == "pick":
             return self.pick(name, a, b, line)
         made = Value(name, line.rows, line.cols, a.batched or b.batched, fixed=False)
+        if line.op in ("one", "more"):
+            return made._replace(parts=(a,) if line.op == "one" else (*a.parts, b))
         if line.op not in VIEWS:
             return self.compute(made, line.op, a, b)
-        parts = (*a.parts, b) if line.op == "more" else (a,) if line.op == "one" else ()
         fixed = a.fixed and b.fixed
         text = f"{name} = " + VIEWS[line.op].format(a=a.name, b=b.name)
         (self.before if fixed else self.body).append(text)
-        return made._replace(fixed=fixed, parts=parts)
+        return made._replace(fixed=fixed)
 
     def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
         if x.fixed:
