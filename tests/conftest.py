@@ -8,6 +8,7 @@ they are first imported, so they are set here, before any test module imports nu
 import importlib
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,6 +17,11 @@ from hypothesis import HealthCheck, settings
 
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+# Whoever runs the tests in the background may have switched Ctrl-C off, for the programs that they
+# start, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # A busy machine is no reason to fail: no example has a deadline, nor does drawing one.
 settings.register_profile("inweave", deadline=None, suppress_health_check=list(HealthCheck))
