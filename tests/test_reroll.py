@@ -293,3 +293,16 @@ def test_a_sum_of_rows_is_one_layer_and_one_head():
     assert (net.depth, net.heads) == (1, 1)
     X = np.arange(180.0).reshape(60, 3)
     np.testing.assert_array_equal(np.ravel(net(X=X)), X.sum(0))
+
+
+@pytest.mark.parametrize("first", [-1, -2, 3])
+def test_what_only_looks_like_a_first_copy_is_none(first):
+    @inweave.program
+    def added(s: Scalar) -> Scalar:
+        total = s + first * s**4
+        for _ in range(3):
+            total = total - 2 * s
+        return total
+
+    net = inweave.compile(added, optimize="depth")
+    assert net(s=2.0) == 2 + 16 * first - 12

@@ -301,10 +301,11 @@ class Trace:
         if not isinstance(a, ex.Sum) or not isinstance(b, ex.Sum) or len(a.terms) != len(b.terms):
             return None
         pairs = zip(a.terms, b.terms, self.reads[i], strict=True)
-        return [
-            read if c == d or not d else self.numbers.get(ex.Sum([(c / d, x)]), -1)
+        found = [
+            read if c == d or not d else self.numbers.get(ex.Sum([(c / d, x)]))
             for (c, x), (d, _), read in pairs
         ]
+        return None if None in found else [read for read in found if read is not None]
 
 
 def _stretches(true: Any, least: int) -> list[list[int]]:
