@@ -78,6 +78,15 @@ def test_the_short_way_gives_the_same_answer_of_the_same_kind(xp, dtype):
             )
 
 
+def test_numbers_that_numpy_has_no_type_for_are_answered_again_and_again():
+    torch = pytest.importorskip("torch")
+    net, inputs = fresh(1), inputs_of(np)
+    short = {k: torch.tensor(v, dtype=torch.bfloat16) for k, v in inputs.items()}
+    first, second = net(**short), net(**short)
+    assert first.dtype == second.dtype == torch.bfloat16
+    assert first == second
+
+
 @pytest.mark.parametrize("program", [several, pair])
 def test_answers_keep_their_names_their_order_and_their_batch(xp, program):
     net = inweave.compile(program, n=3, verify=False)

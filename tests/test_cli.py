@@ -737,7 +737,9 @@ def test_importing_inweave_loads_no_command_line(tmp_path: Path) -> None:
     assert done.stdout.strip() == "[]"
 
 
-@pytest.mark.parametrize("argv", [["--help"], ["lab", "run", "--help"]])
+@pytest.mark.parametrize(
+    "argv", [["--help"], ["lab", "run", "--help"], *([name, "--help"] for name in COMMANDS)]
+)
 def test_help_loads_nothing_that_computes(tmp_path: Path, argv: list[str]) -> None:
     heavy = "('inweave.network', 'numpy', 'torch')"
     code = (
@@ -876,7 +878,7 @@ def test_a_gallery_entry_is_shown_with_its_reference_and_can_be_named_as_a_progr
 def test_the_gallery_is_listed_as_a_table_and_as_json(
     inweave: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("inweave.cli.gallery.entries", lambda: [get("ridge_gd")])
+    monkeypatch.setattr("inweave.cli.listing.entries", lambda: [get("ridge_gd")])
     listed = inweave("gallery")
     assert listed.code == 0
     assert "ridge_gd" in listed.out

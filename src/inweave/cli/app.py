@@ -1,7 +1,8 @@
 """The list of commands, and the one place where an error becomes a message and an exit code.
 
 A command is loaded when the command line names it, so that `inweave --help` loads none: in the list
-it stands with its line below, which is the first of its own help.
+it stands with its line below, which is the first of its own help. Its file loads what computes only
+when the command runs, so that its own help is quick, too.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def build(argv: list[str]) -> App:
         name="inweave",
         help="Compile matrix algorithms into attention networks, with proof.",
         help_epilogue=EPILOGUE,
-        help_format="markdown" if named else "plaintext",  # what reads markdown takes long to load
+        help_format="plaintext",  # what reads markdown takes long to load
         version=__version__,
         console=output.console(),  # help, too, may be read by one who goes away
     )

@@ -11,7 +11,6 @@ from inweave.cli import output
 from inweave.cli.options import OUTPUT, Json, Mode, Sizes, Target
 from inweave.cli.show import report
 from inweave.cli.sources import chosen, compiled, find_program, settings
-from inweave.files.network_file import check_name
 
 
 def compile(
@@ -33,6 +32,8 @@ def compile(
 
         inweave compile ridge.py:ridge_gd n=40 d=10 steps=729 --optimize depth
     """
+    from inweave.files.network_file import check_name
+
     if save_as is not None:
         check_name(save_as)
     found = find_program(program)

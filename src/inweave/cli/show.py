@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import inweave
 from inweave.cli import output
 from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import chosen, compiled, find, only_for_programs, settings
 from inweave.errors import InputError
-from inweave.network import Network
-from inweave.text.network import facts
-from inweave.text.program import spelled
+
+if TYPE_CHECKING:
+    from inweave.network import Network
 
 
 def show(
@@ -41,6 +42,8 @@ def show(
 
 def tell(network: Network) -> None:
     """A network and, if it has one, its certificate, or the file's claim of one."""
+    from inweave.text.program import spelled
+
     output.say(network)
     if network.proved is not None:
         output.say(f"\n{network.proved}")
@@ -53,7 +56,7 @@ def tell(network: Network) -> None:
 def network_of(source: str, sizes: tuple[str, ...], options: Mapping[str, Any]) -> Network:
     """The network of a file, or of a program compiled at these sizes."""
     found = find(source)
-    if not isinstance(found, Network):
+    if not isinstance(found, inweave.Network):
         return compiled(found, settings(sizes), options)
     if sizes:
         raise InputError(f"{source} has its sizes already; leave out {' '.join(sizes)}")
@@ -63,6 +66,9 @@ def network_of(source: str, sizes: tuple[str, ...], options: Mapping[str, Any]) 
 
 def report(network: Network) -> dict[str, Any]:
     """What a program would want to know of a network."""
+    from inweave.text.network import facts
+    from inweave.text.program import spelled
+
     stored = network.stored_program
     said = {} if stored is None else {"program": spelled(stored).splitlines()}
     return facts(network, network.proved, network.known_degree()) | said

@@ -14,15 +14,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import inweave
-from inweave import gallery
 from inweave.cli.output import stages
 from inweave.errors import InputError, InweaveError, ProgramError, did_you_mean
 from inweave.files import regular
-from inweave.language.program import Program
-from inweave.network import Network
+
+if TYPE_CHECKING:
+    from inweave.language.program import Program
+    from inweave.network import Network
 
 KINDS = "a .inweave file, FILE.py:program, or a name from `inweave gallery`"
 
@@ -38,7 +39,7 @@ def find(text: str) -> Program | Network:
         return from_file(Path(text), None)
     found = from_gallery(text)
     if found is None:
-        names = gallery.names()
+        names = inweave.gallery.names()
         raise InputError(
             f"{text!r} is not {KINDS}; {did_you_mean(text, names)}the gallery has "
             f"{', '.join(names)}"
@@ -49,19 +50,19 @@ def find(text: str) -> Program | Network:
 def find_program(text: str) -> Program:
     """The program that a user named, and nothing but a program."""
     found = find(text)
-    if isinstance(found, Network):
+    if isinstance(found, inweave.Network):
         raise InputError(f"{text} is a network already; name a program: FILE.py:program")
     return found
 
 
 def from_gallery(name: str) -> Program | None:
-    return gallery.get(name).program if name in gallery.names() else None
+    return inweave.gallery.get(name).program if name in inweave.gallery.names() else None
 
 
 def from_file(path: Path, name: str | None) -> Program:
     """A program of a Python file; the only one, if no name is given."""
     regular.opened(path).close()  # whoever cannot read it says so, and not that its code failed
-    found = {k: v for k, v in vars(_execute(path)).items() if isinstance(v, Program)}
+    found = {k: v for k, v in vars(_execute(path)).items() if isinstance(v, inweave.Program)}
     programs = ", ".join(found) or "none"
     if name is None:
         if len(found) != 1:
@@ -106,7 +107,7 @@ def users_code(code: Path | Program) -> Iterator[None]:
         raise ProgramError(f"{called}{line}: {error.msg}") from error
     except (Exception, SystemExit) as error:
         line = _where(error, path)
-        if not line and isinstance(code, Program):
+        if not line and isinstance(code, inweave.Program):
             raise
         raise ProgramError(f"{called}{line}: {type(error).__name__}: {error}") from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
@@ -11,8 +11,9 @@ from inweave.cli import output
 from inweave.cli.options import Json, Mode, Sizes, Source, Target
 from inweave.cli.sources import chosen, find, find_program, only_for_programs, settings, users_code
 from inweave.errors import InputError, VerificationError
-from inweave.network import Network
-from inweave.proof.certificate import UNCHECKED, Certificate
+
+if TYPE_CHECKING:
+    from inweave.proof.certificate import Certificate
 
 
 def verify(
@@ -86,8 +87,10 @@ def _check(
     options: dict[str, Any],
     how: dict[str, Any],
 ) -> Certificate:
+    from inweave.proof.certificate import UNCHECKED
+
     found = find(source)
-    if not isinstance(found, Network):
+    if not isinstance(found, inweave.Network):
         if program is not None:
             raise InputError("--program goes with a .inweave file; here the source is a program")
         with users_code(found):

@@ -2,7 +2,7 @@
 
 `accept` takes anything array-like and says what is wrong with it. That takes longer than running a
 small network, so what it found right once need not be looked at so closely again: `signature` is
-all that there is to know of usual inputs but their values, and `are_finite` looks at those.
+all that there is to know of usual inputs but their values.
 """
 
 from __future__ import annotations
@@ -10,18 +10,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from math import isfinite
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
-from numpy import ndarray, vdot
+from numpy import ndarray
 
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Floats, is_tracing, namespace
 from inweave.exact.constants import Array
 from inweave.model.prompt import Input
 
-LARGEST = 2.0**53  # numbers up to here are finite in every float type that is seen at a glance
 NUMBERS = (float, int, np.float64)
 
 
@@ -33,26 +32,27 @@ def signature(values: Sequence[Any]) -> tuple[Any, ...] | None:
     """
     found: list[Any] = []
     for value in values:
-        if type(value) is ndarray:
+        kind = type(value)
+        if kind is ndarray:
             found.append((value.dtype, value.shape))
-            continue
-        read = _reader(type(value))  # type: ignore[arg-type]
-        if read is None:
-            return None
-        found.append(read(value))
+        elif kind in NUMBERS:  # which are all alike
+            found.append(float)
+        else:
+            read = _reader(kind)  # type: ignore[arg-type]
+            if read is None:
+                return None
+            found.append(read(value))
     return tuple(found)
 
 
 @cache
 def _reader(kind: type) -> Callable[[Any], Any] | None:
-    """What a plain array of this type is, but for its values; numbers are all alike."""
-    if kind in NUMBERS:
-        return lambda _: float
+    """What a plain array of this type is, but for its values."""
     torch = sys.modules.get("torch")
     if torch is not None and kind is torch.Tensor:
-        return lambda x: (x.dtype, x.shape, x.device, x.layout)
+        return attrgetter("dtype", "shape", "device", "layout")
     if kind.__name__ == "ArrayImpl" and kind.__module__.startswith("jax"):
-        return lambda x: (x.dtype, x.shape, x.sharding)
+        return attrgetter("dtype", "shape", "sharding")
     return None
 
 
@@ -62,38 +62,6 @@ def needs_no_change(value: Any, arithmetic: Floats) -> bool:
         return True
     native = not isinstance(value, np.ndarray) or value.dtype.isnative
     return native and bool(value.dtype == arithmetic.dtype) and value.device == arithmetic.device
-
-
-def are_finite(values: Sequence[Any]) -> bool:
-    """Whether numbers, and arrays of numpy or torch, are finite for sure: one quick pass over each.
-
-    Finite numbers whose sum of squares overflows are to be looked at closely.
-    """
-    for value in values:
-        if type(value) is ndarray:
-            flat = value.ravel("K")
-            if not isfinite(vdot(flat, flat)):  # vdot warns of nothing
-                return False
-        elif type(value) in NUMBERS:
-            if not -LARGEST <= value <= LARGEST:
-                return False
-        elif not _is_finite(value):
-            return False
-    return True
-
-
-def _is_finite(tensor: Any) -> bool:
-    try:
-        if tensor.requires_grad:
-            tensor = tensor.detach()
-        if tensor.ndim != 1:
-            if tensor.is_cpu:
-                flat = tensor.numpy().ravel("K")
-                return isfinite(vdot(flat, flat))
-            tensor = tensor.reshape(-1)
-        return isfinite(tensor.dot(tensor).item())
-    except RuntimeError:  # inside torch.func.vmap no value is known
-        return False
 
 
 # -- closely --------------------------------------------------------------------------------------

@@ -92,7 +92,7 @@ class Plan:
         """
         found = None
         if len(inputs) == len(self._names):
-            values = [inputs.get(name) for name in self._names]
+            values = list(map(inputs.get, self._names))
             ready = self._ready.get((signature(values), bool(check)))
             if ready is not None:
                 try:

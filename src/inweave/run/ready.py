@@ -10,19 +10,16 @@ the compiled code. Anything that is not plainly right goes the long way, which s
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from operator import itemgetter
+from math import isfinite
+from operator import itemgetter, methodcaller
 from typing import Any
 
 import numpy as np
+from numpy import vdot
 
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.model.inputs import (
-    NUMBERS,
-    are_finite,
-    is_concrete,
-    needs_no_change,
-)
+from inweave.model.inputs import NUMBERS, is_concrete, needs_no_change
 from inweave.model.network import Network
 from inweave.model.prompt import numbered
 from inweave.run.code import broadcast
@@ -30,6 +27,8 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
 
 Lift = Callable[[Any], Array]
+
+LARGEST = 2.0**53  # numbers up to here are finite in every float type that has a short way
 
 
 def ready(
@@ -65,6 +64,8 @@ class Ready:
             (slot, at[name], self.lift(values[at[name]], sources["input", name], arithmetic))
             for (_, name), slot in bound.code.sources.items()
         ]
+        self.numbers = [i for i, value in enumerate(values) if type(value) in NUMBERS]
+        self.arrays = [i for i in range(len(values)) if i not in self.numbers]
         self.batched = any(sources[name].ndim > 2 for name in bound.code.sources)
         self.lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
         self.bound, self.arithmetic = bound, arithmetic
@@ -78,28 +79,48 @@ class Ready:
         if type(value) in NUMBERS:
             return self.number(arithmetic)
         axes = source.ndim - value.ndim
-        return itemgetter((..., *(None,) * axes)) if axes else None
+        return self.longer(axes) if axes else None
+
+    def longer(self, axes: int) -> Lift:
+        """What gives an array so many axes more, of length one."""
+        return itemgetter((..., *(None,) * axes))
 
     def number(self, arithmetic: Floats) -> Lift:
         """What makes a source of a number."""
         dtype = arithmetic.dtype
-        return lambda number: np.array([[number]], dtype)
+        return lambda number: np.array(number, dtype=dtype, ndmin=2)
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         """The answer, and how far it reaches at most; None if the values may not be right."""
-        if not are_finite(values):
+        for at in self.numbers:
+            if not -LARGEST <= values[at] <= LARGEST:
+                return None
+        if not self.are_finite(values):
             return None
-        with np.errstate(invalid="ignore"):  # divergence is refused by the caller, in words
-            outs = self.outs(values)
+        outs = self.outs(values)
         return self.answer(outs), self.reach(outs)
 
-    def outs(self, values: Sequence[Any]) -> list[Array]:
+    def are_finite(self, values: Sequence[Any]) -> bool:
+        """Whether the arrays are finite for sure: one quick pass over each.
+
+        Finite numbers whose sum of squares overflows are to be looked at closely.
+        """
+        for at in self.arrays:
+            value = values[at]
+            flat = value if value.ndim == 1 else value.ravel("K")
+            if not isfinite(vdot(flat, flat)):  # vdot warns of nothing
+                return False
+        return True
+
+    def filled(self, values: Sequence[Any]) -> list[Array]:
         """The answers as matrices, each with all batch axes of the inputs."""
         slots = self.bound.slots.copy()
         for slot, at, lift in self.fills:
             slots[slot] = values[at] if lift is None else lift(values[at])
         outs = self.bound.through(slots, self.batched)
         return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
+
+    outs = np.errstate(invalid="ignore")(filled)  # divergence is refused by the caller, in words
 
     def answer(self, outs: Sequence[Array]) -> Any:
         """The answers as the user gets them; see `inweave.model.prompt.as_answer`."""
@@ -129,11 +150,30 @@ class InTorch(Ready):
             return lambda number: torch.from_numpy(np.array([[number]], same))
         return lambda number: torch.full((1, 1), number, dtype=dtype, device=device)
 
-    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
-        if not are_finite(values):
-            return None
-        outs = self.outs(values)
-        return self.answer(outs), self.reach(outs)
+    def longer(self, axes: int) -> Lift:
+        return methodcaller("unsqueeze", -1) if axes == 1 else super().longer(axes)
+
+    outs = Ready.filled
+
+    def are_finite(self, values: Sequence[Any]) -> bool:
+        for at in self.arrays:
+            value = values[at]
+            if value.requires_grad:
+                value = value.detach()
+            try:
+                if value.ndim == 1:
+                    squares = value.dot(value).item()
+                elif value.is_cpu:
+                    flat = value.numpy().ravel("K")
+                    squares = vdot(flat, flat)
+                else:
+                    flat = value.reshape(-1)
+                    squares = flat.dot(flat).item()
+            except (RuntimeError, TypeError):  # inside torch.func.vmap no value is known,
+                return False  # and numpy has no bfloat16
+            if not isfinite(squares):
+                return False
+        return True
 
 
 class InJax(Ready):
@@ -155,14 +195,14 @@ class InJax(Ready):
         """The answers, and in one array whether the inputs are finite and how far answers reach."""
         import jax.numpy as jnp
 
-        outs = self.outs(values)
+        outs = self.filled(values)
         finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values]).all()
         tops = [jnp.max(jnp.abs(out), initial=0.0) for out in outs]
         facts = jnp.stack([finite.astype(outs[0].dtype), jnp.stack(tops).max()])
         return self.answer(outs), facts
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
-        if not are_finite([value for value in values if type(value) in NUMBERS]):
+        if not all(-LARGEST <= values[at] <= LARGEST for at in self.numbers):
             return None
         answer, facts = self.compiled(values)
         if not is_concrete(facts):  # inside jax.jit, of arrays that the function closes over
