@@ -132,8 +132,11 @@ class Trace:
             moving = (before >= 0) & (now == before + length)
             further = rows[length:] - rows[:-length]
             equal &= (moving | (now == before)).all(axis=1) & (further == 0).any(axis=1)
+            stretches = _stretches(equal, 2 * length)
+            if not stretches:
+                continue
             motion = np.column_stack([moving, further])
-            for start, stop in _stretches(equal, 2 * length):
+            for start, stop in stretches:
                 # What an operation reads stays or moves with it, not first one, then the other.
                 turns = (motion[start + length : stop] != motion[start : stop - length]).any(axis=1)
                 firsts = [start, *(start + 1 + np.flatnonzero(turns)).tolist()]
