@@ -287,8 +287,11 @@ class Graph:
         """`s (a b)` as `(s a) b` where a is fixed during a loop that changes b, or the other way.
 
         Only for products so small that calling them costs more than computing them: there one call
-        less per step counts, and were the unscaled product needed too, little would be lost.
+        less per step counts, and were the unscaled product needed too, little would be lost. Of a
+        column times a row, which is larger than either, always the row is multiplied.
         """
+        if _is_outer(x) and level <= x.level and not x.symmetric:
+            return self.matmul(x.args[0], scaled(x.args[1]))
         if x.op != "matmul" or cost(x) > 2 * CALL:
             return None
         for i, part in enumerate(x.args):
@@ -392,6 +395,11 @@ class Graph:
 def is_near(c: Fraction, near: int = NEAR) -> bool:
     """Whether a number is some powers of two from one."""
     return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
+
+
+def _is_outer(x: Node) -> bool:
+    """Whether a node is a column times a row."""
+    return x.op == "mul" and x.args[0].cols == x.args[1].rows == 1 and min(x.shape) > 1
 
 
 def _is_filled(x: Node) -> bool:
