@@ -157,3 +157,48 @@ def test_a_table_without_a_domain_is_named_in_the_certificate():
     table = Function("tanh", ReluNet((1.0,), (0.0,), (0.5,)), evidence=STATED)
     assert table.note() == "tanh: a table of 1 units without a domain, as stated in the file"
     assert RELU.note() == ABS.note() == ""
+
+
+# -- what hunters found ----------------------------------------------------------------------------
+def test_an_answer_that_no_input_changes_has_their_batch_axes():
+    @inweave.program
+    def ones(x: Vector["n"], y: Vector["n"]):
+        return x**0, y @ y
+
+    with pytest.warns(UserWarning, match="does not use its input"):
+        net = inweave.compile(ones, n=3)
+    for _ in range(2):  # the long way and the short one
+        first, second = net(x=np.ones((5, 3)), y=np.ones(3))
+        assert first.shape == (5, 3)
+        assert second.shape == (5,)
+        assert net(x=np.ones((0, 3)), y=np.ones(3))[1].shape == (0,)
+
+
+def test_what_numpy_says_instead_of_a_refusal_is_the_refusal():
+    @inweave.program
+    def norms(X: Matrix["n", "d"]):
+        out = np.zeros(X.shape[0])
+        for i in range(X.shape[0]):
+            out[i] = X[i] @ X[i]
+        return out
+
+    with pytest.raises(inweave.ProgramError, match="has no value while a program is traced"):
+        inweave.compile(norms, n=4, d=3)
+
+
+def test_a_program_that_is_another_one_each_time_is_called_so():
+    @inweave.program
+    def drawn(x: Vector["n"]):
+        return x * np.random.default_rng().random()
+
+    with pytest.raises(inweave.ProgramError, match="another one each time it is recorded"):
+        inweave.compile(drawn, n=4)
+
+
+def test_a_loaded_network_that_diverges_says_so(tmp_path):
+    net = inweave.compile(inweave.gallery.ridge_gd, n=4, d=2, steps=3)
+    net.save(tmp_path / "net.inweave")
+    data = inweave.gallery.get("ridge_gd").example(0, n=4, d=2) | {"eta": 1e6}
+    for one in (net, inweave.load(tmp_path / "net.inweave")):
+        with pytest.raises(inweave.DivergenceError, match=r"grows by a factor|overflowed"):
+            one(**data)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 from inweave.compiler.candidates import chosen
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.resize import build
-from inweave.errors import InputError, VerificationError, needs_extra
+from inweave.errors import InputError, ProgramError, VerificationError, needs_extra
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Program, Traced
@@ -99,7 +99,7 @@ class Network(data.Network):
             self.keep()
             found = answers(id(self), tuple(inputs), bool(check), *inputs.values())
             return as_answer({o.name: x for o, x in zip(self.outputs, found, strict=True)})
-        return self.plan.call(inputs, check, self._traced)
+        return self.plan.call(inputs, check, self._told)
 
     def trace(self, **inputs: Any) -> Trace:
         """Every state and every head's query, key, value and output, by name."""
@@ -154,6 +154,10 @@ class Network(data.Network):
             return None if self._own is None else self._own.traced
         checked = self.certificate is not None and self.certificate.program == self._stored_name
         return self.stored_program if checked else None
+
+    def _told(self) -> Traced | None:
+        """The program as it is told, to say what diverges: of a file, its own, checked or not."""
+        return self.stored_program if self.origin is None else self._traced()
 
     @cached_property
     def _degree(self) -> tuple[int, bool]:
@@ -426,11 +430,21 @@ def _public(compiled: Compiled) -> Network:
 
 def _certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
-    from inweave.proof.check import TooFewTrials
+    from inweave.proof.check import Differ, TooFewTrials
+    from inweave.proof.sizes import alike_programs
 
-    assert network.origin is not None
+    origin = network.origin
+    assert origin is not None
     try:
-        found = _checked(network.origin.program, network, {}, seconds=PATIENCE)
+        found = _checked(origin.program, network, {}, seconds=PATIENCE)
+    except Differ:
+        if alike_programs(origin.traced, origin.record({})):
+            raise
+        raise ProgramError(
+            f"program {origin.program.name!r} is another one each time it is recorded: it draws "
+            "random numbers, counts, or reads what changes around it; take such values as "
+            "arguments, or draw them once, outside"
+        ) from None
     except TooFewTrials as error:
         warnings.warn(
             f"this network is not verified yet: {error}, or compile with verify=False to silence "

@@ -34,6 +34,8 @@ def take(x: Expr, key: Any) -> Expr:
     keys = list(key) if isinstance(key, tuple) else [key]
     if any(k is None for k in keys):
         return _with_axis(x, keys)
+    if keys[-1] is ... and keys[1:]:
+        keys.pop()  # all that follows
     if any(k is ... for k in keys):
         at = next(i for i, k in enumerate(keys) if k is ...)
         keys[at : at + 1] = [slice(None)] * (2 - x.units[1] - len(keys) + 1)

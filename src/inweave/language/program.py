@@ -169,7 +169,7 @@ class Program:
         with ex.Recording() as recording:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
             handles = {name: Value(x, self.arguments[name].range) for name, x in symbols.items()}
-            named = self._answers(self.function(**handles, **statics))
+            named = self._answers(self._called(handles | statics))
         if recording.unread:
             raise ProgramError(recording.unread[0][1])
         needed = ex.ordered(named.values())
@@ -187,6 +187,14 @@ class Program:
                 kinds[name] = wanted.kind
         sizes = {name: values[name] for name in self.size_names}
         return Traced(tuple(specs), named, kinds, operations, sizes, length)
+
+    def _called(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            return self.function(**arguments)
+        except Exception as error:
+            if isinstance(error.__cause__, InweaveError):  # numpy replaces what is raised inside
+                raise error.__cause__ from None
+            raise
 
     def _complete(self, sizes: Mapping[str, Any]) -> dict[str, Any]:
         known = (*self.size_names, *self.statics)

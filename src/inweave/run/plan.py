@@ -26,7 +26,7 @@ from inweave.model.inputs import accept, plain, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
 from inweave.run.build import Builder
-from inweave.run.code import broadcast, encode, live_nodes
+from inweave.run.code import Lead, broadcast, encode, live_nodes
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
@@ -122,7 +122,7 @@ class Plan:
         else:
             try:
                 with np.errstate(invalid="ignore"):  # divergence is refused below, in words
-                    found = self.answers(arrays, arithmetic)
+                    found = self.in_batch(arrays, arithmetic)
             except OutOfDomain as left:
                 raise self._located(arrays, arithmetic, left) or left from None
             outputs = self.network.outputs
@@ -149,7 +149,7 @@ class Plan:
             self._ready.clear()
         bound = self.from_inputs.bind(floats)
         self._ready[key, check] = ready(
-            self.network, values, self.sources(arrays, floats), bound, floats
+            self.network, values, self.sources(arrays, floats), batch_of(arrays), bound, floats
         )
 
     def _located(
@@ -167,6 +167,13 @@ class Plan:
         except OutOfDomain as found:
             return refusal(found, steps)
         return None if met is None else refusal(met, steps)
+
+    def in_batch(self, arrays: Mapping[str, Array], arithmetic: Arithmetic) -> dict[str, Array]:
+        """The answers with the batch axes of all inputs, of those too that no answer reads."""
+        found, lead = self.answers(arrays, arithmetic), batch_of(arrays)
+        if not lead:
+            return found
+        return dict(zip(found, in_batch([*found.values()], lead, arithmetic), strict=True))
 
     def answers(
         self,
@@ -336,6 +343,11 @@ class Plan:
 
     def __repr__(self) -> str:
         return f"Plan({self.flops:,} flops)"
+
+
+def batch_of(arrays: Mapping[str, Array]) -> Lead:
+    """The batch axes of inputs."""
+    return broadcast(*(tuple(x.shape[:-2]) for x in arrays.values()))
 
 
 # -- where values come from and where they are read -----------------------------------------------

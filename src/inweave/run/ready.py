@@ -22,7 +22,7 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import NUMBERS, is_concrete, needs_no_change
 from inweave.model.network import Network
 from inweave.model.prompt import numbered
-from inweave.run.code import broadcast
+from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
 
@@ -35,6 +35,7 @@ def ready(
     network: Network,
     values: Sequence[Any],
     sources: Mapping[Any, Array],
+    lead: Lead,
     bound: Bound,
     arithmetic: Floats,
 ) -> Ready | None:
@@ -45,7 +46,7 @@ def ready(
         return None
     if any(spec.sign != "any" for spec in network.inputs):
         return None
-    return made(network, values, sources, bound, arithmetic)
+    return made(network, values, sources, lead, bound, arithmetic)
 
 
 class Ready:
@@ -56,6 +57,7 @@ class Ready:
         network: Network,
         values: Sequence[Any],
         sources: Mapping[Any, Array],
+        lead: Lead,
         bound: Bound,
         arithmetic: Floats,
     ) -> None:
@@ -67,7 +69,7 @@ class Ready:
         self.numbers = [i for i, value in enumerate(values) if type(value) in NUMBERS]
         self.arrays = [i for i in range(len(values)) if i not in self.numbers]
         self.batched = any(sources[name].ndim > 2 for name in bound.code.sources)
-        self.lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
+        self.lead = lead
         self.bound, self.arithmetic = bound, arithmetic
         self.names = [output.name for output in network.outputs]
         self.shapes = [(*self.lead, *output.shape) for output in network.outputs]

@@ -32,5 +32,5 @@ def answers(network: int, names: tuple[str, ...], check: bool, *values: Any) -> 
     with tracing():
         arrays, arithmetic = accept(specs, dict(zip(names, values, strict=True)))
         arithmetic.checked = check
-        found = plan.answers(arrays, arithmetic)
+        found = plan.in_batch(arrays, arithmetic)
         return tuple(of_kind(found[output.name], output.kind) for output in outputs)
