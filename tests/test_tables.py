@@ -59,6 +59,16 @@ def test_what_only_python_takes_for_a_number_is_refused(cell: str, quotes: str) 
     assert table.numbers(["a"]).tolist() == [[1], [3]]
 
 
+@pytest.mark.parametrize("odd", ["\xa0", "\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\u3000"])
+def test_a_cell_is_quoted_with_what_cannot_be_seen_in_it(odd: str) -> None:
+    """'10' is not a number, says nobody who shall be believed."""
+    blank = " \t"
+    for cell in (f"{odd}10", f"10{odd}", f" {odd}10\t"):
+        with pytest.raises(InputError, match="is not a number") as refused:
+            of(f"a;b\n{cell};1\n").numbers(["a"])
+        assert f"row 1: {cell.strip(blank)!r} is not" in str(refused.value)
+
+
 @pytest.mark.parametrize(
     "odd", ["\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\x85", "\u2028", "\u2029"]
 )

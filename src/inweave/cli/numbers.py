@@ -26,10 +26,13 @@ NUMBER = re.compile(r"[ \t]*[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[ \
 def number(cell: Any) -> float:
     """The finite number of a cell, or ValueError that says what is wrong with it."""
     if isinstance(cell, str) and not NUMBER.fullmatch(cell):
-        cell = cell.strip()
-        if cell.lower() in MISSING:
+        bare = cell.strip()
+        if bare.lower() in MISSING:
             cell = None
-        elif cell.lower().lstrip("+-") not in INFINITE:
+        elif bare.lower().lstrip("+-") in INFINITE:
+            cell = bare
+        else:  # quoted with whatever invisible characters make it none
+            cell = cell.strip(" \t")
             raise ValueError(f"{cell!r} is not a number; choose the columns to use with --columns")
     if cell is None:
         raise ValueError("the value is missing; fill it in or leave the row out")
