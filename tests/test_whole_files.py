@@ -47,6 +47,14 @@ def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path: Path, mode: int
     assert path.read_bytes() == b"new"
 
 
+def test_a_name_that_ends_like_a_folders_is_refused(tmp_path: Path) -> None:
+    """`Path` would drop the end, and who reads by the same text would find no file."""
+    for end in ("/", "//", "/.", os.sep):
+        with pytest.raises(InputError, match="name a file, without a slash"):
+            write(f"{tmp_path}/x.inweave{end}", b"")
+    assert held(tmp_path) == []
+
+
 @posix
 def test_a_new_file_has_the_permissions_of_any_other(tmp_path: Path) -> None:
     write(tmp_path / "ours", b"")

@@ -27,6 +27,8 @@ if sys.platform != "win32":
 
 from inweave.errors import InputError
 
+FOLDERS_END = ("/", "/.", os.sep, f"{os.sep}.")
+
 
 def check_place(path: str | os.PathLike[str]) -> Path:
     """Where a file of this name is written; a place where none can be is refused before any work.
@@ -38,6 +40,8 @@ def check_place(path: str | os.PathLike[str]) -> Path:
         final = Path(os.path.realpath(final))
     if final.is_dir():
         raise IsADirectoryError(f"{path} is a folder; name a file")
+    if os.fspath(path).endswith(FOLDERS_END):  # which `Path` drops, but a reader does not
+        raise InputError(f"{path} names a folder by its end; name a file, without a slash there")
     if not final.parent.is_dir():
         raise FileNotFoundError(f"{final.parent} is not a folder; make it first")
     if os.path.lexists(final) and not final.is_file():
