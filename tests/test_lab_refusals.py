@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,11 +23,12 @@ from inweave.exact.schema import loads, numbers
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
 from inweave.lab.devices import check_device
+from inweave.lab.evaluate import evaluate
 from inweave.lab.forms import form
 from inweave.lab.report import report
 from inweave.lab.sweep import sweep
 from inweave.lab.tasks import Task
-from inweave.lab.train import Run, load_run, train
+from inweave.lab.train import METRICS, Run, load_run, train
 
 ROOT = Path(__file__).parent.parent
 RUN = (
@@ -295,6 +297,7 @@ def test_whatever_a_checkpoint_says_it_is_taken_or_refused_in_words(finished, tm
     shutil.copytree(folder, tmp_path / "run")
     path = tmp_path / "run" / checkpoint.CURRENT
     whole = json.loads(path.read_text())
+    del whole[checkpoint.CHECKSUM]  # as it once was, so that every other check is reached
     fields = [(), *((name,) for name in whole), *(("schedule", n) for n in whole["schedule"])]
     refused = 0
     for field, value in itertools.product(fields, [..., *NASTY]):
@@ -350,9 +353,111 @@ def test_tensors_that_are_no_tensors_are_refused(finished, tmp_path):
     current = json.loads(path.read_text())
     (tmp_path / "run" / current["file"]).write_bytes(b"no tensors")
     mark = hashlib.sha256(b"no tensors").hexdigest()
+    del current[checkpoint.CHECKSUM]
     path.write_text(json.dumps(current | {"sha256": mark}))
     with pytest.raises(FileFormatError, match="no readable checkpoint"):
         Run(config).resume(tmp_path / "run")
+
+
+@pytest.mark.parametrize("step", [0, 7, 19])
+def test_a_checkpoint_is_of_the_step_that_its_tensors_are_of(finished, tmp_path, step):
+    """Weights of step 20 that are trained on from step 7 would be another run's result."""
+    config, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    path = tmp_path / "run" / checkpoint.CURRENT
+    whole = json.loads(path.read_text())
+    path.write_text(json.dumps(whole | {"step": step}))
+    with pytest.raises(FileFormatError, match="damaged: it does not have the checksum"):
+        train(config, tmp_path / "run", resume=True)
+    del whole[checkpoint.CHECKSUM]
+    path.write_text(json.dumps(whole | {"step": step}))
+    with pytest.raises(FileFormatError, match=f"it is of step {step}, its tensors are step-0+20"):
+        train(config, tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "said"),
+    [
+        (None, "metrics.jsonl is missing"),
+        ([], "it has those of 0 steps"),
+        ([0], "it has those of 1 steps"),
+        ([1], "it has those of 1 steps"),
+        ([0, 0, 1], "it has those of 3 steps"),
+        ([0, b'{"step": '], "it has those of 1 steps"),
+        ([0, b'{"step": 20, "loss": NaN}\n'], "it has those of 1 steps"),
+        ([b"hello\n", 0, 1], "line 1: damaged JSON"),
+        ([b'{"a": 1}\n', 1], "line 1 lacks 'step'"),
+        ([b"\xff\x00"], "is not UTF-8 text"),
+    ],
+)
+def test_a_log_that_lacks_what_was_logged_is_refused(finished, tmp_path, parts, said):
+    """The loss at the end is read from it: without the line it would be NaN, or another step's."""
+    config, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    path = tmp_path / "run" / METRICS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.unlink()
+    if parts is not None:
+        path.write_bytes(b"".join(lines[p] if isinstance(p, int) else p for p in parts))
+    with pytest.raises(InweaveError, match=said):
+        train(config, tmp_path / "run", resume=True)
+
+
+def test_what_was_logged_after_the_checkpoint_is_dropped(finished, tmp_path):
+    config, folder = finished
+    shutil.copytree(folder, tmp_path / "run")
+    path = tmp_path / "run" / METRICS
+    whole = path.read_bytes()
+    path.write_bytes(whole + b'{"step": 30, "loss": 1.0, "lr": 0.1}\n{"st')
+    train(config, tmp_path / "run", resume=True)
+    assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "said"),
+    [
+        ("model", "depth", 10**30, "depth must be at most"),
+        ("model", "blocks", 10**30, "blocks must be at most"),
+        ("model", "heads", 10**30, "heads must be at most"),
+        ("model", "mlp_units", 10**30, "mlp_units must be at most"),
+        ("task", "d", 10**30, "d must be at most"),
+        ("task", "n", 10**30, "n must be at most"),
+        ("model", "depth", 10**8, "depth x blocks must be at most 10,000 layers"),
+        ("model", "depth", 2, r"has no tensor 'model\."),
+        ("model", "heads", 10**9, "tensor 'model.* its settings ask for"),
+        ("task", "d", 10**6, "tensor 'model.* its settings ask for"),
+        ("task", "d", 2**31 - 1, "not enough memory|its settings ask for"),
+    ],
+)
+def test_a_model_is_built_only_if_its_tensors_are_there(
+    finished, tmp_path, monkeypatch, section, name, value, said
+):
+    _, folder = finished
+    tensors, current = checkpoint.load(folder)
+    config = json.loads(json.dumps(current["config"]))
+    config[section][name] = value
+    state = checkpoint.State(config=config, schedule=current["schedule"])
+    checkpoint.save(tmp_path, current["step"], tensors, state)
+    monkeypatch.setattr(torch, "randn", None)  # nothing is drawn
+    for read in (load_run, evaluate):
+        with pytest.raises(InweaveError, match=said):
+            read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        ("[task]\nn = 2000000000", "bytes; lower .*n"),
+        ("[task]\nn = 1000000000000", "n must be at most 2147483647"),
+        ("[train]\nbatch = 1000000000000", "batch must be at most 2147483647"),
+        ("[model]\nheads = 2000000000\n[task]\nd = 300\nn = 300", "bytes; lower .*heads"),
+        ("[task]\nd = 2147483646", "not enough memory"),
+        ("[model]\ndepth = 1000000000", "at most 10,000 layers"),
+    ],
+)
+def test_what_no_memory_can_hold_is_refused(refused, tmp_path, table, said):
+    (tmp_path / "big.toml").write_text(table)
+    assert re.search(said, refused("train", "big.toml"))
 
 
 def refuse_word(word: str) -> None:

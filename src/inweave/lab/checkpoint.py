@@ -1,9 +1,9 @@
 """Checkpoints that a killed process cannot damage.
 
 A checkpoint is a safetensors file with all tensors and `checkpoint.json`, which names that file and
-its SHA-256. The tensors are written first, under a new name; replacing the JSON is the one atomic
-act that makes the new checkpoint the current one. Whatever instant a process dies at, the JSON
-names a complete file.
+its SHA-256, and has a checksum of its own. The tensors are written first, under a new name;
+replacing the JSON is the one atomic act that makes the new checkpoint the current one. Whatever
+instant a process dies at, the JSON names a complete file.
 
 A checkpoint is read as a network's file is: whatever is not as it was written is refused by name,
 before anything is made of it.
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from inweave.errors import FileFormatError, needs_extra
-from inweave.exact.schema import Count, Must, loads, named, read
+from inweave.exact.schema import Count, Must, dumps, loads, named, read
 from inweave.files import regular
 from inweave.files.atomic import write
 from inweave.lab.checks import is_file_name
@@ -27,6 +27,7 @@ with needs_extra("the lab", "lab"):
     from torch import Tensor
 
 CURRENT = "checkpoint.json"
+CHECKSUM = "checksum"
 FileName = Annotated[str, Must("the name of a file beside it", is_file_name)]
 Positive = Annotated[float, Must("a number above 0", lambda x: x > 0)]
 
@@ -64,10 +65,10 @@ def save(folder: Path, step: int, tensors: dict[str, Tensor], state: State) -> N
     from safetensors.torch import save as to_bytes
 
     data = to_bytes({name: t.detach().cpu().contiguous() for name, t in tensors.items()})
-    name = f"step-{step:08d}.safetensors"
+    name = _file_name(step)
     write(folder / name, data)
-    mark = hashlib.sha256(data).hexdigest()
-    write_json(folder / CURRENT, Current(step=step, file=name, sha256=mark, **state))
+    said = Current(step=step, file=name, sha256=hashlib.sha256(data).hexdigest(), **state)
+    write_json(folder / CURRENT, said | {CHECKSUM: checksum(said)})
     for old in folder.glob("step-*.safetensors"):
         if old.name != name:
             old.unlink(missing_ok=True)
@@ -79,10 +80,29 @@ def exists(folder: Path) -> bool:
 
 def current(folder: Path) -> Current:
     """What the current checkpoint of a folder says."""
+    path = folder / CURRENT
     try:
-        return read(Current, loads(regular.read(folder / CURRENT)))
+        described = loads(regular.read(path))
+        found = read(Current, described)
     except (OSError, FileFormatError) as error:
         raise _unreadable(folder, error) from None
+    if described.get(CHECKSUM, checksum(described)) != checksum(described):  # once there was none
+        raise FileFormatError(f"{path} is damaged: it does not have the checksum that it states")
+    if found["file"] != _file_name(found["step"]):
+        raise FileFormatError(
+            f"{path} is damaged: it is of step {found['step']}, its tensors are {found['file']}"
+        )
+    return found
+
+
+def checksum(said: Mapping[str, Any]) -> str:
+    """The SHA-256 of what a checkpoint says."""
+    rest = {name: value for name, value in said.items() if name != CHECKSUM}
+    return hashlib.sha256(dumps(named(rest)).encode()).hexdigest()
+
+
+def _file_name(step: int) -> str:
+    return f"step-{step:08d}.safetensors"
 
 
 def load(folder: Path) -> tuple[dict[str, Tensor], Current]:

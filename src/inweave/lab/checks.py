@@ -10,6 +10,7 @@ import math
 from typing import Any
 
 from inweave.errors import InputError
+from inweave.exact.schema import LARGEST
 
 
 def refuse_unless(holds: bool, name: str, expected: str, got: object) -> None:
@@ -18,8 +19,11 @@ def refuse_unless(holds: bool, name: str, expected: str, got: object) -> None:
 
 
 def at_least(low: int, **settings: float) -> None:
+    """Numbers from `low` on; integers are counts, up to what a file may say."""
     for name, value in settings.items():
         refuse_unless(value >= low, name, f"at least {low}", value)
+        if isinstance(value, int):
+            refuse_unless(value <= LARGEST, name, f"at most {LARGEST}", value)
 
 
 def positive(**settings: float) -> None:

@@ -37,6 +37,7 @@ from inweave.nn import INITS, Architecture, AttentionNetwork
 with needs_extra("the lab", "lab"):
     import torch
 
+MOST_LAYERS = 10_000  # of one model: each is an object, which no size of a file would bound
 RUN_NAME = Must("the name of a folder, without slashes or a leading dot", is_file_name)
 
 
@@ -64,6 +65,9 @@ class ModelConfig(Architecture):
         all_finite(self)
         at_least(1, depth=self.depth, blocks=self.blocks, heads=self.heads)
         at_least(0, mlp_units=self.mlp_units, queries=self.queries)
+        layers = self.depth * self.blocks
+        at_most = f"at most {MOST_LAYERS:,} layers"
+        refuse_unless(layers <= MOST_LAYERS, "depth x blocks", at_most, layers)
         refuse_unless(self.init in INITS, "init", f"one of {', '.join(INITS)}", self.init)
 
 

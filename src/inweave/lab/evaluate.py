@@ -14,6 +14,7 @@ from inweave.errors import InputError, needs_extra
 from inweave.lab import baselines, checkpoint, measures
 from inweave.lab.baselines import Predictor
 from inweave.lab.config import Config
+from inweave.lab.devices import within_memory
 from inweave.lab.tasks import Batch, draw, stream
 from inweave.lab.train import load_run
 
@@ -74,6 +75,7 @@ def _descent(config: Config, steps: int, top: float, tuning: Batch) -> Predictor
     return baselines.tuned_descent(steps, top, tuning, config.train.target)[1]
 
 
+@within_memory()
 def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dict[str, Any]:
     """Write and return `evaluation.json`: the loss of the model and of every baseline."""
     config, model = load_run(folder, device)

@@ -99,7 +99,9 @@ def _experiment(path: Path) -> dict[str, Any]:
 
 def _run(folder: Path) -> dict[str, Any]:
     """A training run's curve and, if it was evaluated, its table."""
-    entries = _logged(folder)
+    entries = logged(folder)
+    if not entries:
+        raise InputError(f"{folder} has logged no loss yet; report it after its first log_every")
     name = folder.resolve().name
     result: dict[str, Any] = {
         "name": name,
@@ -121,7 +123,7 @@ def _run(folder: Path) -> dict[str, Any]:
     return result
 
 
-def _logged(folder: Path) -> list[Logged]:
+def logged(folder: Path) -> list[Logged]:
     """The logged losses. A last line without an end was cut off by a kill and does not count."""
     path = folder / METRICS
     if not path.exists():
@@ -137,8 +139,6 @@ def _logged(folder: Path) -> list[Logged]:
             raise FileFormatError(f"{path}, line {i}: {error}") from None
         if entry is not None:
             entries.append(_typed(Logged, entry, path, f"line {i}"))
-    if not entries:
-        raise InputError(f"{folder} has logged no loss yet; report it after its first log_every")
     return entries
 
 

@@ -74,6 +74,7 @@ class Task:
         if not 0 <= self.nonzero <= self.d:
             raise InputError(f"nonzero must be between 0 and d = {self.d}, got {self.nonzero}")
         all_finite(self)
+        at_least(1, d=self.d, n=self.n)
         positive(input_scale=self.input_scale)
         at_least(1, hidden=self.hidden, levels=self.levels)
         at_least(0, pool=self.pool, noise=self.noise, noise_max=self.noise_max)

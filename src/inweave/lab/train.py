@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from inweave.errors import DivergenceError, FileFormatError, InputError, needs_extra
-from inweave.exact.schema import Mismatch, loads, read
 from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
+from inweave.lab.devices import within_memory
 from inweave.lab.ensemble import assemble
-from inweave.lab.results import METRICS, Logged
+from inweave.lab.results import METRICS, logged
 from inweave.lab.tasks import draw, mse, stream
 from inweave.lab.trainer import Settings, Trainer, cosine, warm
 from inweave.nn import AttentionNetwork
@@ -150,6 +150,7 @@ class Run:
         return state["step"]
 
 
+@within_memory()
 def train(
     config: Config,
     out: str | Path,
@@ -197,6 +198,7 @@ def _loop(run: Run, folder: Path, start: int, log: TextIO | None, progress: bool
         if log is not None:
             _write(log, {"step": done, "loss": mean, "lr": lr})
             if saving:
+                os.fsync(log.fileno())  # who resumes the checkpoint needs what was logged before it
                 _save(run, folder, done)
         if progress:
             _show(done, settings.steps, mean, (done - start) / (time.monotonic() - began))
@@ -216,9 +218,8 @@ def _refuse_divergence(loss: float, done: int, run: Run, folder: Path) -> None:
 
 def _last_loss(folder: Path) -> float:
     """The last loss that was logged: that of a run which is resumed when it has finished."""
-    path = folder / METRICS
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    return float(read(Logged, loads(lines[-1]))["loss"]) if lines else math.nan
+    entries = logged(folder)
+    return entries[-1]["loss"] if entries else math.nan
 
 
 def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
@@ -226,7 +227,7 @@ def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
     if resume and checkpoint.exists(folder):
         step = run.resume(folder)
         if rank == 0:
-            _cut_metrics(folder / METRICS, step)
+            _cut_metrics(folder, step, run.config)
         return step
     if rank == 0:
         if checkpoint.exists(folder):
@@ -242,17 +243,20 @@ def _save(run: Run, folder: Path, step: int) -> None:
     checkpoint.save(folder, step, run.tensors(), state)
 
 
-def _cut_metrics(path: Path, step: int) -> None:
-    """Drop what was logged after the checkpoint, including a line cut short by a kill."""
-    kept = []
-    if path.exists():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            try:
-                if read(Logged, loads(line))["step"] <= step:
-                    kept.append(line + "\n")
-            except Mismatch:
-                break
-    write(path, "".join(kept))
+def _cut_metrics(folder: Path, step: int, config: Config) -> None:
+    """Drop what was logged after the checkpoint; refuse a log that lacks what was before it."""
+    kept = [entry for entry in logged(folder) if entry["step"] <= step]
+    steps = [entry["step"] for entry in kept if math.isfinite(entry["loss"])]
+    every = config.train.log_every
+    expected = [*range(every, step + 1, every), *([step] if step % every else [])]
+    if steps != expected:
+        raise FileFormatError(
+            f"{folder / METRICS} is damaged: up to the checkpoint's step {step} there must be one "
+            f"finite loss every {every} steps, {len(expected)} in all; it has those of "
+            f"{len(steps)} steps. Restore the file, or train in another folder"
+        )
+    entries = [{"step": entry["step"], "loss": entry["loss"]} | entry for entry in kept]
+    write(folder / METRICS, "".join(json.dumps(entry) + "\n" for entry in entries))
 
 
 def _write(log: TextIO, entry: dict[str, Any]) -> None:
@@ -290,13 +294,15 @@ def _processes(device: str) -> Iterator[tuple[int, int, torch.device]]:
         dist.destroy_process_group()
 
 
+@within_memory()
 def load_run(folder: str | Path, device: str = "cpu") -> tuple[Config, AttentionNetwork]:
     """The config and the trained model of a run's folder."""
     tensors, state = checkpoint.load(Path(folder))
     config = from_dict(state["config"])
-    model = config.make_model(device)
-    weights = {f"model.{name}": p for name, p in model.named_parameters()}
-    checkpoint.expect(Path(folder), tensors, weights)
+    for where in ("meta", device):  # shapes alone first: nothing is allocated that is not there
+        model = config.make_model(where)
+        weights = {f"model.{name}": p for name, p in model.named_parameters()}
+        checkpoint.expect(Path(folder), tensors, weights)
     with torch.no_grad():
         for name, p in weights.items():
             p.copy_(tensors[name])

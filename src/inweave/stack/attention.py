@@ -387,7 +387,7 @@ def _times(H: Tensor, W: Tensor) -> Tensor:
 
 def normal_(parameter: Tensor, std: float, generator: torch.Generator | None) -> None:
     """Normal entries, drawn on the generator's device so that a seed means the same everywhere."""
-    if std == 0.0:
+    if std == 0.0 or parameter.is_meta:  # which has a shape and no entries
         parameter.zero_()
         return
     where = generator.device if generator is not None else parameter.device
