@@ -20,7 +20,7 @@ import torch
 from inweave.cli import main
 from inweave.errors import FileFormatError, InputError, InweaveError
 from inweave.exact.schema import loads, numbers
-from inweave.lab import checkpoint
+from inweave.lab import checkpoint, tasks
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
 from inweave.lab.devices import check_device
 from inweave.lab.evaluate import evaluate
@@ -452,12 +452,27 @@ def test_a_model_is_built_only_if_its_tensors_are_there(
         ("[train]\nbatch = 1000000000000", "batch must be at most 2147483647"),
         ("[model]\nheads = 2000000000\n[task]\nd = 300\nn = 300", "bytes; lower .*heads"),
         ("[task]\nd = 2147483646", "not enough memory"),
+        ("[task]\nlevels = 64", "levels must be at most 31"),
         ("[model]\ndepth = 1000000000", "at most 10,000 layers"),
     ],
 )
 def test_what_no_memory_can_hold_is_refused(refused, tmp_path, table, said):
     (tmp_path / "big.toml").write_text(table)
     assert re.search(said, refused("train", "big.toml"))
+
+
+def test_what_does_not_fit_is_refused_before_the_folder_is_made(refused, tmp_path, monkeypatch):
+    """A run that trains first and cannot be evaluated then would be lost."""
+
+    def draw(task, size, *more):
+        if size == 100:  # eval_size
+            raise RuntimeError("CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a total")
+        return drawn(task, size, *more)
+
+    drawn = tasks.draw
+    monkeypatch.setattr("inweave.lab.train.draw", draw)
+    assert "not enough memory for 3.00 GiB; lower" in refused("train", "a.toml", "--out", "out")
+    assert not (tmp_path / "out").exists()
 
 
 def refuse_word(word: str) -> None:

@@ -49,5 +49,5 @@ def within_memory() -> Iterator[None]:
             asked = f" for {int(found[1]):,} bytes" if found[1] else f" for {found[2]}"
         raise InputError(
             f"not enough memory{asked}; lower [train] batch or eval_size (or --size), "
-            "[task] n, d, hidden or pool, or [model] heads, depth, blocks or mlp_units"
+            "[task] n, d, hidden, levels or pool, or [model] heads, depth, blocks or mlp_units"
         ) from error

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from inweave.errors import InputError, needs_extra
-from inweave.lab.checks import all_finite, at_least, positive
+from inweave.lab.checks import all_finite, at_least, positive, refuse_unless
 
 with needs_extra("the lab", "lab"):
     import torch
@@ -78,6 +78,7 @@ class Task:
         positive(input_scale=self.input_scale)
         at_least(1, hidden=self.hidden, levels=self.levels)
         at_least(0, pool=self.pool, noise=self.noise, noise_max=self.noise_max)
+        refuse_unless(self.levels <= 31, "levels", "at most 31 (a tree has 2**levels)", self.levels)
         for level in self.noise_levels:
             at_least(0, noise_levels=level)
         for eigenvalue in self.eigenvalues:

@@ -122,6 +122,12 @@ class Run:
         batch = draw(self.config.task, size, generator, settings.torch_dtype)
         return float(self.ensemble.losses(self.form, batch, settings.target))
 
+    def draw_largest(self) -> None:
+        """Draw as many problems as will be needed at once: what does not fit shows at once."""
+        s = self.config.train
+        generator = stream(s.seed, "largest", device=self.device)
+        draw(self.config.task, max(s.batch, s.eval_size), generator, s.torch_dtype)
+
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint holds as arrays."""
         weights = {f"model.{name}": w[0].clone() for name, w in self.ensemble.weights.items()}
@@ -229,6 +235,7 @@ def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
         if rank == 0:
             _cut_metrics(folder, step, run.config)
         return step
+    run.draw_largest()
     if rank == 0:
         if checkpoint.exists(folder):
             raise InputError(f"{folder} already holds a run; resume it or choose another folder")
