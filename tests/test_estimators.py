@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tracemalloc
 import warnings
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -38,6 +39,7 @@ from inweave.estimators.programs import (
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
 SOLVERS = ("gradient", "depth", "closed_form")
+steps_are_few = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 
 @parametrize_with_checks(
@@ -176,6 +178,7 @@ def test_a_logit_is_the_network_on_the_rows_themselves() -> None:
     assert np.allclose(sum(answers), ours.decision_function(X[:3]), rtol=1e-12)
 
 
+@steps_are_few
 def test_passes_of_the_lasso_are_one_run() -> None:
     X, y = data("diabetes")
     ours = InContextLasso(0.5, steps=6).fit(X, y)
@@ -188,6 +191,7 @@ def test_passes_of_the_lasso_are_one_run() -> None:
     assert np.allclose(start["w"], whole, rtol=1e-12)
 
 
+@steps_are_few
 def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
     X, y = data("diabetes")
     slow = InContextRidge(1e-3, steps=243).fit(X, y)
@@ -227,6 +231,7 @@ def test_data_of_the_same_size_share_a_network() -> None:
     assert compiled.cache_info().misses == before
 
 
+@steps_are_few
 def test_prescribed_steps_are_taken_as_they_are() -> None:
     X, y = data("wide")
     for ours in (InContextRidge(steps=5), InContextLasso(steps=5)):
@@ -249,6 +254,7 @@ def test_the_size_of_the_sigmoid_follows_from_its_error(error: float) -> None:
     assert table.domain[1] >= np.log(2 / error)
 
 
+@steps_are_few
 @pytest.mark.parametrize(("n", "d"), [(1, 2), (2, 1), (2, 2), (2, 5), (5, 2)])
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 def test_there_is_a_network_for_every_shape(n: int, d: int, target: str) -> None:
@@ -350,6 +356,113 @@ def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     X, y = data("breast cancer")
     with pytest.warns(ConvergenceWarning, match="not within tol"):
         InContextLasso(0.01).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("ours", "enough"),
+    [
+        (InContextRidge(steps=2), 128),
+        (InContextLasso(steps=2), 512),
+        (InContextLogistic(steps=2), 64),
+    ],
+)
+def test_prescribed_steps_are_judged_like_others(ours: Any, enough: int) -> None:
+    X, y = data("synthetic")
+    target = y > 100 if isinstance(ours, InContextLogistic) else y
+    with pytest.warns(ConvergenceWarning, match="after 2 steps"):
+        ours.fit(X, target)
+    clone(ours).set_params(steps=enough).fit(X, target)  # and a warning is an error
+
+
+def test_steps_that_change_nothing_are_left_out() -> None:
+    X, y = logistic_data("synthetic")
+    ours = InContextLogistic(steps=10**9).fit(X, y)
+    assert ours.steps_ == 10**9
+    assert gap(ours.coef_, InContextLogistic().fit(X, y).coef_) < 3 * ours.tol
+
+
+# -- within tol, or a warning ---------------------------------------------------------------------
+def warns(ours: Any, X: Any, y: Any) -> bool:
+    """Whether a fit is said to be off."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        ours.fit(X, y)
+    assert {w.category for w in said} <= {ConvergenceWarning}
+    return bool(said)
+
+
+@pytest.mark.parametrize("power", [2, 3, 5, 7])
+def test_rows_far_out_in_every_column_do_not_hide_the_distance(power: int) -> None:
+    said = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(80, 3))
+        y = X.sum(axis=1) + rng.logistic(size=80) > 0
+        X[: 1 + seed % 2] *= 10.0**power
+        ours = InContextLogistic()
+        if warns(ours, X, y):
+            said += 1
+            continue
+        w = np.append(ours.coef_[0], ours.intercept_)
+        rows = np.column_stack([X, np.ones(80)])
+        p = sigmoid(rows @ w)
+        R = np.diag([1.0, 1.0, 1.0, 0.0])
+        H = (rows.T * (p * (1 - p))) @ rows + R
+        step = np.linalg.solve(H, rows.T @ (p - y) + R @ w)
+        assert np.linalg.norm(step[:3]) <= 2 * ours.tol * np.linalg.norm(w[:3])
+    assert said < 2
+
+
+def test_columns_that_are_nearly_one_are_not_silently_off() -> None:
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        x, y = rng.normal(size=7), rng.normal(size=7)
+        X = np.column_stack([x, 3 * x + 10.0 ** rng.uniform(-2, 5)])
+        alpha = 10.0 ** rng.uniform(-11, -3)
+        ours = InContextRidge(alpha)
+        try:
+            said = warns(ours, X, y)
+        except inweave.InputError:
+            continue
+        truth, scales = exact_ridge(X, y, alpha)
+        off = np.linalg.norm((ours.coef_ - truth) * scales) / np.linalg.norm(truth * scales)
+        assert said or off <= ours.tol
+
+
+def exact_ridge(X: np.ndarray, y: np.ndarray, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """The solution for two columns in fractions, and the scales of the columns."""
+
+    def centred(x: np.ndarray) -> list[Fraction]:
+        exact = [Fraction(v) for v in x.tolist()]
+        return [v - sum(exact) / len(exact) for v in exact]
+
+    def dot(u: list[Fraction], v: list[Fraction]) -> Fraction:
+        return sum((a * b for a, b in zip(u, v, strict=True)), Fraction(0))
+
+    u, v, t = centred(X[:, 0]), centred(X[:, 1]), centred(y)
+    a, b, c = dot(u, u) + Fraction(alpha), dot(u, v), dot(v, v) + Fraction(alpha)
+    e, f, det = dot(u, t), dot(v, t), a * c - b * b
+    found = np.array([float((c * e - b * f) / det), float((a * f - b * e) / det)])
+    return found, np.sqrt([float(a), float(c)])
+
+
+@pytest.mark.parametrize("power", [-520, -600, -800, -1000])
+def test_columns_that_vanish_beside_the_penalty_keep_their_digits(power: int) -> None:
+    X, y = data("synthetic")
+    X, y, label = X[:20, :3], y[:20], y[:20] > np.median(y)
+    for alpha in (0.5, 1e6):
+        for solver in SOLVERS:
+            ours = InContextRidge(alpha, solver=solver).fit(np.ldexp(X, power), y)
+            expected = X.T @ (y - y.mean()) / alpha
+            assert gap(np.ldexp(ours.coef_, -power), expected) < 1e-8
+    logistic = InContextLogistic(0.5).fit(np.ldexp(X, power), label)
+    expected = X.T @ (label - label.mean()) / 2
+    assert gap(np.ldexp(logistic.coef_[0], -power), expected) < logistic.tol
+
+
+def test_one_class_is_named_as_it_was_given() -> None:
+    with pytest.raises(inweave.InputError, match=r"one class only: 0$"):
+        InContextLogistic().fit([[1.0], [2.0]], [0, 0])
 
 
 # -- every kind of data, in finite time -----------------------------------------------------------

@@ -12,7 +12,8 @@ by the root of the diagonal of the Hessian: its diagonal becomes one, which is w
 the number of columns of the best that any scaling can do (van der Sluis 1969).
 
 Acceptance. Every fit ends with a check of what the network found: the distance to the solution is
-estimated from the residual there, and a distance above `tol` is reported as a ConvergenceWarning.
+bounded by the residual there, and a distance that may be above `tol` is reported as a
+ConvergenceWarning, whoever chose the number of steps.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dnrm2
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -124,11 +126,12 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
         self.coef_, self.intercept_ = coefficients, intercept
 
     def _report(self, distance: float) -> None:
-        """Say so if the solution is not known to be within tol, and steps were not prescribed."""
-        if self.steps == "auto" and not distance <= self.tol:
+        """Say so if the solution is not known to be within tol."""
+        if not distance <= self.tol:
+            near = f"within about {distance:.1e} of" if distance < 1 else "not known to be near"
             warnings.warn(
-                f"{type(self).__name__}: after {self.steps_} steps the coefficients are within "
-                f"about {distance:.1e} of the solution (relative), not within tol={self.tol:g}; "
+                f"{type(self).__name__}: after {self.steps_} steps the coefficients are "
+                f"{near} the solution (relative), not within tol={self.tol:g}; "
                 "give more steps, a stronger penalty, or fewer collinear columns",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -147,7 +150,8 @@ def extremes(S: Array) -> tuple[float, float]:
 
 
 def norm(x: Array) -> float:
-    return float(np.linalg.norm(x))
+    """The length of a vector, whose squares may be beyond floats."""
+    return float(dnrm2(x))
 
 
 def steps_for(rate: float, tol: float) -> int:

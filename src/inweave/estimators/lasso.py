@@ -30,8 +30,8 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
     alpha : the penalty; 0 is least squares, which needs linearly independent columns.
     steps : 'auto' runs passes of 128 steps, each from where the one before ended, until the
         distance to the solution, estimated from the fixed point residual and the spectrum of the
-        columns in use, is within tol (16384 steps at most, then a ConvergenceWarning). A number is
-        taken as it is, in one pass.
+        columns in use, is within tol (16384 steps at most). A number is taken as it is, in one
+        pass. A distance above tol is a ConvergenceWarning.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
     fit_intercept : centre rows and responses.
@@ -77,7 +77,7 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         with np.errstate(over="ignore"):
             t = np.ldexp(len(X) * alpha / scales, -found.exponents - found.answers) / high
         w = self._passes(G / high, b / high, np.minimum(t, FARTHEST), low / high)
-        coefficients, intercepts = found.coefficients((w / scales)[:, None])
+        coefficients, intercepts = found.coefficients(w[:, None], scales)
         self._found(coefficients[:, 0], float(intercepts[0]))
         return self
 
@@ -92,11 +92,9 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
             beta = _momentum(ratio, self.tol, self.steps_)
             prompt = {"S": S, "b": b, "t": t, "w": w, "v": v, "beta": beta}
             w, v = map(np.asarray, self._pass(lasso_descent, prompt, d=len(S), steps=steps))
-            if fixed:
-                return w
             distance, ratio = check(w)
             distance = relative(distance, norm(w))
-            if distance <= self.tol or self.steps_ >= MOST_STEPS:
+            if fixed or distance <= self.tol or self.steps_ >= MOST_STEPS:
                 self._report(distance)
                 return w
             if distance > last:  # it goes around the solution

@@ -1,12 +1,15 @@
 """Logistic regression by forward passes.
 
 Steps are multiplied by the inverse P of a curvature, which stands in the prompt: a step size for
-every direction. The first pass starts at zero with what the curvature at the solution would be, if
-rows were spread alike in every direction. Every other one starts where the one before ended with
-the curvature there, as Newton's method does. If that was a step too far, the largest curvature that
-there is takes its place, XᵀX/4 + R (Böhning and Lindsay 1988), with which every step goes down. So
-the number of passes hardly depends on the data: two as a rule, a dozen where the classes are
-separable and the penalty is small.
+every direction. The first pass starts where the solution would be, with what the curvature would be
+there, if rows were spread alike in every direction; or, if that is no way down, at zero with the
+largest curvature that there is, XᵀX/4 + R (Böhning and Lindsay 1988). Every other one starts where
+the one before ended with the curvature there, as Newton's method does, and with a part of its step
+where the whole of it does not go down. So the number of passes hardly depends on the data: one or
+two as a rule, a dozen where the classes are separable and the penalty is small, or rows far out.
+
+How near the solution is, is not read off how the steps shrink, which rows far out belie, but
+bounded from the true gradient and the curvature where the passes ended.
 """
 
 from __future__ import annotations
@@ -25,16 +28,21 @@ from inweave.errors import InputError
 from inweave.estimators.base import Array, InContextEstimator, norm, relative
 from inweave.estimators.moments import (
     ROUNDING,
+    SMALL,
     bordered,
     column_means,
     does_not_vary,
+    slices,
     units_for,
 )
 from inweave.estimators.programs import logistic_descent, sigmoid, tabulated
 
 STEPS = 5  # of a pass
 MOST_PASSES = 64
-SLOW = 0.9  # of a step with the largest curvature: others may be slower still
+MOST_STEPS = 1024  # of a network whose number of steps is prescribed
+SHORTER = 8  # times, a step after one that went up
+SEEN = 1e-6  # a decrease, beside the objective, that rounding does not hide
+STILL = 16 * ROUNDING  # a change that is none
 AHEAD = 3  # steps of a look at where the solution may be
 TINY = float(np.finfo(np.float64).tiny)
 FAR = 1e3  # spreads from zero, beyond which columns are centred
@@ -54,9 +62,9 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
     C : inverse of the penalty.
     steps : 'auto' runs passes of 5 steps, the first from where the solution is expected, each of
         the others from where the one before ended and with the curvature there, until the distance
-        to the solution, estimated from the true gradient, is within tol (64 passes at most, then a
-        ConvergenceWarning). A number is taken as it is, in one pass from zero with the largest
-        curvature.
+        to the solution, bounded by the true gradient and the curvature there, is within tol (64
+        passes at most). A number is taken as it is, from zero with the largest curvature; steps
+        that no longer change anything are left out. A distance above tol is a ConvergenceWarning.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
     fit_intercept : whether there is an intercept.
@@ -111,43 +119,46 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
 
-    def _passes(self, problem: Problem, w: Array, P: Array, of: str) -> Array:
-        """w of the last pass that went forward; P is the inverse `of` a curvature."""
-        fixed = self.steps != "auto"
-        steps, self.steps_ = int(self.steps) if fixed else STEPS, 0
-        self.sigmoid_error_ = _allowed(self.tol)
-        distance, gradient = math.inf, problem.gradient(w)
-        while True:
-            after = self._from(problem, P, w, steps)
-            self.steps_ += steps
-            if fixed:
-                return after
-            then = problem.gradient(after)
-            was, left = problem.size(P @ gradient), problem.size(P @ then)
-            forward = left < was or left == 0
-            if forward:
-                share = (left / was) ** (1 / steps) if left else 0.0
-                more = left / (1 - share)  # what steps that shrink like these would add up to
-                if of == "there" or share < SLOW:
-                    found = min(more, was) if of == "there" else more
-                    distance = relative(found, problem.size(after))
-                w, gradient = after, then
-            elif of == "there":
-                distance = min(distance, relative(was, problem.size(w)))
-            if distance <= self.tol or self.steps_ >= MOST_PASSES * steps:
-                break
-            if not left <= was / 2:
-                off = self._by_table(problem, w, P)
-                if off > self.tol / 4 and self.sigmoid_error_ > FINEST:
-                    self.sigmoid_error_ = _allowed(self.sigmoid_error_ * self.tol / (4 * off))
-                    continue
+    def _passes(self, problem: Problem, w: Array, P: Array) -> Array:
+        """w of the last pass that went down, and a report of how far it is from the solution."""
+        self.steps_, self.sigmoid_error_ = 0, _allowed(self.tol)
+        if self.steps != "auto":
+            w = self._prescribed(problem, w, P)
+            self._report(problem.distance(w, problem.inverse_at(w)))
+            return w
+        distance, here = math.inf, False  # whether P is the inverse of the curvature at w
+        while distance > self.tol and self.steps_ < MOST_PASSES * STEPS:
+            after = self._from(problem, P, w, STEPS)
+            self.steps_ += STEPS
+            was, left = (problem.size(P @ problem.gradient(at)) for at in (w, after))
+            down = problem.goes_down(w, after, shrinks=left <= was)
+            off = 0.0 if down and left <= was / 2 else self._by_table(problem, w, P)
+            most = min(self.tol, relative(was, problem.size(w))) / 4
+            if off > most and self.sigmoid_error_ > FINEST:
+                self.sigmoid_error_ = _allowed(self.sigmoid_error_ * most / off)
+            elif not down and here:
                 if off > self.tol:
                     break
-            if not forward and of == "largest":
-                break
-            of = "there" if forward or of == "expected" else "largest"
-            P[:] = problem.inverse(problem.curvature(w if of == "there" else None))  # in its place
+                P = P / SHORTER
+                continue
+            if down:
+                w = after
+            P = problem.inverse_at(w)
+            distance, here = problem.distance(w, P), True
+            P *= problem.share(w, P)
         self._report(distance)
+        return w
+
+    def _prescribed(self, problem: Problem, w: Array, P: Array) -> Array:
+        """Where a number of steps leads: those beyond a network's, until they change nothing."""
+        self.steps_ = int(self.steps)
+        networks, first = divmod(self.steps_, MOST_STEPS)
+        if first:
+            w = self._from(problem, P, w, first)
+        for _ in range(networks):
+            before, w = w, self._from(problem, P, w, MOST_STEPS)
+            if not problem.size(w - before) > STILL * problem.size(w):
+                break
         return w
 
     def _labels(self, y: Any) -> Array:
@@ -161,7 +172,8 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         self.classes_, found = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise InputError(
-                f"InContextLogistic needs two classes; y holds one class only: {self.classes_[0]!r}"
+                f"InContextLogistic needs two classes; y holds one class only: "
+                f"{self.classes_.tolist()[0]!r}"
             )
         return found.astype(np.float64)
 
@@ -207,6 +219,8 @@ class Problem:
     means: Array
     squares: Array
     """Of the centred columns, added up."""
+    still: NDArray[np.bool_]
+    """Columns that do not vary."""
 
     @classmethod
     def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> tuple[Problem, Array]:
@@ -214,7 +228,11 @@ class Problem:
         with np.errstate(all="ignore"):  # what overflows gets another unit
             means = column_means(X) if intercept else np.zeros(X.shape[1])
             products = bordered(X, means)
-        return cls(X, y, penalty, intercept, means, products.diagonal()[:-1].copy()), products
+        squares = products.diagonal()[:-1].copy()
+        still = does_not_vary(squares, means, len(y))
+        small = squares < SMALL  # what there is may be beyond floats when squared
+        still[small] = np.ptp(X[:, small], axis=0) == 0
+        return cls(X, y, penalty, intercept, means, squares, still), products
 
     def unit(self) -> int:
         """The power of two that the columns are to be measured in."""
@@ -225,11 +243,6 @@ class Problem:
         """Columns whose means, beside how they vary, would take digits from the logits."""
         spreads = np.sqrt(self.squares / len(self.y))
         return np.asarray(np.abs(self.means) > FAR * spreads) & ~self.still
-
-    @property
-    def still(self) -> NDArray[np.bool_]:
-        """Columns that do not vary."""
-        return does_not_vary(self.squares, self.means, len(self.y))
 
     def logits(self, w: Array) -> Array:
         return np.asarray(self.X @ w[:-1] + w[-1])
@@ -249,20 +262,76 @@ class Problem:
         scales = np.sqrt(self.squares / 4 + self.penalty)
         return norm(np.append(scales * w[:-1], math.sqrt(len(self.y)) / 2 * level))
 
-    def start(self, products: Array, ahead: bool) -> tuple[Array, Array, str]:
-        """Where to start, the inverse of a curvature there, and of which.
+    # -- where it is -----------------------------------------------------------------------------
+    def distance(self, w: Array, P: Array) -> float:
+        """A bound of the distance from the solution, relative; P inverts the curvature H at w.
+
+        Newton's step s = Pg is that distance where the curvature is H all the way. With the
+        decrement λ = √gᵀPg, a point within 2λ of w (in the norm of H) has logits within
+        δᵢ = 2λ√hᵢ of those at w, hᵢ = (xᵢ, 1)ᵀP(xᵢ, 1). So the curvature there is (1 ± ε)H, for ε
+        the sum of hᵢ times what the weight of a row may change. If ε ≤ ½ then the solution is that
+        near, and no farther from w − s than ελ/(1 − ε).
+        """
+        gradient = self.gradient(w)
+        step = P @ gradient
+        decrement, h = math.sqrt(max(float(gradient @ step), 0.0)), self.leverages(P)
+        off, by = np.abs(self.logits(w)), 2 * decrement * np.sqrt(h)
+        drift = float(h @ (_weight(np.maximum(off - by, 0.0)) - _weight(off + by)))
+        if not drift <= 0.5:
+            return math.inf
+        scales = np.append(np.sqrt(self.squares / 4 + self.penalty), math.sqrt(len(self.y)) / 2)
+        lift = np.eye(len(w))
+        lift[-1, :-1] = self.means
+        longest = math.sqrt(max(float(scales**2 @ ((lift @ P) * lift).sum(axis=1)), 0.0))
+        found = self.size(step) + drift / (1 - drift) * decrement * longest
+        return relative(found, self.size(w))
+
+    def leverages(self, P: Array) -> Array:
+        """(xᵢ, 1)ᵀP(xᵢ, 1) for every row."""
+        found, d = np.empty(len(self.y)), len(self.means)
+        for rows in slices(len(self.y), d):
+            x = self.X[rows]
+            found[rows] = ((x @ P[:d, :d] + 2 * P[d, :d]) * x).sum(axis=1) + P[d, d]
+        return np.maximum(found, 0.0)
+
+    def objective(self, w: Array) -> float:
+        z = self.logits(w)
+        losses = np.logaddexp(0.0, np.where(self.y > 0, -z, z))
+        return float(losses.sum() + self.penalty / 2 * norm(w[:-1]) ** 2)
+
+    def goes_down(self, w: Array, after: Array, shrinks: bool) -> bool:
+        """Whether the objective is less; where rounding hides that, whether the step shrinks."""
+        was, now = self.objective(w), self.objective(after)
+        return now < was if abs(now - was) > 64 * ROUNDING * was else shrinks
+
+    def share(self, w: Array, P: Array) -> float:
+        """The part of a Newton step that goes down, a power of two."""
+        gradient = self.gradient(w)
+        step, was, part = P @ gradient, self.objective(w), 1.0
+        slope = float(gradient @ step)
+        if not slope > SEEN * was:
+            return part
+        while part > TINY and not self.objective(w - part * step) <= was - part * slope / 4:
+            part /= 2
+        return part
+
+    def start(self, products: Array, ahead: bool) -> tuple[Array, Array]:
+        """Where to start, and the inverse of a curvature.
 
         Zero and the largest curvature; or where the solution is expected ahead, and the curvature
         that is expected there. If steps would be longer there, it is not the way.
         """
-        w, P = np.zeros(len(self.means) + 1), self.inverse(self._penalised(products / 4))
+        w, P = (
+            np.zeros(len(self.means) + 1),
+            self.inverse(self._penalised(products / 4), self.means),
+        )
         if ahead:
             gradient = self.gradient(w)
             there, known = self._ahead(-P @ gradient)
             if self.size(P @ self.gradient(there)) < self.size(P @ gradient):
                 del P
-                return there, self.inverse(self._expected(there, known, products)), "expected"
-        return w, P, "largest"
+                return there, self.inverse(self._expected(there, known, products), self.means)
+        return w, P
 
     def _ahead(self, w: Array) -> tuple[Array, Array]:
         """The solution in the direction of w, with any intercept, and the columns of its logits.
@@ -300,25 +369,29 @@ class Problem:
         H += images @ more @ images.T
         return self._penalised(H)
 
-    def curvature(self, w: Array | None = None) -> Array:
-        """The curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R for centred rows, at w or the largest."""
-        roots = np.full(len(self.y), 0.5)
-        if w is not None:
-            p = sigmoid(self.logits(w))
-            roots = np.sqrt(p * (1 - p))
-        return self._penalised(bordered(self.X, self.means, roots))
+    def inverse_at(self, w: Array) -> Array:
+        """The inverse of the curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R at w.
+
+        Rows count by their weights there, for their means too: a row that is far out and certain
+        has none, and must not take digits from those that have.
+        """
+        weights = _weight(self.logits(w))
+        means, total = self.means, weights.sum()
+        if self.intercept and total > 0:
+            means = self.X.T @ (weights / total)
+        return self.inverse(self._penalised(bordered(self.X, means, np.sqrt(weights))), means)
 
     def _penalised(self, H: Array) -> Array:
         columns = np.arange(len(self.means))
         H[columns, columns] += self.penalty
         return H
 
-    def inverse(self, H: Array) -> Array:
+    def inverse(self, H: Array, means: Array) -> Array:
         """The inverse of a curvature, which is overwritten.
 
-        It is that of centred rows, for w and c + means·w, written out for w and c. Its diagonal is
-        scaled to one, and raised by what rounding may have taken off: so it is regular. A step
-        that is a little too short costs a step at most.
+        It is that of rows less the means, for w and c + means·w, written out for w and c. Its
+        diagonal is scaled to one, and raised by what rounding may have taken off: so it is regular.
+        A step that is a little too short costs a step at most.
         """
         d = len(self.means)
         still = np.append(self.still, not self.intercept)
@@ -332,9 +405,15 @@ class Problem:
         P /= scales
         P /= scales[:, None]
         P[still] = P[:, still] = 0.0  # the penalty alone decides on them, or nothing does
-        P[d] -= self.means @ P[:d]
-        P[:, d] -= P[:, :d] @ self.means
+        P[d] -= means @ P[:d]
+        P[:, d] -= P[:, :d] @ means
         return P
+
+
+def _weight(z: Array) -> Array:
+    """p(1 − p) for a logit, of which nothing is lost where p is next to 1."""
+    e = np.exp(-np.abs(z))
+    return np.asarray(e / (1 + e) ** 2)
 
 
 def _allowed(error: float) -> float:

@@ -40,30 +40,36 @@ class Moments:
     levels: Array  # the means of Y
     answers: Whole  # the exponents of Y
     shares: Array  # XᵀY
+    sizes: Array  # the lengths of the columns of Y
 
-    def coefficients(self, w: Array) -> tuple[Array, Array]:
-        """Coefficients (d, k) and intercepts (k,) outside the units, from those inside."""
+    def coefficients(self, w: Array, scales: Array) -> tuple[Array, Array]:
+        """Coefficients (d, k) and intercepts (k,) outside units and scales, from those inside.
+
+        Units may make up for scales that are beyond floats, so powers of two come last.
+        """
+        digits, powers = np.frexp(scales)
         with np.errstate(over="ignore"):  # what is beyond floats is refused
-            found = np.ldexp(w, self.answers - self.exponents[:, None])
-            return found, np.ldexp(self.levels - self.means @ w, self.answers)
+            found = np.ldexp(w / digits[:, None], self.answers - (self.exponents + powers)[:, None])
+            levels = self.levels - self.means @ (w / scales[:, None])
+            return found, np.ldexp(levels, self.answers)
 
 
-def moments(X: Array, Y: Array, centre: bool, least: float = 0.0) -> Moments:
-    """The moments of rows, about their means if they are to be centred.
-
-    `least` is what a column is measured in at least, where it has to be: something that is to be
-    added to the squares is then no larger than they are.
-    """
+def moments(X: Array, Y: Array, centre: bool) -> Moments:
+    """The moments of rows, about their means if they are to be centred."""
     plain, answers = np.zeros(X.shape[1], dtype=np.intp), exponents(Y)
     answers[np.abs(answers) < ORDINARY] = 0
     with np.errstate(all="ignore"):
         found = _gathered(X, Y, centre, plain, answers)
-        units = units_for(X, found.products.diagonal(), least)
+        units = units_for(X, found.products.diagonal())
     return _gathered(X, Y, centre, units, answers) if units.any() else found
 
 
 def units_for(X: Array, squares: Array, least: float = 0.0) -> Whole:
-    """The powers of two that columns with such squares are to be measured in: all 0 if in none."""
+    """The powers of two that columns with such squares are to be measured in: all 0 if in none.
+
+    `least` is what a column is measured in at least, where it has to be: something that is to be
+    added to the squares is then no larger than they are.
+    """
     doubtful = ~((squares > SMALL) & (squares < LARGE))
     columns = X[:, doubtful]
     if (columns.max(axis=0, initial=-np.inf) == columns.min(axis=0, initial=np.inf)).all():
@@ -147,8 +153,9 @@ def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) ->
         means += rest / n
     still = does_not_vary(products.diagonal(), means, n)
     products[still] = products[:, still] = shares[still] = 0.0
-    shares[:, does_not_vary(np.einsum("ij,ij->j", Y, Y), levels, n)] = 0.0
-    return Moments(means, units, products, levels, answers, shares)
+    lengths = np.einsum("ij,ij->j", Y, Y)
+    shares[:, does_not_vary(lengths, levels, n)] = 0.0
+    return Moments(means, units, products, levels, answers, shares, np.sqrt(lengths))
 
 
 def does_not_vary(squares: Array, means: Array, n: int) -> NDArray[np.bool_]:

@@ -14,7 +14,9 @@ from inweave.estimators.base import (
     Array,
     InContextEstimator,
     extremes,
+    norm,
     power_above,
+    relative,
     steps_for,
 )
 from inweave.estimators.moments import ROUNDING, moments
@@ -22,6 +24,8 @@ from inweave.estimators.programs import ridge_descent, ridge_elimination, ridge_
 
 SOLVERS = ("gradient", "depth", "closed_form")
 MOST_STEPS = 1024  # of a gradient network chosen by itself; beyond, the depth network is used
+
+GATHERED = 2  # roundings that a sum of products is off by, as a rule
 
 
 class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # type: ignore[misc]
@@ -70,12 +74,13 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         alpha = self._number("alpha")
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        found = moments(X, Y, self.fit_intercept, math.sqrt(alpha))
+        found = moments(X, Y, self.fit_intercept)
         squares = found.products.diagonal()
         # A column of zeros has the coefficient 0 under any penalty; with one the system is regular.
-        penalty = np.where(squares == 0, 1.0, np.ldexp(alpha, -2 * found.exponents))
-        scales = np.sqrt(squares + penalty)
-        S, b = found.products / np.outer(scales, scales), found.shares / scales[:, None]
+        with np.errstate(over="ignore"):  # a column that small has the coefficient 0
+            root = np.ldexp(math.sqrt(alpha), -found.exponents)
+        scales = np.hypot(np.sqrt(squares), np.where(squares == 0, 1.0, root))
+        S, b = found.products / scales / scales[:, None], found.shares / scales[:, None]
         np.fill_diagonal(S, 1.0)
         low, high = extremes(S)
         if low <= len(S) * ROUNDING * high:
@@ -88,8 +93,8 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         several = np.ndim(y) == 2
         w = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
         w = np.atleast_2d(w).T
-        self._report(_distance(S, b, w))
-        coefficients, intercepts = found.coefficients(w / scales[:, None])
+        self._report(_distance(S, b, w, np.sqrt(squares) / scales, found.sizes))
+        coefficients, intercepts = found.coefficients(w, scales)
         if several:
             self._found(coefficients.T, intercepts)
         else:
@@ -123,8 +128,14 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         return self._linear(X)
 
 
-def _distance(S: Array, b: Array, w: Array) -> float:
-    """‖w − S⁻¹b‖/‖w‖, the worst of all responses, from the residual of what the network found."""
-    size = np.linalg.norm(w, axis=0)
-    distance = np.linalg.norm(np.linalg.solve(S, b - S @ w), axis=0)
-    return float(np.max(np.divide(distance, size, out=distance, where=size > 0)))
+def _distance(S: Array, b: Array, w: Array, lengths: Array, sizes: Array) -> float:
+    """‖w − S⁻¹b‖/‖w‖, the worst of all responses, from the residual of what the network found.
+
+    S and b hold products of columns of such lengths, with each other and with responses of such
+    sizes: they are known to no more than rounding leaves of these, which S⁻¹ makes larger.
+    """
+    inverse, lengths = np.linalg.inv(S), lengths[:, None]
+    products = np.abs(w) + lengths * (lengths * np.abs(w)).sum(axis=0) + lengths * sizes
+    off = np.abs(inverse @ (b - S @ w)) + np.abs(inverse) @ (GATHERED * ROUNDING * products)
+    found = (relative(norm(o), norm(x)) for o, x in zip(off.T, w.T, strict=True))
+    return max(found)
