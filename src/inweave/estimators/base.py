@@ -131,7 +131,7 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
             near = f"within about {distance:.1e} of" if distance < 1 else "not known to be near"
             warnings.warn(
                 f"{type(self).__name__}: after {self.steps_} steps the coefficients are "
-                f"{near} the solution (relative), not within tol={self.tol:g}; "
+                f"{near} the solution, not within tol={self.tol:g} (relative); "
                 "give more steps, a stronger penalty, or fewer collinear columns",
                 ConvergenceWarning,
                 stacklevel=3,
