@@ -208,6 +208,7 @@ def test_the_smallest_call_and_its_line_by_hand_compute_the_same(library):
 
 
 def test_a_call_is_compared_with_hand_written_code_by_difference():
+    pytest.importorskip("torch")
     told = measure.Timing({"a": [3.0, 5.0, 4.0], "b": [1.0, 1.0, 1.0]})
     assert told.difference("a", "b").median == 3.0
     found = well_formed(calls.rows(1, 0.0))

@@ -788,6 +788,7 @@ def test_a_mistake_in_a_command_of_the_lab_points_to_its_help(inweave: Any) -> N
 
 
 def test_a_folder_without_a_run_is_named_in_words(inweave: Any) -> None:
+    pytest.importorskip("torch")
     result = inweave("lab", "evaluate", "nope")
     assert result.code == 2
     assert "nope holds no readable checkpoint: nope/checkpoint.json: No such file" in result.err

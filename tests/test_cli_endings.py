@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -159,6 +160,7 @@ def test_a_file_that_is_not_read_may_be_written_over(folder: Path) -> None:
 def test_the_lab_does_not_write_over_what_it_reads(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("torch")
     for name in ("metrics.jsonl", "checkpoint.json", "result.json"):
         (folder / name).write_text("[train]\nsteps = 10\n")
         assert main(["lab", "train", name, "--out", "."]) == 2
@@ -189,7 +191,8 @@ sys.exit(main(["show", "net.inweave"]))
 def test_an_interrupt_while_libraries_load_is_no_traceback(folder: Path, name: str) -> None:
     code = AT.format(name=name, signal="signal.SIGINT")
     done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert re.fullmatch(r"interrupted(; nothing was left half-written)?\n", done.stderr)
 
 
 @posix
