@@ -186,15 +186,6 @@ def test_what_numpy_says_instead_of_a_refusal_is_the_refusal():
         inweave.compile(norms, n=4, d=3)
 
 
-def test_a_program_that_is_another_one_each_time_is_called_so():
-    @inweave.program
-    def drawn(x: Vector["n"]):
-        return x * np.random.default_rng().random()
-
-    with pytest.raises(inweave.ProgramError, match="another one each time it is recorded"):
-        inweave.compile(drawn, n=4)
-
-
 def test_a_loaded_network_that_diverges_says_so(tmp_path):
     net = inweave.compile(inweave.gallery.ridge_gd, n=4, d=2, steps=3)
     net.save(tmp_path / "net.inweave")
