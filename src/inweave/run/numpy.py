@@ -37,12 +37,14 @@ def in_pieces(
 
     Every operation goes through the whole batch, so that what one has written is far away when the
     next one reads it; and new memory of such size comes from the system, which clears it first.
+    What all problems share is computed once, so there nothing is cut.
     """
     sources = {slot: slots[slot] for slot in code.sources.values()}
     axes = max(x.ndim for x in sources.values())
     whole = {slot: x for slot, x in sources.items() if x.ndim == axes and x.shape[0] > 1}
     count, piece = max((len(x) for x in whole.values()), default=1), max(1, PIECE // code.widest)
-    if count < 2 * piece:
+    shared = any(x.size > 1 for slot, x in sources.items() if slot not in whole)
+    if count < 2 * piece or shared:
         return through(slots)
     outs: list[Array] = []
     for start in range(0, count, piece):
