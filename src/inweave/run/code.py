@@ -70,6 +70,30 @@ class Repeat:
         return self.times - 1 - step if over.backward else step
 
     @cached_property
+    def reads(self) -> list[int]:
+        """The slots that it reads before it fills them itself, loops inside included."""
+        found: dict[int, None] = {}
+        filled: set[int] = set()
+
+        def use(slots: Iterable[int]) -> None:
+            found.update((slot, None) for slot in slots if slot not in filled)
+
+        def walk(loop: Repeat) -> None:
+            use(loop.inits)
+            filled.update(loop.phis, (counter.slot for counter in loop.counters))
+            for line in loop.body:
+                if isinstance(line, Repeat):
+                    walk(line)
+                else:
+                    use((line.a, line.b))
+                    filled.add(line.out)
+            use((*loop.nexts, *(stack.slot for stack in loop.stacks)))
+            filled.update(stack.out for stack in loop.stacks)
+
+        walk(self)
+        return [*found]
+
+    @cached_property
     def last(self) -> dict[int, int]:
         """The last line of the body that fills a slot; -1 for the next ones filled elsewhere."""
         filled = {line.out: i for i, line in enumerate(self.body) if isinstance(line, Line)}

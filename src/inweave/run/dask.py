@@ -17,7 +17,7 @@ domain and answers that grew too far are refused when the answer is computed.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import accumulate, chain, pairwise
@@ -190,7 +190,7 @@ class _Run:
     def _loop(self, loop: Repeat, body: list[Step]) -> Step:
         """A loop as one task, as one for each chunk of rows that it goes through, or stepped."""
         rows = {line.a for line in loop.body if isinstance(line, Line) and line.op == "pick"}
-        read = _read(loop)
+        read = loop.reads
 
         def step(slots: list[Any]) -> None:
             cut = {slot for slot in read if not _in_one_piece(slots[slot])}
@@ -205,7 +205,7 @@ class _Run:
 
     def _task(self, loop: Repeat, slots: list[Any]) -> None:
         """A loop as one task."""
-        read, ends = _read(loop), (*loop.phis, *(stack.out for stack in loop.stacks))
+        read, ends = loop.reads, (*loop.phis, *(stack.out for stack in loop.stacks))
         fixed = {slot: self.code.fixed[slot] for slot in read if slot in self.code.fixed}
         given = [slot for slot in read if slot not in fixed]
         piece = Code([loop], self.code.slots, {slot: slot for slot in given}, fixed, ends)
@@ -275,37 +275,13 @@ def _guarded(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 # -- what a loop reads and makes ------------------------------------------------------------------
-def _read(loop: Repeat) -> list[int]:
-    """The slots that a loop reads before it fills them itself."""
-    found: dict[int, None] = {}
-    filled: set[int] = set()
-
-    def use(slots: Iterable[int]) -> None:
-        found.update((slot, None) for slot in slots if slot not in filled)
-
-    def walk(loop: Repeat) -> None:
-        use(loop.inits)
-        filled.update(loop.phis, (counter.slot for counter in loop.counters))
-        for line in loop.body:
-            if isinstance(line, Repeat):
-                walk(line)
-            else:
-                use((line.a, line.b))
-                filled.add(line.out)
-        use((*loop.nexts, *(stack.slot for stack in loop.stacks)))
-        filled.update(stack.out for stack in loop.stacks)
-
-    walk(loop)
-    return [*found]
-
-
 def _walks(loop: Repeat, rows: set[int], slots: Sequence[Any]) -> bool:
     """Whether a loop picks the rows of some slots one after another and reads them no other way."""
     counters = {counter.slot for counter in loop.counters}
     directions = {counter.backward for counter in loop.counters}
     directions |= {stack.backward for stack in loop.stacks}
     for line in loop.body:
-        used = set(_read(line)) if isinstance(line, Repeat) else {line.a, line.b}
+        used = set(line.reads) if isinstance(line, Repeat) else {line.a, line.b}
         picks = isinstance(line, Line) and line.op == "pick" and line.b in counters
         if not picks and used & rows:
             return False

@@ -35,7 +35,7 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
     """A loop as a step over slots: written out, or `otherwise` where it cannot be."""
     if loop.times < FEWEST or not all(isinstance(line, Line) for line in loop.body):
         return otherwise
-    read, written = _outside(loop), dict[Any, Callable[..., None]]()
+    read, written = loop.reads, dict[Any, Callable[..., None]]()
 
     def step(slots: list[Any]) -> None:
         lead: tuple[int, ...] = ()
@@ -54,18 +54,6 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
         function(slots, lead)
 
     return step
-
-
-def _outside(loop: Repeat) -> list[int]:
-    """The slots that a loop reads and does not fill."""
-    filled = {*loop.phis, *(counter.slot for counter in loop.counters)}
-    read = list(loop.inits)
-    for line in loop.body:
-        assert isinstance(line, Line)
-        read += [slot for slot in (line.a, line.b) if slot not in filled]
-        filled.add(line.out)
-    read += [slot for slot in (*loop.nexts, *(s.slot for s in loop.stacks)) if slot not in filled]
-    return list(dict.fromkeys(read))
 
 
 class Writer:
