@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +360,20 @@ def test_pointwise_layers_come_with_their_curves() -> None:
     np.testing.assert_allclose(y, np.maximum(x, 0), atol=1e-5)
     assert a["true"] == a["net"]
     assert [f["where"] for f in second["functions"]] == ["A[0, 0] and 3 more", "B[0, 0] and 1 more"]
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e160, 1.7e308])
+def test_curves_over_extreme_values_are_drawn_without_a_warning(scale: float) -> None:
+    steep = Function("steep", ReluNet((4.0,), (0.0,), (4.0,)))
+    layer = BlockPointwiseLayer(((Place("A", 2, 2), steep),))
+    net = Network(Layout.of({"A": (2, 2)}), (Module((layer,)),))
+    H = scale * np.array([[1.0, -1.0], [-1.0, 1.0]])
+    with warnings.catch_warnings(), np.errstate(over="ignore"):  # of the network itself
+        warnings.simplefilter("error")
+        (drawn,) = payload({"net": net}, {"H": H})["networks"][0]["layers"][0]["functions"]
+    assert len(drawn["x"]) == len(drawn["net"])
+    assert drawn["x"][0] <= -scale
+    assert drawn["x"][-1] >= scale
 
 
 # -- the page --------------------------------------------------------------------------------------

@@ -19,10 +19,11 @@ MOST_NUMBERS = 2_000_000  # of a dense layer that is searched for them
 def curves(
     layer: BlockPointwiseLayer | PointwiseLayer, network: Network, kept: Recording
 ) -> list[dict[str, Any]]:
-    """The functions of a pointwise layer."""
-    if isinstance(layer, BlockPointwiseLayer):
-        return block_curves(layer, network, kept)
-    return dense_curves(layer, network, kept)
+    """The functions of a pointwise layer; where one leaves the floats, its curve has a gap."""
+    with np.errstate(all="ignore"):
+        if isinstance(layer, BlockPointwiseLayer):
+            return block_curves(layer, network, kept)
+        return dense_curves(layer, network, kept)
 
 
 def block_curves(
@@ -34,8 +35,7 @@ def block_curves(
         x, log = samples(*(function.domain or kept.met(layer, place.region(network.layout))))
         values = {"net": function.net(x)}
         if function.reference is not None:
-            with np.errstate(all="ignore"):
-                values["true"] = function.reference(np, x)
+            values["true"] = function.reference(np, x)
         said = {"name": function.name, "where": pretty(place.block), "note": function.note()}
         out.append({**said, "units": function.net.units, **drawn(x, log, values)})
     return out
@@ -75,7 +75,7 @@ def samples(low: float, high: float) -> tuple[np.ndarray[Any, Any], bool]:
     """Points of an interval; geometric ones, and True, where it spans decades."""
     if low > 0 and high / low > 30:
         return np.geomspace(low, high, POINTS), True
-    return np.linspace(low, high, POINTS), False
+    return 2 * np.linspace(low / 2, high / 2, POINTS), False  # high - low may be no float
 
 
 def drawn(x: Any, log: bool, values: dict[str, Any]) -> dict[str, Any]:

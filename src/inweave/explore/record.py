@@ -76,8 +76,9 @@ class Recording:
         low, high = float(np.min(found[0][at])), float(np.max(found[1][at]))
         if not (np.isfinite(low) and np.isfinite(high)):
             return -1.0, 1.0
-        pad = 0.1 * (high - low) or max(abs(high), 1.0)
-        return low - pad, high + pad
+        pad = 0.2 * (high / 2 - low / 2) or max(abs(high), 1.0)  # high - low may be no float
+        largest = np.finfo(float).max
+        return max(low - pad, -largest), min(high + pad, largest)
 
 
 class Enough(Exception):
