@@ -67,6 +67,15 @@ test-pythons: ## run the core's tests with every other Python at hand; PYTHONS="
 wheel: ## build a wheel, install it where nothing else is, and try it
 	PYTHON=$(PYTHON) scripts/check-wheel
 
+# Hours: what a change need not wait for.
+.PHONY: release-check
+release-check: ## all that a release must pass: CI, lowest versions, other Pythons, attack, mutants
+	.ci/run
+	$(MAKE) test-lowest ARGS=
+	$(MAKE) test-pythons ARGS=
+	$(MAKE) attack ARGS=
+	$(MAKE) mutants ARGS=
+
 .PHONY: format
 format: $(VENV)/.dev ## rewrite the code in the project's format
 	$(PY) -m ruff check --fix-only .
