@@ -25,7 +25,7 @@ from inweave.language.tables import (
 )
 from inweave.language.values import lift
 from inweave.model.relunet import ABS, RELU, Function, ReluNet
-from inweave.run.functions import _knots
+from inweave.run.tables import Table
 
 POINTS = 100_000
 
@@ -270,6 +270,7 @@ def test_values_at_the_knots_are_those_of_the_net():
     """Units that grow to the left, to the right, that are flat, and two with one kink."""
     net = ReluNet((1.0, -2.0, 0.0, 4.0, -0.5), (1.0, 3.0, 2.0, -6.0, 8.0), (2, -1, 3, 0.5, 7), -4.0)
     for function in (Function("odd", net, (-3.0, 20.0)), reciprocal_table(1e-6, 1e3, 200)):
-        knots, values = _knots(function)
+        table = Table.of(function)
+        knots, values = table.knots, table.values
         exact = function.net.rationals(fractions(knots)).astype(float)
         assert values == pytest.approx(exact, rel=1e-13)

@@ -1,7 +1,7 @@
 """Pointwise functions in any arithmetic: a ReLU table, entry by entry.
 
-`Σ_k V_k ⊙ σ(W_k ⊙ x + B_k) + C_k` is computed for all units at once where that is small, by
-bisection over the knots in numpy, and by the function's own stand-in where there is no order. What
+`Σ_k V_k ⊙ σ(W_k ⊙ x + B_k) + C_k` is computed for all units at once where that is small, looked up
+where there are many (`tables`), and by the function's own stand-in where there is no order. What
 the array library has itself (a positive part, a size, a division) is one call to it.
 """
 
@@ -21,8 +21,10 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
 from inweave.model.relunet import ABS, RELU, Function, interval
+from inweave.run import tables
 from inweave.run.domains import guard, limits, nan_outside
 from inweave.run.newton import Refined
+from inweave.run.tables import Table
 
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
 
@@ -59,7 +61,7 @@ def applied(
         return _checked(function, _table(function, rows, cols, arithmetic), arithmetic)
     table = function.table
     steps = function.after(applied(table, rows, cols, arithmetic), arithmetic)
-    if not (_checks(table, arithmetic) and function.is_exact) or arithmetic.library == "jax":
+    if not (_checks(table, arithmetic) and function.is_exact):
         return steps
     if arithmetic.library == "numpy":
         return _checked(table, ROOT if function.degree == 3 else INVERSE, arithmetic)
@@ -126,8 +128,10 @@ def _table(
     _check_room(function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic)
     if function.domain and units > 8:
         if arithmetic.library == "numpy":
-            return _between_knots(function)
-        if arithmetic.library in ("torch", "jax"):
+            return _looked_up(Table.of(function))
+        if arithmetic.library == "jax":
+            return tables.in_jax(Table.of(function), arithmetic)
+        if arithmetic.library == "torch":
             return _in_segments(function, arithmetic)
     return _units(V, W, B, C, True, units * rows * cols, arithmetic)
 
@@ -143,23 +147,21 @@ INVERSE = InNumpy(np.reciprocal, np.reciprocal)
 ROOT = InNumpy(_inverse_root, _inverse_root)
 
 
-def _between_knots(function: Function) -> Callable[[Array], Array]:
-    """The same piecewise linear function by bisection over its knots: log units, not units.
-
-    A function with a domain is flat outside its knots, as `numpy.interp` is.
-    """
-    knots, values = _knots(function)
+def _looked_up(table: Table) -> InNumpy:
+    into = tables.in_numpy(table)
 
     def apply(x: Array) -> Array:
-        return np.interp(x, knots, values).astype(x.dtype, copy=False)
+        out = np.empty(x.shape, x.dtype)
+        into(x, out)
+        return out
 
-    return apply
+    return InNumpy(apply, into)
 
 
 def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array], Array]:
     """The same in other libraries, where it can be differentiated: a line for every segment."""
-    knots, values = _knots(function)
-    xp = arithmetic.xp
+    table, xp = Table.of(function), arithmetic.xp
+    knots, values = table.knots, table.values
     slopes = np.concatenate([[0.0], np.diff(values) / np.diff(knots), [0.0]])
     tables = (
         knots,
@@ -174,25 +176,6 @@ def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array]
         return firsts[at] + rises[at] * (x - starts[at])
 
     return apply
-
-
-def _knots(function: Function) -> tuple[Array, Array]:
-    """The knots of a net and its values there, from knot to knot: units that grow to the right add
-    up from the left, the others from the right, so that no more cancels than in the net."""
-    net, ends = function.net, function.domain or ()
-    w, b, v = (np.array(numbers) for numbers in (net.weights, net.biases, net.outputs))
-    bent = w != 0
-    kinks = -b[bent] / w[bent]
-    knots, at = np.unique(np.concatenate([ends, kinks]), return_inverse=True)
-    slopes = np.zeros((2, len(knots)))
-    np.add.at(slopes, ((w[bent] < 0).astype(int), at[len(ends) :]), (v * w)[bent])
-    widths, level = np.diff(knots), net.constant + float(np.maximum(b, 0)[~bent] @ v[~bent])
-    rises = np.cumsum(slopes[0])[:-1] * widths
-    falls = -np.cumsum(slopes[1, ::-1])[::-1][1:] * widths
-    values = np.full(len(knots), level)
-    values[1:] += np.cumsum(rises)
-    values[:-1] += np.cumsum(falls[::-1])[::-1]
-    return knots, values
 
 
 def _check_room(function: Function, largest: float, arithmetic: Arithmetic) -> None:
