@@ -175,7 +175,9 @@ def test_printing_shows_layers_in_matrix_terms_and_the_bound():
     text = str(ways.compiled(ridge_gd, "hoisted", n=40, d=10, steps=100))
     assert "M(w) w → w" in text
     assert "repeat 100 times" in text
-    assert "102 attention layers (lower bound 6, degree 301)" in text
+    assert (
+        "102 attention layers (degree 301: lower bound 6 on prompts affine in the inputs)" in text
+    )
     assert "10 tokens" in text
 
 

@@ -106,5 +106,5 @@ def test_nothing_is_compiled_planned_or_run_to_be_printed(
     monkeypatch.setattr("inweave.compiler.candidates.run", refused)
     monkeypatch.setattr("inweave.run.plan.Plan.__init__", refused)
     assert "weights follow n in the size of the shift and the number of steps" in str(scan)
-    assert "(lower bound 3, degree 16)" in str(scan)
-    assert "(lower bound 14, degree 3000002)" in str(loop)
+    assert "(degree 16: lower bound 3 on prompts affine in the inputs)" in str(scan)
+    assert "(degree 3000002: lower bound 14 on prompts affine in the inputs)" in str(loop)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from inweave.explore.shown import Shown
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
+    from inweave.proof.entries import Degree
     from inweave.run.cost import Cost
     from inweave.run.plan import Plan
     from inweave.stack.exported import TorchNetwork
@@ -186,29 +187,37 @@ class Network(data.Network):
     def depth_lower_bound(self) -> int:
         """⌈log₃ degree⌉: no exact network of attention layers is shallower.
 
-        Where only an upper bound of the degree is known, it follows from a degree that is reached.
+        That holds on every prompt whose entries are affine in the inputs. Where this network's own
+        prompt holds products of inputs, or roots, the degree is the one in the entries of this
+        prompt, and the bound holds on it. Where only an upper bound of the degree is known, it
+        follows from a degree that is reached.
         """
         from inweave.proof.degree import least_degree, lower_bound
+        from inweave.proof.entries import in_entries, is_affine
 
-        degree, exact = self._degree
-        traced = self._traced()
-        if not exact and traced is not None:
-            degree = least_degree(traced)
-        return lower_bound(degree)
+        (degree, exact), traced = self._degree, self._traced()
+        assert traced is not None
+        if exact and is_affine(self.fills):
+            return lower_bound(degree)
+        found = in_entries(traced, self.fills, lambda *of: (least_degree(*of), True))
+        return found.layers or 0
 
-    def known_degree(self) -> tuple[int, bool] | None:
+    def known_degree(self) -> Degree | None:
         """The degree, exact where that is quick to know, else an upper bound; None without one."""
         if self._traced() is None or not self.is_polynomial:
             return None
-        return self.__dict__.get("_degree") or self._quick_degree
+        return self._quick_degree
 
     @cached_property
-    def _quick_degree(self) -> tuple[int, bool]:
+    def _quick_degree(self) -> Degree:
         from inweave.proof.degree import has_functions, quick_degree
+        from inweave.proof.entries import Degree, in_entries, is_affine
 
         traced = self._traced()
         assert traced is not None
-        return self._degree if has_functions(traced) else quick_degree(traced)
+        if has_functions(traced) or (is_affine(self.fills) and "_degree" in self.__dict__):
+            return Degree(*self._degree)
+        return in_entries(traced, self.fills, quick_degree)
 
     # -- sizes ------------------------------------------------------------------------------------
     def free_sizes(self) -> tuple[str, ...]:

@@ -143,7 +143,8 @@ def _print_networks(steps: int, made: dict[str, Network]) -> None:
     output.console().print(shown)
     output.say(
         f"The answer is a polynomial of degree {least.degree} in the data, so no exact network of\n"
-        f"linear attention has fewer than {least.depth_lower_bound} layers.\n"
+        f"linear attention whose prompt is affine in the data has fewer than "
+        f"{least.depth_lower_bound} layers.\n"
     )
 
 

@@ -11,12 +11,12 @@ from inweave.text.network import facts
 
 
 def report(shown: Shown) -> dict[str, Any]:
-    """Sizes, and depth beside its lower bound where that is known."""
+    """Sizes, and depth beside its lower bound where that is known, and for which prompts it is."""
     origin, known = shown.origin, facts(shown.network, degree=shown.degree)
     degree = None
     if shown.degree is not None:
-        said = degree_text(shown.degree[0])
-        degree = said if shown.degree[1] else f"at most {said}"
+        said = degree_text(shown.degree.number)
+        degree = said if shown.degree.exact else f"at most {said}"
     return {
         **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
         "target": known["target"].upper(),
@@ -26,6 +26,7 @@ def report(shown: Shown) -> dict[str, Any]:
         "numbers": known["stored_numbers"],
         "degree": degree,
         "bound": known["depth_lower_bound"],
+        "holds": known["depth_lower_bound_holds"],
     }
 
 

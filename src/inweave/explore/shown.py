@@ -11,11 +11,12 @@ from inweave.compiler.origin import Origin
 from inweave.errors import InputError
 from inweave.model.network import Network
 from inweave.proof.certificate import Certificate, Claim
+from inweave.proof.entries import Degree
 
 
 @dataclass(frozen=True)
 class Shown:
-    """A network, its origin, what is proved or claimed of it, its degree and if that is exact.
+    """A network, its origin, what is proved or claimed of it, and its degree.
 
     `made` is the name of its program and how it was compiled.
     """
@@ -23,7 +24,7 @@ class Shown:
     network: Network
     origin: Origin | None = None
     proved: Certificate | Claim | None = None
-    degree: tuple[int, bool] | None = None
+    degree: Degree | None = None
     made: tuple[str, str] | None = None
 
 

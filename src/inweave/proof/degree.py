@@ -1,7 +1,10 @@
 """The degree of a program's answers, exactly: how deep a network must be.
 
-An attention layer at most triples the degree of the state, so a program of degree D needs at least
-⌈log₃ D⌉ of them. `Leading` carries each value's leading form over the finite field: a nonzero top
+An attention layer at most triples the degree of the state in the entries of the prompt. Where those
+are affine in the inputs, a program of degree D hence needs at least ⌈log₃ D⌉ layers; of any other
+prompt, `inweave.proof.entries` weighs the inputs, and each counts in the degree by its weight.
+
+`Leading` carries each value's leading form over the finite field: a nonzero top
 part proves that the degree is exact. Where tops cancel, the degree is read off values along a ray
 instead; where the program is long, it is only bounded. Often none of this is needed, because signs
 tell that nothing cancels (`degree_bound`).
@@ -25,7 +28,7 @@ from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.cost import program_work
-from inweave.proof.degree_bound import degree_bound, leading
+from inweave.proof.degree_bound import ALIKE, degree_bound, leading
 from inweave.proof.heights import VARIABLE, Bounded, Heights
 from inweave.run.plan import Plan
 
@@ -132,36 +135,38 @@ def bound(traced: Traced) -> int:
     return max(max(x.height.degree, 0) + x.height.below for x in found)
 
 
-def degree(traced: Traced, seed: int = 0) -> tuple[int, bool]:
+def degree(traced: Traced, weights: Mapping[str, int] = ALIKE, seed: int = 0) -> tuple[int, bool]:
     """The degree of a program's answers, and whether it is exact (otherwise an upper bound)."""
     if has_functions(traced):
         raise InputError("a program with pointwise functions is not a polynomial: it has no degree")
-    most, exact = leading(traced)
+    most, exact = leading(traced, weights)
     if exact or program_work(traced)[0] > MOST_OPERATIONS:
         return most, exact
     rng = np.random.default_rng(seed)
     field = Field(random_prime(rng))
     inputs = _random_inputs(traced, field, rng)
     try:
-        tops: dict[str, Array] = {name: Top(1, part) for name, part in inputs.items()}
+        tops: dict[str, Array] = {
+            name: Top(weights.get(name, 1), part) for name, part in inputs.items()
+        }
         found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
         return max(0, *found), True
     except Cancelled:
         if most > RAY_LIMIT:
             return most, False
-        return _along_ray(traced, inputs, most, field), True
+        return _along_ray(traced, inputs, most, field, weights), True
 
 
-def quick_degree(traced: Traced) -> tuple[int, bool]:
+def quick_degree(traced: Traced, weights: Mapping[str, int] = ALIKE) -> tuple[int, bool]:
     """The degree if it takes milliseconds to know, otherwise an upper bound."""
-    most, exact = leading(traced)
+    most, exact = leading(traced, weights)
     operations, products = program_work(traced)
     if exact or operations > QUICK[0] or products > QUICK[1]:
         return most, exact
-    return degree(traced)
+    return degree(traced, weights)
 
 
-def least_degree(traced: Traced, seed: int = 0) -> int:
+def least_degree(traced: Traced, weights: Mapping[str, int] = ALIKE, seed: int = 0) -> int:
     """A degree that the answers reach for certain, whatever cancels: what a depth may rest on.
 
     Values along a ray that lie on no polynomial of a lower degree prove it, even if they are known
@@ -169,12 +174,13 @@ def least_degree(traced: Traced, seed: int = 0) -> int:
     """
     if has_functions(traced):
         return 0
-    found, exact = degree(traced, seed)
+    found, exact = degree(traced, weights, seed)
     if exact:
         return found
     rng = np.random.default_rng(seed)
     field = Field(random_prime(rng))
-    return _along_ray(traced, _random_inputs(traced, field, rng), RAY_LIMIT, field)
+    inputs = _random_inputs(traced, field, rng)
+    return _along_ray(traced, inputs, RAY_LIMIT, field, weights)
 
 
 def network_degree(network: Network, traced: Traced) -> tuple[int, bool]:
@@ -198,13 +204,23 @@ def _random_inputs(traced: Traced, field: Field, rng: np.random.Generator) -> di
     return {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
 
 
-def _along_ray(traced: Traced, inputs: Mapping[str, FieldArray], limit: int, field: Field) -> int:
+def _along_ray(
+    traced: Traced,
+    inputs: Mapping[str, FieldArray],
+    limit: int,
+    field: Field,
+    weights: Mapping[str, int] = ALIKE,
+) -> int:
     """The degree of t -> program(t x), from values at t = 0, ..., limit by Newton interpolation.
 
     If the degree is above the limit, this is at most the limit: still no more than the degree.
+    An input of weight k is taken t^k times.
     """
-    steps = field.array(np.arange(limit + 1)[:, None, None])
-    lifted = {name: x * steps for name, x in inputs.items()}
+
+    def power(k: int) -> FieldArray:
+        return field.array(np.array([[[pow(t, k, field.prime)]] for t in range(limit + 1)]))
+
+    lifted = {name: x * power(weights.get(name, 1)) for name, x in inputs.items()}
     best = 0
     for value in traced.evaluate(lifted, FieldArithmetic(field)).values():
         if value.ndim < 3:
@@ -227,7 +243,7 @@ def _interpolated(values: FieldArray) -> int:
 
 
 def lower_bound(degree: int) -> int:
-    """⌈log₃ degree⌉: no attention network of this degree has fewer layers."""
+    """⌈log₃ degree⌉: a network of this degree in the entries of its prompt has no fewer layers."""
     layers = 0
     while 3**layers < degree:
         layers += 1

@@ -18,7 +18,7 @@ keeps the signs at both ends and at one point between them keeps them at every p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -32,6 +32,7 @@ from inweave.language.program import Traced
 FIRST = 50  # steps of a loop that are taken one by one, after which degrees move regularly
 PERIODS = range(1, 7)
 LARGEST = 10_000  # entries of constants whose signs are looked at
+ALIKE: Mapping[str, int] = {}  # weights of inputs that count once each
 
 Degree = int | None  # None is the degree of zero
 Degrees = tuple[Degree, ...]
@@ -40,15 +41,20 @@ Lead = tuple[Degree, int]
 Step = Callable[[Degrees], Degrees]
 
 
-def degree_bound(traced: Traced) -> int:
+def degree_bound(traced: Traced, weights: Mapping[str, int] = ALIKE) -> int:
     """At most this is the degree of the answers; of a program without functions."""
-    return leading(traced)[0]
+    return leading(traced, weights)[0]
 
 
-def leading(traced: Traced) -> tuple[int, bool]:
-    """At most this is the degree of the answers, and whether it is known to be that."""
+def leading(traced: Traced, weights: Mapping[str, int] = ALIKE) -> tuple[int, bool]:
+    """At most this is the degree of the answers, and whether it is known to be that.
+
+    An input counts once in a degree, or as often as its weight says.
+    """
     order = ex.ordered(traced.outputs.values())
-    known: dict[Expr, Lead] = {x: (1, 1) for x in order if isinstance(x, ex.InputExpr)}
+    known: dict[Expr, Lead] = {
+        x: (weights.get(x.name, 1), 1) for x in order if isinstance(x, ex.InputExpr)
+    }
     _fill(order, known)
     found = [known[x] for x in traced.outputs.values()]
     most = max(0, *(degree or 0 for degree, _ in found))

@@ -26,7 +26,8 @@ from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
 from inweave.proof.certificate import Certificate, Claim, about, as_data
-from inweave.proof.degree import degree_text, lower_bound
+from inweave.proof.degree import degree_text
+from inweave.proof.entries import Degree
 
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
          "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
@@ -221,13 +222,14 @@ def _join(parts: list[str]) -> str:
 def facts(
     network: Network,
     proved: Certificate | Claim | None = None,
-    degree: tuple[int, bool] | None = None,
+    degree: Degree | None = None,
 ) -> dict[str, Any]:
     """What is known of a network, as data for other programs.
 
     A degree that is only an upper bound gives no lower bound of the depth, and is left out.
     """
-    known = degree[0] if degree is not None and degree[1] else None
+    exact = degree if degree is not None and degree.exact else None
+    known = None if exact is None else exact.number
     return {
         "target": network.target,
         "depth": network.depth,
@@ -240,7 +242,8 @@ def facts(
         "blocks": {b.name: [b.rows, b.cols] for b in network.layout},
         "fingerprint": network.fingerprint,
         "degree": known if known is None or known < 2**63 else degree_text(known),
-        "depth_lower_bound": None if known is None else lower_bound(known),
+        "depth_lower_bound": None if exact is None else exact.layers,
+        "depth_lower_bound_holds": None if exact is None else exact.holds,
         **as_data(network, proved),
     }
 
@@ -267,7 +270,7 @@ def describe(
     network: Network,
     origin: Origin | None = None,
     proved: Certificate | Claim | None = None,
-    degree: tuple[int, bool] | None = None,
+    degree: Degree | None = None,
     free: Sequence[str] = (),
     made: tuple[str, str] | None = None,
     follow: Sequence[str] = (),
@@ -297,7 +300,7 @@ def _summary(
     network: Network,
     origin: Origin | None,
     proved: Certificate | Claim | None,
-    degree: tuple[int, bool] | None,
+    degree: Degree | None,
     free: Sequence[str],
     made: tuple[str, str] | None,
     follow: Sequence[str],
@@ -306,11 +309,11 @@ def _summary(
     lines = [kind if made is None else f"{made[0]}: {kind}, {made[1]}"]
     depth = f"{network.depth} attention layers"
     if degree is not None:
-        most, exact = degree
-        if exact:
-            depth += f" (lower bound {lower_bound(most)}, degree {degree_text(most)})"
+        counted = degree_text(degree.number)
+        if degree.exact:
+            depth += f" (degree {counted}: lower bound {degree.layers} {degree.holds})"
         else:
-            depth += f" (degree at most {degree_text(most)})"
+            depth += f" (degree at most {counted})"
     units = [layer.units for layer in network.layers if hasattr(layer, "units")]
     extra = f", up to {max(units)} hidden units per entry" if units else ""
     lines.append(f"{depth}, {network.heads} heads stored{extra}")

@@ -6,14 +6,14 @@ import { short } from "./text.js";
  *  @param {Explorer} app @param {number} i @returns {Panel} */
 export function report(app, i) {
   const { data } = app.tracks[i];
-  const { depth, bound, degree } = data.report;
-  const size = `depth ${depth}${bound === null ? "" : `, lower bound ${bound}`}`;
+  const { depth, bound, degree, holds } = data.report;
+  const size = `depth ${depth}${bound === null ? "" : `, lower bound ${bound} ${holds}`}`;
   const words = [data.name, size, ...facts(data).map((fact) => fact.join(": ")), "", ...proof(data)];
   const { node } = panel(app, { title: "Size and proof", name: `report-${i}`, net: i,
     picture: () => linesPicture(words, app.theme) });
   if (bound > 0) {
-    const text = depth === bound ? "No exact network of attention layers is shallower."
-      : `⌈log₃ ${degree}⌉ = ${bound}: no exact network of attention layers has fewer.`;
+    const text = depth === bound ? `No exact network of attention layers ${holds} is shallower.`
+      : `⌈log₃ ${degree}⌉ = ${bound}: no exact network of attention layers ${holds} has fewer.`;
     const most = Math.max(depth, bound);
     node.append(el("div", { class: "depth", role: "group", "aria-label": size },
       meter("depth", depth, most, "real"), meter("lower bound", bound, most, "bound"),
