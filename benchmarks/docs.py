@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.row import Row, from_json
-from benchmarks.show import markdown
+from benchmarks.show import by_entry, markdown
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -25,8 +25,8 @@ def filled(text: str) -> str:
     """A page with the table of each `<!-- file: family -->` ... `<!-- end -->` written anew."""
 
     def table(found: re.Match[str]) -> str:
-        rows = stored(found[2])
-        return f"{found[1]}\n{markdown(rows, found[3])}\n\n{found[4]}"
+        told = by_entry if found[2] == "gallery" else markdown
+        return f"{found[1]}\n{told(stored(found[2]), found[3])}\n\n{found[4]}"
 
     return TABLE.sub(table, text)
 

@@ -4,6 +4,10 @@ Each entry at its own sizes, and at sizes that hold ten and a hundred times as m
 dimension √10 and 10 times as long; steps and other static arguments stay), alone and in batches.
 The bar counts where the hand-written code takes long enough that the fixed cost of a call, which
 other rows measure, is not what is compared. Closed forms are also put beside LAPACK.
+
+Where a network has a table for exp, tanh or 1/x, the same algorithm is the one with that table; the
+library's own function is put beside it too. And a batch may share its X: then all of its problems
+are one product of matrices, in a row of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from benchmarks.by_hand.kits import KITS
 from benchmarks.row import Row
 from inweave import Network, gallery
 from inweave.gallery import Entry, difference
+from inweave.run.newton import Refined
 
 LIBRARIES = tuple(KITS)
 FACTORS = (1, 10, 100)
@@ -28,6 +33,7 @@ BATCHES = (1, 64, 4096)
 MEDIAN, WORST = 1.15, 1.5  # bars: median over the entries, and each single row
 COUNTS = 1e-4  # seconds by hand from which on the bar counts
 MEMORY = 256e6  # bytes of inputs beyond which a batch is left out
+FEW_UNITS = 8  # of a function that is no table
 DRAWN = 16  # problems of a batch that are drawn, the others repeat them
 
 WIDER = {"logistic_gd": {"largest": 48.0}}
@@ -41,6 +47,9 @@ LAPACK: dict[str, Callable[..., Any]] = {
     "recursive_least_squares": lambda X, y, lam: _cholesky(X, y, lam),
 }
 """Entries that solve a system, by LAPACK; arrays are lifted."""
+
+SHARED = {"ridge_gd": "y"}
+"""Entries of which a batch that shares everything but one input is measured too."""
 
 
 def by_hand(name: str) -> Callable[..., Any]:
@@ -67,21 +76,26 @@ def rows(
             net = entry.compile(optimize="speed", verify=False, **sizes)
             for batch in batches:
                 given = data(entry, sizes, batch)
+                label = f"{entry.name} ×{factor} batch={batch}"
                 if sum(np.asarray(x).nbytes for x in given.values()) <= MEMORY:
-                    label = f"{entry.name} ×{factor} batch={batch}"
-                    yield from _compared(library, entry, label, net, given, threads, seconds)
+                    calls = candidates(library, entry, net, given)
+                    yield from _compared(library, entry, label, calls, threads, seconds)
+                if batch > 1 and entry.name in SHARED:
+                    own = {SHARED[entry.name]: given[SHARED[entry.name]]}
+                    calls = candidates(library, entry, net, {**data(entry, sizes, 1), **own}, True)
+                    yield from _compared(
+                        library, entry, f"{label}, the rest shared", calls, threads, seconds
+                    )
 
 
 def _compared(
     library: str,
     entry: Entry,
     label: str,
-    net: Network,
-    given: Mapping[str, Any],
+    calls: dict[str, Callable[[], Any]],
     threads: int,
     seconds: float,
 ) -> Iterator[Row]:
-    calls = candidates(library, entry, net, given)
     off = difference(*(as_numpy(calls[name]()) for name in ("inweave", "by hand")))
     if not off <= 10 * entry.tolerance:
         raise ArithmeticError(f"{label}: the network and the hand-written code differ by {off:.1e}")
@@ -137,20 +151,41 @@ def lifted(entry: Entry, given: Mapping[str, Any]) -> dict[str, Any]:
 
 # -- calls ----------------------------------------------------------------------------------------
 def candidates(
-    library: str, entry: Entry, net: Network, given: Mapping[str, Any]
+    library: str, entry: Entry, net: Network | None, given: Mapping[str, Any], shared: bool = False
 ) -> dict[str, Callable[[], Any]]:
-    """The network, the code written by hand, and LAPACK where it solves the same."""
-    kit = KITS[library](any(np.ndim(x) > 2 for x in lifted(entry, given).values()))
+    """The network, the code written by hand, without tables where it has some, and LAPACK."""
+    batched = any(np.ndim(x) > 2 for x in lifted(entry, given).values()) and not shared
+    kit = KITS[library](batched)
     statics = {k: v for k, v in entry.sizes.items() if k in entry.program.statics}
-    hand = partial(by_hand(entry.name), kit, **statics)
+    function = by_hand(f"{entry.name}_shared" if shared else entry.name)
+    found = tables(net)
+    hands = {"by hand": partial(function, kit.with_tables(found) if found else kit, **statics)}
+    if found:
+        hands["by hand, no tables"] = partial(function, kit, **statics)
     if library == "jax":
-        return _in_jax(entry, net, hand, given)
+        return _in_jax(entry, net, hands, given)
     arrays = {name: _converted(library, x) for name, x in given.items()}
     columns = lifted(entry, arrays)
-    calls = {"inweave": lambda: net(**arrays), "by hand": lambda: hand(**columns)}
+    calls: dict[str, Callable[[], Any]] = {"inweave": lambda: net(**arrays)} if net else {}
+    calls |= {name: partial(hand, **columns) for name, hand in hands.items()}
     if library == "numpy" and entry.name in LAPACK:
         calls["LAPACK"] = lambda: LAPACK[entry.name](**columns)
     return calls
+
+
+def tables(net: Network | None) -> dict[str, list[Any]]:
+    """The tables that a network looks up, by name, in the order in which it does."""
+    if net is None:
+        return {}
+    found: dict[str, list[Any]] = {}
+    for kind, content in net.plan.from_inputs.code.fixed.values():
+        function = content[0] if kind == "function" else None
+        is_table = function is not None and function.net.units > FEW_UNITS
+        if is_table and not (isinstance(function, Refined) and function.is_exact):
+            table = function.table if isinstance(function, Refined) else function
+            known = found.setdefault(table.name, [])
+            known += [function] if function not in known else []
+    return found
 
 
 def _converted(library: str, x: Any) -> Any:
@@ -162,7 +197,10 @@ def _converted(library: str, x: Any) -> Any:
 
 
 def _in_jax(
-    entry: Entry, net: Network, hand: Callable[..., Any], given: Mapping[str, Any]
+    entry: Entry,
+    net: Network | None,
+    hands: Mapping[str, Callable[..., Any]],
+    given: Mapping[str, Any],
 ) -> dict[str, Callable[[], Any]]:
     import jax
     import jax.numpy as jnp
@@ -179,9 +217,10 @@ def _in_jax(
     with jax.enable_x64(True):
         arrays = {name: jnp.asarray(x) for name, x in given.items()}
         columns = lifted(entry, arrays)
-    return {
-        "inweave": double(lambda arrays: net(**arrays), arrays),
-        "by hand": double(lambda columns: hand(**columns), columns),
+    calls = {"inweave": double(lambda arrays: net(**arrays), arrays)} if net else {}
+    return calls | {
+        name: double(lambda columns, hand=hand: hand(**columns), columns)
+        for name, hand in hands.items()
     }
 
 

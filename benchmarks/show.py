@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.row import Row
@@ -66,6 +67,39 @@ def markdown(rows: list[Row], family: str) -> str:
     lines = ["| " + " | ".join(HEADINGS) + " |", "| " + " | ".join("---" for _ in HEADINGS) + " |"]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in rows if row.family == family]
     return "\n".join(lines)
+
+
+def by_entry(rows: list[Row], family: str) -> str:
+    """The gallery of one library: a line for every entry and other code, a column for every size.
+
+    A ratio in brackets is beside code that takes less than what the bar counts from.
+    """
+    lines: dict[tuple[str, str], dict[str, str]] = {}
+    for row in rows:
+        entry, _, size = row.name.partition(" ")
+        if row.family == family and row.against:
+            against = row.against.partition(", ")[2]
+            shown = (
+                number(row.value) if row.bar or against != "by hand" else f"({number(row.value)})"
+            )
+            size, _, rest = size.partition(", ")
+            key = (f"{entry}, {rest}" if rest else entry, against)
+            lines.setdefault(key, {})[size.replace("batch=", "by ")] = shown
+    sizes = list(dict.fromkeys(size for line in lines.values() for size in line))
+    cells = [["entry", "beside", *sizes], ["---"] * (2 + len(sizes))]
+    cells += [[*key, *(line.get(size, "") for size in sizes)] for key, line in lines.items()]
+    counted = [r for r in rows if r.family == family and r.against and r.bar is not None]
+    told = "\n".join("| " + " | ".join(line) + " |" for line in cells)
+    if not counted:
+        return told
+    values = sorted(row.value for row in counted)
+    worst = max(counted, key=lambda row: row.value)
+    below = sum(value <= 1.5 for value in values) / len(values)
+    summary = (
+        f"{len(counted)} rows count: median {number(median(values))}, {below:.0%} at most 1.5, "
+        f"worst {number(worst.value)} ({worst.name})."
+    )
+    return f"{summary}\n\n{told}"
 
 
 def plot(rows: list[Row], path: Path) -> None:

@@ -114,6 +114,64 @@ def test_gallery_rows_have_a_bar_where_it_counts_and_stand_beside_lapack():
         assert (row.bar == by_entry.WORST) == (hand >= by_entry.COUNTS)
 
 
+TABLED = ("softmax_regression", "functional_gd", "gaussian_mixture", "regression_mixture", "sinkhorn",
+          "logistic_gd")  # fmt: skip
+
+
+@pytest.mark.parametrize("library", by_entry.LIBRARIES)
+@pytest.mark.parametrize("name", TABLED)
+def test_beside_a_network_with_tables_stands_the_same_algorithm_with_the_same_tables(name, library):
+    pytest.importorskip(library)
+    entry = gallery.get(name)
+    net, given = entry.compile(verify=False), by_entry.data(entry, entry.sizes, 3)
+    calls = by_entry.candidates(library, entry, net, given)
+    answers = {name: by_entry.as_numpy(call()) for name, call in calls.items()}
+    assert set(answers) == {"inweave", "by hand", "by hand, no tables"}
+    tabled, true = (gallery.difference(answers["inweave"], answers[f"by hand{rest}"])
+                    for rest in ("", ", no tables"))  # fmt: skip
+    assert tabled <= 1e-11
+    assert 1e-9 < true <= 10 * entry.tolerance
+
+
+def test_a_batch_that_shares_its_x_stands_beside_one_product_of_matrices():
+    rows = well_formed(by_entry.rows("numpy", 1, 0.0, [gallery.get("ridge_gd")], (1,), (1, 3)))
+    names = [row.name.partition(" ")[2] for row in rows]
+    assert names == ["×1 batch=1", "×1 batch=3", "×1 batch=3, the rest shared"]
+
+
+def test_entries_are_measured_side_by_side_and_what_is_there_is_not_measured_again(
+    tmp_path, monkeypatch
+):
+    asked = []
+
+    def measured(family, _threads, out, _core):
+        asked.append(family)
+        row = Row("gallery, numpy", family.partition("/")[2], 1.0, 1.0, 1.0)
+        out.write_text(json.dumps([row.to_json()]))
+
+    monkeypatch.setattr(bench, "_measured", measured)
+    names = [entry.name for entry in gallery.entries()]
+    for _ in range(2):
+        found = bench.run_entries("gallery-numpy", 3, tmp_path / "kept")
+        assert [row.name for row in found] == names
+    assert sorted(asked) == sorted(f"gallery-numpy/{name}" for name in names)
+
+
+def test_the_gallery_is_shown_by_entry_and_only_rows_with_a_bar_count():
+    rows = [
+        Row("gallery, numpy", "a ×1 batch=1", 3.0, 3, 3, against="numpy, by hand"),
+        Row("gallery, numpy", "a ×1 batch=64", 1.2, 1.2, 1.2, against="numpy, by hand", bar=1.5),
+        Row("gallery, numpy", "b ×1 batch=64", 2.0, 2, 2, against="numpy, by hand", bar=1.5),
+        Row("gallery, numpy", "b ×1 batch=64", 9.0, 9, 9, against="numpy, LAPACK"),
+        Row("gallery, jax", "b ×1 batch=64", 7.0, 7, 7, against="jax, by hand", bar=1.5),
+    ]
+    told = show.by_entry(rows, "gallery, numpy")
+    assert "2 rows count: median 1.6, 50% at most 1.5, worst 2 (b ×1 batch=64)" in told
+    assert "| a | by hand | (3) | 1.2 |" in told
+    assert "| b | LAPACK |  | 9 |" in told
+    assert "7" not in told
+
+
 def test_ten_times_an_entry_is_ten_times_as_many_numbers_and_as_many_steps():
     entry = gallery.get("ridge_gd")
     sizes = by_entry.grown(entry, 100)

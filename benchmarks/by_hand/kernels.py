@@ -1,4 +1,4 @@
-"""Kernels, mixtures, transport and networks in context, with the library's own functions."""
+"""Kernels, mixtures, transport and networks in context, with the functions that a kit has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def kernel_smoother(kit: Any, X: Any, y: Any, u: Any, **_: Any) -> Any:
 
 def softmax_regression(kit: Any, X: Any, y: Any, u: Any, **_: Any) -> Any:
     weights = kit.exp(kit.mm(X, u))
-    return kit.mm(weights.mT, y) / weights.sum(-2)[..., None]
+    return kit.mm(weights.mT, y) * kit.inverse(weights.sum(-2)[..., None])
 
 
 def functional_gd(kit: Any, X: Any, y: Any, u: Any, eta: Any, steps: int, **_: Any) -> Any:
@@ -40,9 +40,9 @@ def gaussian_mixture(kit: Any, X: Any, M: Any, steps: int, **_: Any) -> Any:
         R = kit.mm(X, M.mT)
         R -= 0.5 * (M * M).sum(-1)[..., None, :]
         R = kit.exp(R)
-        R /= R.sum(-1)[..., None]
+        R *= kit.inverse(R.sum(-1)[..., None])
         M = kit.mm(R.mT, X)
-        M /= R.sum(-2)[..., None]
+        M *= kit.inverse(R.sum(-2)[..., None], 1)
         return (M,)
 
     return kit.loop(steps, step, M)[0]
@@ -66,8 +66,8 @@ def sinkhorn(kit: Any, C: Any, a: Any, b: Any, steps: int, epsilon: float = 0.5,
     T = K.mT
 
     def step(f: Any, g: Any) -> Any:
-        f = a / kit.mm(K, g)
-        return f, b / kit.mm(T, f)
+        f = a * kit.inverse(kit.mm(K, g))
+        return f, b * kit.inverse(kit.mm(T, f), 1)
 
     f, g = kit.loop(steps, step, kit.zeros(a, a.shape[-2], 1), kit.ones(b, b.shape[-2], 1))
     K *= f

@@ -1,5 +1,9 @@
 """The few operations in which array libraries differ for someone who writes for speed.
 
+Some algorithms of the gallery have tables in the place of exp, tanh, sigmoid or 1/x: that is what
+their networks compute. `with_tables` is the same kit with these tables, looked up by what the
+library has for it.
+
 The functions beside this file take a kit and lifted arrays: matrices (..., rows, cols), vectors
 columns (..., rows, 1), scalars numbers. A name may be updated in place (`w += c`) where the
 function made its array itself; in jax the same line makes another array. `affine` and `addmm` are
@@ -8,12 +12,17 @@ one call where the library has one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
+
+from inweave.exact.arithmetic import Floats
+from inweave.run.newton import Refined
+from inweave.run.tables import Table
 
 Step = Callable[..., Any]
 
@@ -26,6 +35,28 @@ class NumpyKit:
 
     def __init__(self, batched: bool) -> None:
         self.mm: Callable[..., Any] = np.matmul if batched else np.dot
+
+    def inverse(self, x: Any, which: int = 0) -> Any:
+        """`1 / x`; `which` of the algorithm's tables of it."""
+        return 1 / x
+
+    def lookup(self, table: Table) -> Callable[[Any], Any]:
+        return lambda x: np.interp(x, table.knots, table.values)
+
+    def with_tables(self, functions: Mapping[str, Sequence[Any]]) -> Any:
+        """The same kit with tables, by name in the order in which they are used."""
+        kit = copy.copy(self)
+        tables = {name: [kit._looked_up(f) for f in found] for name, found in functions.items()}
+        for name in tables.keys() & {"exp", "tanh", "sigmoid"}:
+            setattr(kit, name, tables[name][0])
+        if "reciprocal" in tables:
+            kit.inverse = lambda x, which=0: tables["reciprocal"][which](x)  # type: ignore[method-assign]
+        return kit
+
+    def _looked_up(self, function: Any) -> Callable[[Any], Any]:
+        if isinstance(function, Refined):
+            return function.after(self._looked_up(function.table), Floats())
+        return self.lookup(Table.of(function))
 
     def affine(self, A: Any, x: Any, c: Any) -> Any:
         """`A x + c`."""
@@ -123,6 +154,18 @@ class TorchKit(NumpyKit):
         self.sigmoid, self.relu, self.clip = torch.sigmoid, torch.relu, torch.clamp
         self.where, self.tril = torch.where, torch.tril
 
+    def lookup(self, table: Table) -> Callable[[Any], Any]:
+        knots, values, slopes = map(
+            self.torch.from_numpy, (table.knots, table.values, table.slopes)
+        )
+
+        def apply(x: Any) -> Any:
+            x = x.clamp(knots[0], knots[-1])
+            at = self.torch.searchsorted(knots, x, right=True).sub_(1)
+            return self.torch.addcmul(values[at], slopes[at], x - knots[at])
+
+        return apply
+
     def affine(self, A: Any, x: Any, c: Any) -> Any:
         return self._add(c, A, x)
 
@@ -167,6 +210,9 @@ class JaxKit(NumpyKit):
         self.exp, self.tanh, self.sqrt = jnp.exp, jnp.tanh, jnp.sqrt
         self.sigmoid, self.relu, self.clip = jax.nn.sigmoid, jax.nn.relu, jnp.clip
         self.where, self.tril = jnp.where, jnp.tril
+
+    def lookup(self, table: Table) -> Callable[[Any], Any]:
+        return lambda x: self.jnp.interp(x, table.knots, table.values)
 
     def affine(self, A: Any, x: Any, c: Any) -> Any:
         return A @ x + c

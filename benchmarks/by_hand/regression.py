@@ -26,6 +26,14 @@ def ridge_gd(
     return kit.mm(u.mT, _repeated(kit, A, c, w0, steps))
 
 
+def ridge_gd_shared(
+    kit: Any, X: Any, y: Any, u: Any, w0: Any, lam: Any, eta: Any, steps: int
+) -> Any:
+    """One X for all problems: their responses (problems, n, 1) are the columns of one matrix."""
+    A, c = descent(kit, X, y[..., 0].mT, lam, eta)
+    return kit.mm(u.mT, _repeated(kit, A, c, kit.zeros(X, *c.shape[-2:]) + w0, steps))
+
+
 def ridge_multi_output(kit: Any, X: Any, Y: Any, lam: Any, eta: Any, steps: int) -> Any:
     A, c = descent(kit, X, Y, lam, eta)
     return _repeated(kit, A, c, kit.zeros(X, *c.shape[-2:]), steps)

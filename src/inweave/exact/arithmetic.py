@@ -257,10 +257,13 @@ class Rationals(Arithmetic):
 
 def batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
     """The arrays with their leading (batch) axes broadcast against each other."""
-    lead = np.broadcast_shapes(*(tuple(a.shape[:-2]) for a in arrays))
+    leads = [tuple(a.shape[:-2]) for a in arrays]
+    if leads.count(leads[0]) == len(leads):
+        return list(arrays)
+    lead = np.broadcast_shapes(*leads)
     return [
-        a if tuple(a.shape[:-2]) == lead else broadcast_to(a, (*lead, *a.shape[-2:]))
-        for a in arrays
+        a if own == lead else broadcast_to(a, (*lead, *a.shape[-2:]))
+        for a, own in zip(arrays, leads, strict=True)
     ]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -41,11 +41,18 @@ class InNumpy:
     guarded: Function | None = None
 
     def __call__(self, x: Array) -> Array:
-        if self.guarded is not None:
-            low, high = limits(self.guarded)
-            if not (x.size == 1 and low <= x.item() <= high):
+        if self.guarded is not None and x.size:
+            low, high = self.limits
+            least = x.item() if x.size == 1 else np.minimum.reduce(x, axis=None)
+            most = least if x.size == 1 else np.maximum.reduce(x, axis=None)
+            if not (low <= least and most <= high):
                 guard(self.guarded, x, np)
         return self.apply(x)
+
+    @cached_property
+    def limits(self) -> tuple[float, float]:
+        assert self.guarded is not None
+        return limits(self.guarded)
 
     @classmethod
     def copied(cls, apply: Callable[[Array], Array]) -> InNumpy:

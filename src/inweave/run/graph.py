@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -37,6 +37,7 @@ class Graph:
         self._table: dict[Any, Node] = {}
         self._log: list[tuple[Any, Node, LoopBody]] = []
         self._order = count()
+        self._read: set[Node] = set()  # by a product or a function, in part or as a whole
         self.trimmed: dict[Constant, tuple[int, int, Constant]] = {}
 
     # -- the rules --------------------------------------------------------------------------------
@@ -50,6 +51,8 @@ class Graph:
             return found
         level = max((arg.level for arg in args), default=level)
         node = Node(op, args, data, rows, cols, level, next(self._order))
+        if op in ("matmul", "mul", "apply"):
+            self._read.update(arg.args[0] if arg.op == "view" else arg for arg in args)
         self._table[key] = node
         self.scopes[level].nodes.append(node)
         self._log.append((key, node, self.scopes[level]))
@@ -135,12 +138,20 @@ class Graph:
             return self.view(x.args[0], up + row, left + col, rows, cols, flip != flipped)
         if flip and x.symmetric:
             return self.view(x, col, row, cols, rows)
-        part = _part(x, row, col, rows, cols)
-        if part is not None:
-            node, up, left = part
-            return self.view(node, row - up, col - left, rows, cols, flip)
+        parts = _parts(x, row, col, rows, cols)
+        if parts == []:
+            return self.const(zeros(cols, rows) if flip else zeros(rows, cols))
+        if parts is not None and len(parts) == 1:
+            sign, node, up, left = parts[0]
+            inside = up <= row and left <= col
+            inside &= row + rows <= up + node.rows and col + cols <= left + node.cols
+            if sign > 0 and inside:
+                return self.view(node, row - up, col - left, rows, cols, flip)
         if flip and whole and x.turns:
             return self.const(x.data.T)
+        if x.op == "const" and isinstance(x.data, Shift):
+            part = _slice(x.data, row, col, rows, cols)
+            return self.const(part.T if flip else part)
         shape = (cols, rows) if flip else (rows, cols)
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
@@ -156,6 +167,9 @@ class Graph:
         for one, other in ((a, b), (b, a)):
             if one.op == "const" and one.data.is_identity():
                 return other
+        moved = self._moved(a, b)
+        if moved is not None:
+            return moved
         left, right = _on_diagonal(a), _on_diagonal(b)
         if left is not None and right is not None:
             return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
@@ -171,10 +185,48 @@ class Graph:
             )
         if _wants_flip(a, b):
             return self.flip(self.matmul(self.flip(b), self.flip(a)))
+        trimmed = self._trimmed(a, b)
+        if trimmed is not None:
+            return trimmed
         op = "mul" if a.cols == 1 else "matmul"
         node = self.make(op, (a, b), None, a.rows, b.cols)
         node.symmetric = self.flip(a) is b
         return node
+
+    def _moved(self, a: Node, b: Node) -> Node | None:
+        """`a @ b` if one of them is a piece of an identity: rows or columns of the other, moved."""
+        for one, other, axis in ((a, b, 0), (b, a, 1)):
+            if one.op != "const" or not isinstance(one.data, Shift):
+                continue
+            to, start = one.data.row, one.data.col
+            if axis == 0:
+                part = self.view(other, start, 0, one.data.size, other.cols)
+                return self.total(a.rows, b.cols, [(1, part, to, 0)] if one.data.size else [])
+            part = self.view(other, 0, to, other.rows, one.data.size)
+            return self.total(a.rows, b.cols, [(1, part, 0, start)] if one.data.size else [])
+        return None
+
+    def _without_zeros(self, x: Node) -> tuple[int, Node]:
+        """A sum without the rows of zeros above and below it, and how many there are above."""
+        if x.op != "sum":
+            return 0, x
+        parts = [(sign, y, row, col) for y, (sign, row, col) in zip(x.args, x.data[2], strict=True)]
+        low, high = min(row for _, _, row, _ in parts), max(row + y.rows for _, y, row, _ in parts)
+        if (low, high) == (0, x.rows):
+            return 0, x
+        moved = [(sign, y, row - low, col) for sign, y, row, col in parts]
+        return low, self.total(high - low, x.cols, moved)
+
+    def _trimmed(self, a: Node, b: Node) -> Node | None:
+        """`a @ b` without the rows of b that are zero, or the columns of a."""
+        low, inside = self._without_zeros(b)
+        if inside is not b:
+            return self.matmul(self.view(a, 0, low, a.rows, inside.rows), inside)
+        upright = self.flip(a)
+        low, inside = self._without_zeros(upright)
+        if inside is not upright:
+            return self.matmul(self.flip(inside), self.view(b, low, 0, inside.rows, b.cols))
+        return None
 
     def _selected(self, a: Node, b: Node) -> Node | None:
         """`a @ b` if one of them is a unit vector e, or e times a row: only one row takes part."""
@@ -225,11 +277,14 @@ class Graph:
             return self.flip(self.mul(scalar, self.flip(x)))
         if x.op == "const" and x.is_scalar and x.data.is_identity():
             return scalar
-        if scalar.op == "const" and scalar.data.is_identity():
+        if (scalar.op == "const" and scalar.data.is_identity()) or _is_zero(x):
             return x
         placed = self._inside_place(x, lambda part: self.mul(scalar, part))
         if placed is not None:
             return placed
+        if x.op == "sum" and len(x.args) == 1:
+            sign, inner, row, col = _unpadded((1, x, 0, 0))
+            return self.total(*x.shape, [(sign, self.mul(scalar, inner), row, col)])
         better = self._inside(x, lambda part: self.mul(scalar, part), scalar.level)
         if better is not None:
             return better
@@ -255,7 +310,7 @@ class Graph:
         return self.make("diagonal", (x,), None, x.rows, 1)
 
     def scale(self, number: Fraction, x: Node) -> Node:
-        if number == 1:
+        if number == 1 or _is_zero(x):
             return x
         if x.op == "scale" and is_near(number * x.data, SCALE):
             return self.scale(number * x.data, x.args[0])
@@ -303,12 +358,12 @@ class Graph:
     def total(self, rows: int, cols: int, parts: Sequence[Part]) -> Node:
         """The rows x cols sum of nodes standing at their places; fixed parts are summed first."""
         signs: dict[tuple[Node, int, int], int] = {}
-        for sign, node, row, col in parts:
+        for sign, node, row, col in map(_unpadded, parts):
             signs[node, row, col] = signs.get((node, row, col), 0) + sign
         parts = [
             (1 if sign > 0 else -1, self.scale(Fraction(abs(sign)), node), row, col)
             for (node, row, col), sign in signs.items()
-            if sign
+            if sign and not _is_zero(node)
         ]
         parts = self._in_one_place(parts)
         if not parts:
@@ -320,9 +375,9 @@ class Graph:
         if refined is not None:
             x, function = refined
             return self.apply(function, x)
-        wider = self._wider_mask(rows, cols, parts)
-        if wider is not None:
-            return wider
+        other = self._wider_mask(rows, cols, parts) or self._in_bands(rows, cols, parts)
+        if other is not None:
+            return other
         nodes = [node for _, node, _, _ in parts]
         turned = _turned(nodes)
         if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
@@ -337,6 +392,47 @@ class Graph:
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+    def _in_bands(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
+        """A sum in the straight line that leaves rows of one part as they are: band below band.
+
+        So what reads some rows only, reads them where they stand, and the whole is perhaps never
+        put together. A loop carries the whole anyway.
+        """
+        whole = [part for part in parts if part[1].shape == (rows, cols)]
+        inner = [part for part in parts if part not in whole]
+        low = min((row for _, _, row, _ in inner), default=0)
+        high = max((row + x.rows for _, x, row, _ in inner), default=0)
+        if len(whole) != 1 or whole[0][0] < 0 or low >= high or (low, high) == (0, rows):
+            return None
+        if any(node.level for _, node, _, _ in parts):
+            return None
+        x = whole[0][1]
+        middle = [(1, self.view(x, low, 0, high - low, cols), 0, 0)]
+        middle += [(sign, node, row - low, col) for sign, node, row, col in inner]
+        bands = [*self._bands(x, 0, low), (1, self.total(high - low, cols, middle), low, 0)]
+        return self.total(rows, cols, [*bands, *self._bands(x, high, rows)])
+
+    def _bands(self, x: Node, top: int, bottom: int) -> list[Part]:
+        """Some rows of a matrix, where they stand: of bands, those that are met.
+
+        A sum that something else reads is there, so its rows need not be taken one by one.
+        """
+        if top >= bottom:
+            return []
+        low, inside = self._without_zeros(x)
+        if x in self._read or inside in self._read:
+            first, last = max(top, low), min(bottom, low + inside.rows)
+            if first >= last:
+                return []
+            return [(1, self.view(inside, first - low, 0, last - first, x.cols), first, 0)]
+        if x.op != "sum" or any(node.cols != x.cols for node in x.args) or _overlap(x):
+            return [(1, self.view(x, top, 0, bottom - top, x.cols), top, 0)]
+        found = []
+        for sign, node, up, _ in _parts(x, top, 0, bottom - top, x.cols) or ():
+            first, last = max(up, top), min(up + node.rows, bottom)
+            found.append((sign, self.view(node, first - up, 0, last - first, x.cols), first, 0))
+        return found
 
     def _by_change(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
         """The same parts, those that a loop changes and those that it does not summed apart.
@@ -392,6 +488,15 @@ class Graph:
         return self.entrywise(self.view(base, row, col, rows, cols), self.const(simplest(wide)))
 
 
+def _unpadded(part: Part) -> Part:
+    """A part that is nothing but another one with zeros around it, as that one."""
+    sign, node, row, col = part
+    if node.op != "sum" or len(node.args) > 1:
+        return part
+    inner, up, left = node.data[2][0]
+    return sign * inner, node.args[0], row + up, col + left
+
+
 def is_near(c: Fraction, near: int = NEAR) -> bool:
     """Whether a number is some powers of two from one."""
     return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
@@ -419,24 +524,38 @@ def _wants_flip(a: Node, b: Node) -> bool:
     return turned > 0 or (tie and _age(b) < _age(a))
 
 
-def _part(x: Node, row: int, col: int, rows: int, cols: int) -> tuple[Node, int, int] | None:
-    """The part of a sum that a slice lies in, if it meets no other: (node, its row, its column)."""
+def _parts(x: Node, row: int, col: int, rows: int, cols: int) -> list[Part] | None:
+    """The parts of a sum that a slice meets; None of what is no sum."""
     if x.op != "sum":
         return None
-    found = None
-    for node, (sign, up, left) in zip(x.args, x.data[2], strict=True):
-        if (
-            up < row + rows
-            and row < up + node.rows
-            and left < col + cols
-            and col < left + node.cols
-        ):
-            holds = up <= row and left <= col
-            holds &= row + rows <= up + node.rows and col + cols <= left + node.cols
-            if found is not None or sign < 0 or not holds:
-                return None
-            found = node, up, left
-    return found
+    placed = zip(x.args, x.data[2], strict=True)
+    return [
+        (sign, node, up, left)
+        for node, (sign, up, left) in placed
+        if up < row + rows and row < up + node.rows and left < col + cols and col < left + node.cols
+    ]
+
+
+def _overlap(x: Node) -> bool:
+    """Whether bands of a sum lie over each other."""
+    ends = sorted(
+        (row, row + node.rows) for node, (_, row, _) in zip(x.args, x.data[2], strict=True)
+    )
+    return any(start < stop for (_, stop), (start, _) in pairwise(ends))
+
+
+def _slice(x: Shift, row: int, col: int, rows: int, cols: int) -> Shift:
+    """A slice of a piece of an identity, which is one too."""
+    down, right = x.row - row, x.col - col
+    start = max(0, -down, -right)
+    size = min(x.size, rows - down, cols - right) - start
+    if size <= 0:
+        return Shift(rows, cols, 0, 0, 0)
+    return Shift(rows, cols, down + start, right + start, size)
+
+
+def _is_zero(x: Node) -> bool:
+    return x.op == "const" and isinstance(x.data, Shift) and x.data.size == 0
 
 
 def _on_diagonal(x: Node) -> Node | None:
