@@ -113,6 +113,7 @@ class Code:
     fixed: dict[int, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = ()
     flops: int = 0
+    heaviest: int = 0  # flops of the one operation that has most of them
 
     @cached_property
     def widest(self) -> int:
@@ -277,6 +278,7 @@ class _Encoder:
             if node not in keep and node.op not in ("const", "loop", "phi"):
                 dying[last[node]].append(node)
         work = sum(map(flops, nodes))
+        self.out.heaviest = max([self.out.heaviest, *map(flops, nodes)])
         for node, dead in zip(nodes, dying, strict=True):
             if node.op == "loop":
                 repeat = self._repeat(node.data)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 
-from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array, zeros
 from inweave.run import numpy
 from inweave.run.code import Code, Lead, Line, Lines, Repeat
@@ -49,7 +49,7 @@ class Bound:
             self._plain = steps_of(code.lines, single, in_numpy)
             self._batched = steps_of(code.lines, several, in_numpy)
         elif self.library == "torch":
-            from inweave.run import in_torch
+            from inweave.run import in_torch, lent
 
             joined = in_torch.fused(code.lines, code.outputs)
             self._batched = self._plain = steps_of(
@@ -57,12 +57,20 @@ class Bound:
                 functions | in_torch.operations(),
                 lambda loop, body: in_torch.loop(loop, _repeated(arithmetic, loop, body)),
             )
+            self.of = lent.lending(self._straight, lambda: self.in_numpy.of, code.heaviest)
         elif self.library == "jax":
             from inweave.run import jax
 
             functions["pick"] = jax.pick
             self._batched = self._plain = steps_of(code.lines, functions, jax.loop)
             self.of = jax.staged(self._straight)
+
+    @cached_property
+    def in_numpy(self) -> Bound:
+        """The same code for numpy arrays of the same float type."""
+        floats = Floats(np, np.dtype(str(self.arithmetic.dtype).removeprefix("torch.")))
+        floats.checked = self.arithmetic.checked
+        return Bound(self.code, floats)
 
     def run(self, sources: Mapping[Any, Array]) -> list[Array]:
         """The outputs; sources are given by name."""

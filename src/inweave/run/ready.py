@@ -9,6 +9,7 @@ the compiled code. Anything that is not plainly right goes the long way, which s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter, methodcaller
@@ -140,16 +141,47 @@ class Ready:
         return reach(dict(zip(self.names, outs, strict=True)), self.arithmetic.xp)
 
 
+class Lent(Ready):
+    """The same, of arrays that belong to another library, which warns of nothing."""
+
+    outs = np.errstate(all="ignore")(Ready.filled)
+
+
 class InTorch(Ready):
-    """The same in torch."""
+    """The same in torch; what can be lent to numpy is run by a way of numpy's own."""
+
+    def __init__(
+        self,
+        network: Network,
+        values: Sequence[Any],
+        sources: Mapping[Any, Array],
+        lead: Lead,
+        bound: Bound,
+        arithmetic: Floats,
+    ) -> None:
+        from inweave.run import lent
+
+        super().__init__(network, values, sources, lead, bound, arithmetic)
+        self.lent, self.inside = lent, None
+        self.heaviest = bound.code.heaviest * math.prod(lead)
+        names = [*bound.code.sources]
+        arrays, matrices = lent.lend(values), lent.lend([sources[name] for name in names])
+        if arrays is not None and matrices is not None:
+            twin, there = bound.in_numpy, dict(zip(names, matrices, strict=True))
+            self.inside = Lent(network, arrays, there, lead, twin, twin.arithmetic)
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if self.inside is not None and self.lent.is_light(self.heaviest):
+            arrays = self.lent.lend(values)
+            if arrays is not None:
+                found = self.inside.run(arrays)
+                return found and (self.lent.give_back(found[0]), found[1])
+        return super().run(values)
 
     def number(self, arithmetic: Floats) -> Lift:
         import torch
 
         dtype, device = arithmetic.dtype, arithmetic.device
-        if device.type == "cpu":
-            same = np.dtype(str(dtype).removeprefix("torch."))
-            return lambda number: torch.from_numpy(np.array([[number]], same))
         return lambda number: torch.full((1, 1), number, dtype=dtype, device=device)
 
     def longer(self, axes: int) -> Lift:

@@ -1,0 +1,81 @@
+"""Tensors lent to numpy: on a processor, what no gradient follows is computed there.
+
+A call of torch costs a microsecond, one of numpy a third of that, and loops in numpy write into
+arrays that are made once. A tensor and an array can be the same memory, so nothing is copied. And
+torch wakes its threads for a product of 24 by 24 numbers, which takes longer than the product, and
+a hundred times as long while others use the processor; numpy does not. Large work for many threads
+stays in torch: numpy goes through a batch in one.
+
+A tensor is lent only if nobody would miss what torch does beside computing: no gradients, no
+tangents, no transform of torch.func, nobody who writes down operations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.autograd.forward_ad import unpack_dual
+from torch.utils._python_dispatch import is_in_torch_dispatch_mode
+
+from inweave.exact.arithmetic import is_tracing
+from inweave.exact.constants import Array
+from inweave.model.inputs import NUMBERS
+
+DTYPES = (torch.float64, torch.float32)
+FEW_THREADS = 2  # in so many torch gains no more than numpy's quicker products
+HEAVY = 1 << 21  # flops of an operation from which on more threads are worth waking
+
+
+def is_light(flops: int) -> bool:
+    """Whether work whose heaviest operation takes so many flops is best done in one thread."""
+    return flops <= HEAVY or torch.get_num_threads() <= FEW_THREADS
+
+
+def lend(values: Iterable[Any]) -> list[Any] | None:
+    """Tensors as numpy arrays of the same memory, numbers as they are; None if one is not lent."""
+    if is_tracing() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
+        return None
+    found = []
+    for value in values:
+        if type(value) is torch.Tensor:
+            try:
+                array = value.numpy()
+            except (RuntimeError, TypeError):  # followed by autograd or torch.func, or elsewhere
+                return None
+            if value.dtype not in DTYPES or unpack_dual(value).tangent is not None:
+                return None
+            value = array
+        elif type(value) not in NUMBERS:
+            return None
+        found.append(value)
+    return found
+
+
+def give_back(found: Any) -> Any:
+    """Arrays as tensors of the same memory, alone, in a tuple or by name."""
+    if isinstance(found, np.ndarray):
+        return torch.from_numpy(found if min(found.strides, default=0) >= 0 else found.copy())
+    if isinstance(found, Mapping):
+        return {name: give_back(array) for name, array in found.items()}
+    return tuple(map(give_back, found))
+
+
+Straight = Callable[[Sequence[Array]], list[Array]]
+
+
+def lending(in_torch: Straight, in_numpy: Callable[[], Straight], heaviest: int) -> Straight:
+    """Code for tensors, which are lent where that is better; `heaviest` is per problem."""
+
+    def run(tensors: Sequence[Array]) -> list[Array]:
+        problems = max((math.prod(x.shape[:-2]) for x in tensors), default=1)
+        arrays = lend(tensors) if is_light(problems * heaviest) else None
+        if arrays is None:
+            return in_torch(tensors)
+        with np.errstate(all="ignore"):  # torch warns of nothing
+            return [give_back(out) for out in in_numpy()(arrays)]
+
+    return run
