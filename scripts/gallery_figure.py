@@ -1,7 +1,7 @@
 """docs/figures/gallery.png: attention layers of every gallery entry, as written and at least depth.
 
-The lower bound is ⌈log₃ degree⌉ and exists for polynomials only. Made by
-`python scripts/gallery_figure.py`.
+The lower bound is ⌈log₃ degree⌉, on prompts affine in the inputs, and exists for polynomials only.
+Made by `python scripts/gallery_figure.py`.
 """
 
 from __future__ import annotations

@@ -247,7 +247,7 @@ def bound(steps: int) -> int:
 
 
 def depths() -> dict[str, list[int]]:
-    """Layers of compiled networks, and the bound that no exact network can beat."""
+    """Layers of compiled networks, and the bound of exact networks on affine prompts."""
     curves: dict[str, list[int]] = {"faithful": [], "depth": []}
     for steps in COUNTS:
         for mode in curves:

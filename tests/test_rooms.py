@@ -32,6 +32,7 @@ text
 files
 export explore stack
 network
+smallest
 __init__
 nn paper gallery data
 estimators

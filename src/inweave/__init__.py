@@ -69,7 +69,9 @@ if TYPE_CHECKING:
     from inweave.model.projection import DenseProjection, Piece, Projection
     from inweave.model.prompt import Fill, Input, Output, Place
     from inweave.network import Network, compile, explain, load, verify
+    from inweave.proof.bounds import Bounds
     from inweave.proof.certificate import Certificate
+    from inweave.smallest import Frontier, bounds, frontier
 
 _WHERE = {
     "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
@@ -91,7 +93,9 @@ _WHERE = {
     "model.projection": "DenseProjection Piece Projection",
     "model.prompt": "Fill Input Output Place",
     "network": "Network compile explain load verify",
+    "proof.bounds": "Bounds",
     "proof.certificate": "Certificate",
+    "smallest": "Frontier bounds frontier",
 }
 _LAZY = {name: (module, name) for module, names in _WHERE.items() for name in names.split()}
 _LAZY["abs"] = ("language.functions", "absolute")
@@ -102,6 +106,7 @@ __all__ = [
     "Block",
     "BlockError",
     "BlockPointwiseLayer",
+    "Bounds",
     "Certificate",
     "CompileError",
     "Constant",
@@ -111,6 +116,7 @@ __all__ = [
     "DomainError",
     "FileFormatError",
     "Fill",
+    "Frontier",
     "Head",
     "Input",
     "InputError",
@@ -136,6 +142,7 @@ __all__ = [
     "abs",
     "assume",
     "block",
+    "bounds",
     "compile",
     "constant",
     "diag",
@@ -143,6 +150,7 @@ __all__ = [
     "explain",
     "explore",
     "eye",
+    "frontier",
     "gallery",
     "gelu",
     "hold",

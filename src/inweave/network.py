@@ -437,9 +437,29 @@ def _public(compiled: Compiled) -> Network:
     return replace(as_public(found), origin=origin)
 
 
+def verified(origin: Origin) -> Network:
+    """The network of an origin, with a certificate; TooFewTrials if that takes too long."""
+    return _proved(_public(build(origin)))
+
+
 def _certified(network: Network) -> Network:
     """The network with its certificate, or with a warning that checking it would take long."""
-    from inweave.proof.check import Differ, TooFewTrials
+    from inweave.proof.check import TooFewTrials
+
+    try:
+        return _proved(network)
+    except TooFewTrials as error:
+        warnings.warn(
+            f"this network is not verified yet: {error}, or compile with verify=False to silence "
+            "this",
+            stacklevel=3,
+        )
+        return network
+
+
+def _proved(network: Network) -> Network:
+    """The network with its certificate, or TooFewTrials."""
+    from inweave.proof.check import Differ
     from inweave.proof.sizes import alike_programs
 
     origin = network.origin
@@ -454,13 +474,6 @@ def _certified(network: Network) -> Network:
             "random numbers, counts, or reads what changes around it; take such values as "
             "arguments, or draw them once, outside"
         ) from None
-    except TooFewTrials as error:
-        warnings.warn(
-            f"this network is not verified yet: {error}, or compile with verify=False to silence "
-            "this",
-            stacklevel=3,
-        )
-        return network
     object.__setattr__(network, "certificate", found)
     return network
 

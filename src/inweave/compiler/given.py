@@ -54,8 +54,8 @@ class Given:
         )
 
 
-def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
-    """Read a Layout, a Network or a (layout, fills) pair as an input form."""
+def input_form(layout: Any, traced: Traced) -> tuple[Layout, tuple[Fill, ...]]:
+    """Blocks and how inputs fill them, of a Layout, a Network or a (layout, fills) pair."""
     if isinstance(layout, Network):
         layout, fills = layout.layout, layout.fills
     elif isinstance(layout, Layout):
@@ -71,6 +71,12 @@ def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
                 f"block {fill.place.block!r} is filled from {fill.source!r}, which is not an input "
                 f"of the program ({', '.join(specs)})"
             )
+    return layout, fills
+
+
+def given_form(layout: Any, traced: Traced, forms: Forms) -> Given:
+    """Read a Layout, a Network or a (layout, fills) pair as an input form."""
+    layout, fills = input_form(layout, traced)
     counts = Counter(fill.place.block for fill in fills)
     alone = [fill for fill in fills if counts[fill.place.block] == 1]
     turned = _turned(layout, alone)
