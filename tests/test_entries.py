@@ -109,7 +109,7 @@ def test_the_bound_is_that_of_the_prompt(steps, inputs, designed, enumerated):
 def test_a_network_on_a_prompt_with_roots_says_what_its_bound_is_about():
     net = inweave.compile(ridge, layout=ridge_elsa(N, D, 1), n=N, d=D, steps=61)
     assert (net.degree, net.depth_lower_bound) == (185, 6)
-    said = f"(degree 246: lower bound 6 {OWN})"
+    said = f"(degree 246 or more in its entries: lower bound 6 {OWN})"
     assert said in str(net)
     for data in (report(net), explored(net.shown())):
         assert OWN in (data.get("depth_lower_bound_holds"), data.get("holds"))

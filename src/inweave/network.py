@@ -192,15 +192,14 @@ class Network(data.Network):
         prompt, and the bound holds on it. Where only an upper bound of the degree is known, it
         follows from a degree that is reached.
         """
-        from inweave.proof.degree import least_degree, lower_bound
-        from inweave.proof.entries import in_entries, is_affine
+        from inweave.proof.degree import has_functions, lower_bound
+        from inweave.proof.entries import is_affine, reached
 
         (degree, exact), traced = self._degree, self._traced()
         assert traced is not None
         if exact and is_affine(self.fills):
             return lower_bound(degree)
-        found = in_entries(traced, self.fills, lambda *of: (least_degree(*of), True))
-        return found.layers or 0
+        return 0 if has_functions(traced) else reached(traced, self.fills).layers or 0
 
     def known_degree(self) -> Degree | None:
         """The degree, exact where that is quick to know, else an upper bound; None without one."""

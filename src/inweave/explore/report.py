@@ -13,10 +13,6 @@ from inweave.text.network import facts
 def report(shown: Shown) -> dict[str, Any]:
     """Sizes, and depth beside its lower bound where that is known, and for which prompts it is."""
     origin, known = shown.origin, facts(shown.network, degree=shown.degree)
-    degree = None
-    if shown.degree is not None:
-        said = degree_text(shown.degree.number)
-        degree = said if shown.degree.exact else f"at most {said}"
     return {
         **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
         "target": known["target"].upper(),
@@ -24,7 +20,7 @@ def report(shown: Shown) -> dict[str, Any]:
         "program": origin.program.name if origin else None,
         "sizes": {str(k): str(v) for k, v in origin.sizes.items()} if origin else {},
         "numbers": known["stored_numbers"],
-        "degree": degree,
+        "degree": None if shown.degree is None else str(shown.degree).removeprefix("degree "),
         "bound": known["depth_lower_bound"],
         "holds": known["depth_lower_bound_holds"],
     }

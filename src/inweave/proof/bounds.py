@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from inweave.language.program import Traced
 from inweave.model.prompt import Fill
-from inweave.proof.degree import degree_text, has_functions, least_degree
-from inweave.proof.entries import Degree, in_entries
+from inweave.proof.degree import has_functions
+from inweave.proof.entries import Degree, reached
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,10 @@ class Bounds:
     def __str__(self) -> str:
         lines = ["every exact network of attention layers has at least"]
         if self.degree is not None:
-            counted = f"degree {degree_text(self.degree.number)} or more"
-            lines.append(f"  {self.depth} layers {self.degree.holds} ({counted})")
+            lines.append(f"  {self.depth} layers {self.degree.holds} ({self.degree})")
         lines.append(
-            f"  {self.entries} / tokens columns, where each entry of the inputs has an entry of "
-            "the prompt to itself"
+            f"  {self.entries} / tokens columns, if each entry of an input has one of the prompt "
+            "to itself"
         )
         return "\n".join(lines)
 
@@ -64,5 +63,5 @@ def bounds(traced: Traced, fills: Sequence[Fill] = ()) -> Bounds:
     used = [spec for spec in traced.inputs if spec.name not in traced.unused]
     degree = None
     if not has_functions(traced):
-        degree = in_entries(traced, fills, lambda *of: (least_degree(*of), True))
+        degree = reached(traced, fills)
     return Bounds(degree, sum(spec.rows * spec.cols for spec in used))

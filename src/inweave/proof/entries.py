@@ -18,18 +18,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations, product
 
 from inweave.language.program import Traced
 from inweave.model.prompt import Fill
-from inweave.proof.degree import has_functions, lower_bound
+from inweave.proof.degree import degree, degree_text, has_functions, least_degree, lower_bound
 from inweave.proof.degree_bound import degree_bound
 
 CORNERS = 5_000  # sets of constraints that are tried; of more inputs in products, weights are even
 AFFINE = "on prompts affine in the inputs"
-OWN = "on this prompt, in whose entries the degree is counted"
+OWN = "on this prompt"
 
 Weights = Mapping[str, Fraction]
 Monomial = Mapping[str, Fraction]  # the power of each input
@@ -38,16 +38,24 @@ Measure = Callable[[Traced, Mapping[str, int]], tuple[int, bool]]
 
 @dataclass(frozen=True)
 class Degree:
-    """A degree of answers, if it is not `exact` an upper bound; `holds` says for which prompts."""
+    """A degree of answers: of what `holds` says, exact or at most so much.
+
+    With `more` it is one that they reach for certain, and they may have a higher one.
+    """
 
     number: int
     exact: bool
     holds: str = AFFINE
+    more: bool = False
 
     @property
     def layers(self) -> int | None:
         """At least so many attention layers; None if nothing is known, as of an upper bound."""
         return lower_bound(self.number) if self.exact else None
+
+    def __str__(self) -> str:
+        said = degree_text(self.number) if self.exact else f"at most {degree_text(self.number)}"
+        return f"degree {said}" + " or more" * self.more + " in its entries" * (self.holds == OWN)
 
 
 def is_affine(fills: Iterable[Fill]) -> bool:
@@ -60,10 +68,18 @@ def in_entries(traced: Traced, fills: Sequence[Fill], measure: Measure) -> Degre
     if is_affine(fills) or has_functions(traced):
         return Degree(*measure(traced, {}))
     found = [_weighed(traced, weights, measure) for weights in weighings(fills)]
-    proved = [degree for degree, exact in found if exact]
+    proved = [number for number, exact in found if exact]
     if proved:
-        return Degree(max(proved), True, OWN)
+        return Degree(max(proved), True, OWN, more=True)
     return Degree(measure(traced, {})[0], False)
+
+
+def reached(traced: Traced, fills: Sequence[Fill]) -> Degree:
+    """The degree in the entries of a prompt or, where that is not known, one that is reached."""
+    found = in_entries(traced, fills, degree)
+    if found.exact:
+        return found
+    return replace(in_entries(traced, fills, lambda *of: (least_degree(*of), True)), more=True)
 
 
 def _weighed(traced: Traced, weights: Weights, measure: Measure) -> tuple[int, bool]:
@@ -80,8 +96,8 @@ def _weighed(traced: Traced, weights: Weights, measure: Measure) -> tuple[int, b
     scale = math.lcm(*(weight.denominator for weight in weights.values()))
     whole = {name: int(K * scale * weight) + light[name] for name, weight in weights.items()}
     rest = {spec.name: K * scale for spec in traced.inputs if spec.name not in weights}
-    degree, exact = measure(traced, whole | rest)
-    return -(-(degree // K) // scale), exact
+    number, exact = measure(traced, whole | rest)
+    return -(-(number // K) // scale), exact
 
 
 # -- weighings ------------------------------------------------------------------------------------

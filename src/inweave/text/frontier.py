@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inweave.proof.bounds import Bounds
-from inweave.proof.degree import degree_text
 
 COLUMNS = {"depth": "layers", "heads": "heads", "width": "columns", "flops": "flops"}
 
@@ -50,12 +49,9 @@ def _proved(rows: Sequence[Mapping[str, Any]], bounds: Bounds) -> list[str]:
     if degree is None:
         lines.append("no lower bound of the layers: the program has pointwise functions")
     else:
-        counted = degree_text(degree.number)
-        lines.append(f"layers: at least {bounds.depth} {degree.holds} (degree {counted})")
-    lines.append(
-        f"columns: at least {bounds.entries} / tokens, where each entry of the inputs has an entry "
-        "of the prompt to itself"
-    )
+        lines.append(f"layers: at least {bounds.depth} {degree.holds} ({degree})")
+    alone = "if each entry of an input has one of the prompt to itself"
+    lines.append(f"columns: at least {bounds.entries} / tokens, {alone}")
     starred = any(row["proved_least"] for row in rows)
     return [*lines, "* proved least"] if starred else lines
 

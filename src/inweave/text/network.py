@@ -309,11 +309,8 @@ def _summary(
     lines = [kind if made is None else f"{made[0]}: {kind}, {made[1]}"]
     depth = f"{network.depth} attention layers"
     if degree is not None:
-        counted = degree_text(degree.number)
-        if degree.exact:
-            depth += f" (degree {counted}: lower bound {degree.layers} {degree.holds})"
-        else:
-            depth += f" (degree at most {counted})"
+        bound = f": lower bound {degree.layers} {degree.holds}" if degree.exact else ""
+        depth += f" ({degree}{bound})"
     units = [layer.units for layer in network.layers if hasattr(layer, "units")]
     extra = f", up to {max(units)} hidden units per entry" if units else ""
     lines.append(f"{depth}, {network.heads} heads stored{extra}")

@@ -13,7 +13,7 @@ export function report(app, i) {
     picture: () => linesPicture(words, app.theme) });
   if (bound > 0) {
     const text = depth === bound ? `No exact network of attention layers ${holds} is shallower.`
-      : `⌈log₃ ${degree}⌉ = ${bound}: no exact network of attention layers ${holds} has fewer.`;
+      : `Degree ${degree}: no exact network of attention layers ${holds} has fewer than ${bound}.`;
     const most = Math.max(depth, bound);
     node.append(el("div", { class: "depth", role: "group", "aria-label": size },
       meter("depth", depth, most, "real"), meter("lower bound", bound, most, "bound"),
