@@ -53,6 +53,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "beyond-memory": ("beyond_memory", (1,)),
     "tables": ("tables", (1,)),
     "precision": ("precision", (1,)),
+    "kernel": ("kernel", (1,)),
 }
 """Families by name: the module that has their `rows`, and the numbers of threads they run with."""
 

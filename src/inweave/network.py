@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from inweave.run.cost import Cost
     from inweave.run.plan import Plan
     from inweave.stack.exported import TorchNetwork
+    from inweave.text.kernel import KernelReport
 
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
 
@@ -83,15 +84,21 @@ class Network(data.Network):
         """The state after the last module."""
         return self.plan.forward(H)
 
-    def __call__(self, *, check: bool | Any = True, **inputs: Any) -> Any:
+    def __call__(
+        self, *, check: bool | Any = True, kernel: bool | Any = None, **inputs: Any
+    ) -> Any:
         """The program's answer, computed by attention alone.
 
         With `check`, a pointwise function that leaves its domain raises DomainError, and an
         iteration that blows up DivergenceError; without it the network does what it does. While
         another library traces (jax.jit, jax.grad, jax.vmap, torch.compile, torch.func.vmap) no
         value is known and nothing can be raised for one: there an answer is NaN where a domain was
-        left, and divergence is not looked for. (To type checkers `check` may be anything: in
-        net(**arrays) they cannot know that no array has its name.)
+        left, and divergence is not looked for.
+
+        A large batch of torch tensors on a CUDA device is computed by one `kernel` (see
+        `Network.kernel`), where CuPy is installed: with False it never is, with True always.
+        (To type checkers `check` and `kernel` may be anything: in net(**arrays) they cannot know
+        that no array has their names.)
         """
         torch = sys.modules.get("torch")
         if torch is not None and torch.compiler.is_compiling():
@@ -100,7 +107,17 @@ class Network(data.Network):
             self.keep()
             found = answers(id(self), tuple(inputs), bool(check), *inputs.values())
             return as_answer({o.name: x for o, x in zip(self.outputs, found, strict=True)})
-        return self.plan.call(inputs, check, self._told)
+        return self.plan.call(inputs, check, self._told, kernel)
+
+    def kernel(self, dtype: str = "float32", *, check: bool = True) -> KernelReport:
+        """This network as one piece of CUDA code, or why it is none; `print` shows it.
+
+        `dtype` is float32 or float64; with `check` the kernel marks prompts for which a function
+        left its domain, an answer is very large or an input is not finite.
+        """
+        from inweave.text.kernel import report
+
+        return report(self.plan, dtype, bool(check))
 
     def trace(self, **inputs: Any) -> Trace:
         """Every state and every head's query, key, value and output, by name."""

@@ -71,7 +71,7 @@ class Traced:
 # functions of `inweave.network` that take them as keywords. A test compares their signatures.
 OF_CALLS = {
     **dict.fromkeys(("path", "compare"), "net.explore(...)"),
-    **dict.fromkeys(("self", "check"), "net(...)"),
+    **dict.fromkeys(("self", "check", "kernel"), "net(...)"),
 }
 OF_SIZES = {
     "self": "net.resize(...)",

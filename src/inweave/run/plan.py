@@ -32,6 +32,8 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
+from inweave.run.kernel.call import Kernels
+from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.node import Node
 from inweave.run.ready import Ready, ready
 from inweave.run.term import Box, State, Term
@@ -85,15 +87,17 @@ class Plan:
         inputs: Mapping[str, Any],
         check: bool = False,
         program: Callable[[], Traced | None] = lambda: None,
+        kernel: bool | None = None,
     ) -> Any:
         """Named inputs in, the user's answers out; `check` looks at domains and for divergence.
 
-        `program` records the network's program, to say which of its loops diverges.
+        `program` records the network's program, to say which of its loops diverges. A batch on a
+        CUDA device is one `kernel`: never, always, or (None) where it is large enough.
         """
-        found = None
+        found = ready = None
         if len(inputs) == len(self._names):
             values = list(map(inputs.get, self._names))
-            ready = self._ready.get((signature(values), bool(check)))
+            ready = self._ready.get((signature(values), bool(check), kernel))
             if ready is not None:
                 try:
                     found = ready.run(values)
@@ -101,7 +105,9 @@ class Plan:
                     found = None  # where, is found out by looking closely
         if found is not None and (found[1] <= SUSPICIOUS or not check):
             return found[0]
-        return self._closely(inputs, bool(check), program, found)
+        return self._closely(
+            inputs, bool(check), program, found, kernel if ready is None else False
+        )
 
     def _closely(
         self,
@@ -109,6 +115,7 @@ class Plan:
         check: bool,
         program: Callable[[], Traced | None],
         known: tuple[Any, float] | None,
+        kernel: bool | None,
     ) -> Any:
         """The answer to inputs that are all looked at, or what is wrong with them or with it."""
         if any(type(x).__module__.startswith("dask.") for x in inputs.values()):
@@ -122,7 +129,9 @@ class Plan:
         else:
             try:
                 with np.errstate(invalid="ignore"):  # divergence is refused below, in words
-                    found = self.in_batch(arrays, arithmetic)
+                    found = self._as_kernel(arrays, arithmetic, kernel)
+                    if found is None:
+                        found = self.in_batch(arrays, arithmetic)
             except OutOfDomain as left:
                 raise self._located(arrays, arithmetic, left) or left from None
             outputs = self.network.outputs
@@ -134,23 +143,45 @@ class Plan:
                 if left_unseen is not None:
                     raise left_unseen
             check_growth(program, arrays, top, arithmetic.xp)
-        self._remember(inputs, check, arrays, arithmetic)
+        self._remember(inputs, kernel, arrays, arithmetic)
         return answer
 
     def _remember(
-        self, inputs: Mapping[str, Any], check: bool, arrays: Mapping[str, Array], floats: Floats
+        self,
+        inputs: Mapping[str, Any],
+        kernel: bool | None,
+        arrays: Mapping[str, Array],
+        floats: Floats,
     ) -> None:
         """Keep the short way for inputs like these."""
         values = [inputs[name] for name in self._names]
-        key = signature(values)
-        if key is None or (key, check) in self._ready:
+        key = (signature(values), floats.checked, kernel)
+        if key[0] is None or key in self._ready:
             return
         if len(self._ready) >= KEPT:
             self._ready.clear()
-        bound = self.from_inputs.bind(floats)
-        self._ready[key, check] = ready(
-            self.network, values, self.sources(arrays, floats), batch_of(arrays), bound, floats
-        )
+        bound, sources = self.from_inputs.bind(floats), self.sources(arrays, floats)
+        lead = batch_of(arrays)
+        found = self.kernels.wanted(sources, lead, floats, kernel)
+        self._ready[key] = ready(self.network, values, sources, lead, bound, floats, found)
+
+    @cached_property
+    def kernels(self) -> Kernels:
+        """This plan as device code."""
+        return Kernels(self.from_inputs.nodes, self.from_inputs.outputs)
+
+    def _as_kernel(
+        self, arrays: Mapping[str, Array], arithmetic: Floats, asked: bool | None
+    ) -> dict[str, Array] | None:
+        """The answers as one kernel finds them; None if none is asked, or a prompt is marked."""
+        if arithmetic.library != "torch" and not asked:
+            return None
+        sources, lead = self.sources(arrays, arithmetic), batch_of(arrays)
+        kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
+        outs = None if kernel is None else run_kernel(kernel, sources, lead, arithmetic.device)
+        if outs is None:
+            return None
+        return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
 
     def _located(
         self,

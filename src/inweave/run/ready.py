@@ -26,6 +26,8 @@ from inweave.model.prompt import numbered
 from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
+from inweave.run.kernel.call import answers, differentiated
+from inweave.run.kernel.generate import Kernel
 
 Lift = Callable[[Any], Array]
 
@@ -39,6 +41,7 @@ def ready(
     lead: Lead,
     bound: Bound,
     arithmetic: Floats,
+    kernel: Kernel | None = None,
 ) -> Ready | None:
     """The short way for values like these, which became these sources; None if there is none."""
     kinds: dict[str, type[Ready]] = {"numpy": Ready, "torch": InTorch, "jax": InJax}
@@ -47,6 +50,8 @@ def ready(
         return None
     if any(spec.sign != "any" for spec in network.inputs):
         return None
+    if kernel is not None:
+        return AsKernel(network, values, sources, lead, bound, arithmetic, kernel)
     return made(network, values, sources, lead, bound, arithmetic)
 
 
@@ -208,6 +213,38 @@ class InTorch(Ready):
             if not isfinite(squares):
                 return False
         return True
+
+
+class AsKernel(InTorch):
+    """The same as one kernel, which looks at the values itself."""
+
+    def __init__(self, *known: Any) -> None:
+        *others, self.kernel = known
+        super().__init__(*others)
+        names = {slot: name for name, slot in self.bound.code.sources.items()}
+        self.sources = [(names[slot], at, lift) for slot, at, lift in self.fills]
+        self.filled_in: dict[Any, tuple[Any, Array]] = {}
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if not all(-LARGEST <= values[at] <= LARGEST for at in self.numbers):
+            return None
+        sources = {name: self.source(name, values[at], lift) for name, at, lift in self.sources}
+        if not all(is_concrete(x) for x in sources.values()) or differentiated(sources):
+            return super().run(values)
+        outs = answers(self.kernel, sources, self.lead, self.arithmetic.device)
+        return super().run(values) if outs is None else (self.answer(outs), 0.0)
+
+    def source(self, name: Any, value: Any, lift: Lift | None) -> Array:
+        """A source; that of a number stays on the device until another number comes."""
+        if lift is None:
+            return value
+        if type(value) not in NUMBERS:
+            return lift(value)
+        number, known = self.filled_in.get(name, (None, None))
+        if known is None or number != value:
+            known = lift(value)
+            self.filled_in[name] = (value, known)
+        return known
 
 
 class InJax(Ready):

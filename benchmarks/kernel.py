@@ -1,0 +1,414 @@
+"""One kernel per network on a CUDA device: `python -m benchmarks --only kernel`.
+
+Every row is a batch of prompts of one network as `net(...)` computes it, beside what torch has for
+the same: its solvers, the algorithm by hand, the plan call by call. CUDA events, medians. The bound
+is what reading the inputs and the arithmetic take at least on this device; its share is that of the
+kernel alone. `python -m benchmarks.kernel --out FOLDER` prints the rows as they are measured and
+writes them there; with `--shapes` it measures the choices that the generator has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks import gallery as by_hand
+from benchmarks import problem
+from benchmarks.by_hand.kits import KITS
+from benchmarks.row import Row
+from inweave import Network, gallery
+from inweave import compile as compiled
+from inweave.model.inputs import accept
+from inweave.run.kernel import cache, device
+from inweave.run.kernel.generate import Kernel, Shape
+from inweave.run.kernel.text import Refused
+from inweave.run.plan import batch_of
+from inweave.text.kernel import bound
+
+BATCH = 65536
+CHECKED = 1024  # prompts whose answers are compared with float64
+Call = Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A batch of prompts of one network, and what to compare it with."""
+
+    name: str
+    network: Callable[[], Network]
+    inputs: Callable[[], dict[str, Any]]
+    rivals: Callable[[dict[str, Any]], dict[str, Call]]
+    bar: float  # how many times faster than the best of them
+    most_ms: float | None = None
+    compiles: Callable[[dict[str, Any]], Call] | None = field(default=None, repr=False)
+
+
+# -- cases ----------------------------------------------------------------------------------------
+def cases() -> list[Case]:
+    """The rows with a bar."""
+    found = []
+    for batch, n, d, bar, most in (
+        (BATCH, 40, 20, 4.0, 0.25),
+        (BATCH, 40, 32, 3.0, None),
+        (16384, 128, 64, 3.0, None),
+        (4096, 256, 128, 1.8, None),
+    ):
+        network = partial(compiled, problem.ridge_gd, n=n, d=d, steps=problem.STEPS, verify=False)
+        given = partial(ridge_data, n, d, batch)
+        name = f"ridge descent, {problem.STEPS} steps, {batch} x ({n} x {d})"
+        found.append(Case(name, network, given, solvers, bar, most))
+    entry = gallery.get("ridge_closed_form")
+    network = partial(entry.compile, n=40, d=20, verify=False)
+    given = partial(closed_form_data, 40, 20, BATCH)
+    found.append(Case(f"closed form, {BATCH} x (40 x 20)", network, given, solvers, 3.0))
+    for name, sizes in (
+        ("newton_schulz", {"steps": 8}),
+        ("lasso_ista", {"steps": 100, "optimize": "speed"}),
+        ("recursive_least_squares", {"n": 40}),
+        ("logistic_gd", {"steps": 50}),
+    ):
+        found.append(gallery_case(name, 10.0, **sizes))
+    return found
+
+
+def gallery_case(name: str, bar: float, **sizes: Any) -> Case:
+    """An entry of the gallery, at its own sizes but for these."""
+    entry = gallery.get(name)
+    network = partial(entry.compile, verify=False, **sizes)
+    whole = {**entry.sizes, **{k: v for k, v in sizes.items() if k != "optimize"}}
+    statics = {k: v for k, v in whole.items() if k in entry.program.statics}
+
+    def inputs() -> dict[str, Any]:
+        return on_device(by_hand.data(entry, whole, BATCH))
+
+    def hand(given: dict[str, Any]) -> Call:
+        columns = by_hand.lifted(entry, given)
+        return partial(by_hand.by_hand(name), KITS["torch"](True), **statics, **columns)
+
+    return Case(f"{name}, {BATCH}", network, inputs, lambda given: {"by hand": hand(given)}, bar,
+                compiles=hand)  # fmt: skip
+
+
+def on_device(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Numbers as they are, arrays in float32 on the device."""
+    return {
+        name: x if isinstance(x, float) else torch.as_tensor(x, dtype=torch.float32, device="cuda")
+        for name, x in given.items()
+    }
+
+
+def ridge_data(n: int, d: int, batch: int) -> dict[str, Any]:
+    generator = torch.Generator("cuda").manual_seed(0)
+
+    def normal(*shape: int) -> Any:
+        return torch.randn(batch, *shape, generator=generator, device="cuda")
+
+    X = normal(n, d)
+    y = (X @ normal(d, 1))[..., 0] + 0.1 * normal(n)
+    return {"X": X, "y": y, "u": normal(d), "lam": problem.LAM, "eta": problem.data(n, d)["eta"]}
+
+
+def closed_form_data(n: int, d: int, batch: int) -> dict[str, Any]:
+    given = ridge_data(n, d, batch)
+    del given["eta"]
+    return given
+
+
+def solvers(given: dict[str, Any]) -> dict[str, Call]:
+    """What torch has for the same answer, and the descent by hand."""
+    X, y, u, lam = (given[name] for name in ("X", "y", "u", "lam"))
+    eye = torch.eye(X.shape[-1], device="cuda", dtype=X.dtype)
+
+    def solve() -> Any:
+        w = torch.linalg.solve_ex(X.mT @ X + lam * eye, X.mT @ y[..., None])[0]
+        return (u * w[..., 0]).sum(-1)
+
+    def cholesky() -> Any:
+        L = torch.linalg.cholesky_ex(X.mT @ X + lam * eye)[0]
+        return (u * torch.cholesky_solve(X.mT @ y[..., None], L)[..., 0]).sum(-1)
+
+    return {"solve": solve, "cholesky": cholesky}
+
+
+# -- measuring ------------------------------------------------------------------------------------
+def milliseconds(call: Call, calls: int = 5, rounds: int = 9) -> float:
+    """The median over rounds of so many calls."""
+    call()
+    call()
+    torch.cuda.synchronize()
+    found = []
+    for _ in range(rounds):
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        for _ in range(calls):
+            call()
+        stop.record()
+        torch.cuda.synchronize()
+        found.append(start.elapsed_time(stop) / calls)
+    return statistics.median(found)
+
+
+def quick(call: Call) -> float:
+    """The same with fewer calls of what takes long."""
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    took = time.perf_counter() - start
+    return milliseconds(call, 1 if took > 5e-3 else 5, 3 if took > 50e-3 else 7)
+
+
+def launched(
+    net: Network, given: Mapping[str, Any], shape: Shape | None = None
+) -> tuple[Kernel, Call]:
+    """A kernel and its launch alone."""
+    arrays, arithmetic = accept(net.inputs, given)
+    arithmetic.checked = True
+    kernel = net.plan.kernels.get("float32", True, shape)
+    sources, lead = net.plan.sources(arrays, arithmetic), batch_of(arrays)
+    return kernel, partial(device.launch, kernel, sources, lead, arithmetic.device)
+
+
+def measured(case: Case, compile_too: bool = False) -> dict[str, Any]:
+    """Everything about a case."""
+    net, given = case.network(), case.inputs()
+    first, again = first_calls(case, given)
+    kernel, launch = launched(net, given)
+    ready = device.loaded(kernel, 0)
+    times = {
+        "kernel alone": milliseconds(launch),
+        "net": milliseconds(lambda: net(**given)),
+        "net, check=False": milliseconds(lambda: net(check=False, **given)),
+        "net, kernel=False": quick(lambda: net(kernel=False, **given)),
+    }
+    rivals = {name: quick(call) for name, call in case.rivals(given).items()}
+    if compile_too and case.compiles is not None:
+        rivals["torch.compile"] = quick(torch.compile(case.compiles(given)))
+    reads, computes = bound(kernel)
+    prompts = batch_size(given)
+    least = 1e3 * prompts * max(reads, computes)
+    return {
+        "case": case.name,
+        "milliseconds": times | rivals,
+        "times faster": min(rivals.values()) / times["net"],
+        "kernel alone, times faster": min(rivals.values()) / times["kernel alone"],
+        "bar": case.bar,
+        "most_ms": case.most_ms,
+        "share of the bound": least / times["kernel alone"],
+        "bound_ms": least,
+        "error": error(net, given),
+        "first call, s": first,
+        "from the cache, s": again,
+        "kernel": told(kernel, ready),
+    }
+
+
+def told(kernel: Kernel, ready: device.Loaded) -> dict[str, Any]:
+    return {
+        "kind": kernel.kind, "threads": kernel.threads, "prompts": kernel.prompts,
+        "shared": kernel.shared, "registers": ready.registers, "spilled": ready.spilled,
+        "blocks": ready.blocks, "flops": kernel.flops, "bytes": kernel.bytes,
+    }  # fmt: skip
+
+
+def batch_size(given: Mapping[str, Any]) -> int:
+    return max(int(x.shape[0]) for x in given.values() if not isinstance(x, float))
+
+
+def first_calls(case: Case, given: Mapping[str, Any]) -> tuple[float, float]:
+    """Seconds of the first call of a network: with nothing kept, and with its code on the disk."""
+    found, before = [], os.environ.get(cache.FOLDER)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ[cache.FOLDER] = folder
+        for _ in range(2):
+            net = case.network()
+            device.loaded.cache_clear()
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            net(kernel=True, **given)
+            torch.cuda.synchronize()
+            found.append(time.perf_counter() - start)
+    if before is None:
+        del os.environ[cache.FOLDER]
+    else:
+        os.environ[cache.FOLDER] = before
+    return found[0], found[1]
+
+
+def error(net: Network, given: Mapping[str, Any]) -> float:
+    """The largest difference from the float64 plan, relative to the largest answer."""
+    few = {name: x if isinstance(x, float) else x[:CHECKED] for name, x in given.items()}
+    exact = {name: x if isinstance(x, float) else x.double() for name, x in few.items()}
+    answer, expected = net(kernel=True, **few), net(kernel=False, check=False, **exact)
+    return gallery.difference(*(_numpy(x) for x in (answer, expected)))
+
+
+def _numpy(answer: Any) -> Any:
+    if isinstance(answer, dict):
+        return {name: _numpy(x) for name, x in answer.items()}
+    return (
+        tuple(map(_numpy, answer)) if isinstance(answer, tuple) else answer.double().cpu().numpy()
+    )
+
+
+def entries() -> Iterator[dict[str, Any]]:
+    """Every entry of the gallery at its own size: the kernel beside the plan call by call."""
+    for entry in gallery.entries():
+        try:
+            case = gallery_case(entry.name, 1.0)
+            net, given = case.network(), case.inputs()
+            row: dict[str, Any] = {"case": entry.name}
+            eager = quick(lambda net=net, given=given: net(kernel=False, **given))
+            mine = quick(lambda net=net, given=given: net(**given))
+            row |= {"net": mine, "net, kernel=False": eager, "times faster": eager / mine}
+            try:
+                kernel, launch = launched(net, given)
+                row["kernel alone"] = milliseconds(launch, rounds=5)
+                row["kernel"] = told(kernel, device.loaded(kernel, 0))
+                row["error"] = error(net, given)
+            except Refused as refused:
+                row["why not"] = str(refused)
+        except Exception as problem_met:
+            row = {"case": entry.name, "failed": repr(problem_met)[:500]}
+        yield row
+        torch.cuda.empty_cache()
+
+
+def batches() -> Iterator[dict[str, Any]]:
+    """Time against batch size, for where a kernel begins to pay."""
+    net = compiled(problem.ridge_gd, n=40, d=20, steps=problem.STEPS, verify=False)
+    for batch in (1, 16, 64, 256, 512, 1024, 4096, 16384, 65536, 262144):
+        given = ridge_data(40, 20, batch)
+        yield {
+            "batch": batch,
+            "kernel": milliseconds(lambda given=given: net(kernel=True, **given)),
+            "call by call": quick(lambda given=given: net(kernel=False, **given)),
+            "solve": quick(solvers(given)["solve"]),
+        }
+
+
+# -- the choices of the generator -----------------------------------------------------------------
+def shapes(case: Case) -> Iterator[Shape]:
+    """Layouts to try."""
+    rows = {
+        "(40 x 20)": ((4, 8, 12), (20, 40)),
+        "(40 x 32)": ((1, 2, 4, 8), (20, 40)),
+        "(128 x 64)": ((1, 2, 4), (16, 32, 64)),
+        "(256 x 128)": ((1, 2), (16, 32, 64)),
+    }
+    for name, (prompts, chunks) in rows.items():
+        if name in case.name:
+            yield from (Shape(kind="row", prompts=p, chunk=c) for p in prompts for c in chunks)
+    if not any(name in case.name for name in rows) or (
+        "descent" in case.name and "x 20" in case.name
+    ):
+        for threads in (32, 64, 128, 256):
+            yield from (Shape(kind="prompt", threads=threads, unrolled=u) for u in (1, 4))
+
+
+def explored() -> Iterator[dict[str, Any]]:
+    """The time of a kernel in each of its layouts."""
+    for case in cases():
+        net, given = case.network(), case.inputs()
+        for shape in shapes(case):
+            row: dict[str, Any] = {"case": case.name, "shape": str(shape)}
+            try:
+                start = time.perf_counter()
+                kernel, launch = launched(net, given, shape)
+                ready = device.loaded(kernel, 0)
+                row |= {"compile_s": time.perf_counter() - start, **told(kernel, ready)}
+                row["ms"] = milliseconds(launch, rounds=5)
+            except Exception as met:
+                row["failed"] = repr(met)[:300]
+            yield row
+
+
+# -- the benchmark --------------------------------------------------------------------------------
+def rows(threads: int = 1) -> Iterator[Row]:
+    """One row per case, as a ratio to the best rival; none without a device."""
+    if not torch.cuda.is_available():
+        print(" no CUDA device,", end="", file=sys.stderr)
+        return
+    for case in cases():
+        found = measured(case)
+        value = 1 / found["times faster"]
+        times = {name: 1e-3 * ms for name, ms in found["milliseconds"].items()}
+        note = (f"{found['share of the bound']:.0%} of the bound; first call "
+                f"{found['first call, s']:.2f} s, from the cache "
+                f"{found['from the cache, s']:.3f} s")  # fmt: skip
+        yield Row("kernel, cuda float32", case.name, value, value, value, against="best of torch",
+                  threads=threads, bar=1 / case.bar, seconds=times, note=note)  # fmt: skip
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel", description=__doc__)
+    parser.add_argument("--out", type=Path, default=os.environ.get("OUT"), help="a folder for JSON")
+    parser.add_argument("--shapes", action="store_true", help="the choices of the generator")
+    parser.add_argument("--entries", action="store_true", help="every entry of the gallery")
+    parser.add_argument("--batches", action="store_true", help="time against batch size")
+    parser.add_argument("--cases", nargs="*", help="cases whose names hold one of these words")
+    parser.add_argument("--compile", action="store_true", help="torch.compile is a rival, too")
+    options = parser.parse_args()
+    if not torch.cuda.is_available():
+        print("no CUDA device", file=sys.stderr)
+        return 1
+    found: dict[str, list[Any]] = {}
+    start = time.time()
+
+    def keep(part: str, row: dict[str, Any]) -> None:
+        found.setdefault(part, []).append(row)
+        print(part, json.dumps(row, ensure_ascii=False, default=str), flush=True)
+        if options.out:
+            path = Path(options.out) / "kernel.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps({"machine": machine(), **found}, indent=1, default=str))
+
+    if options.cases is not None or not (options.shapes or options.entries or options.batches):
+        for case in cases():
+            if not options.cases or any(word in case.name for word in options.cases):
+                try:
+                    keep("cases", measured(case, options.compile))
+                except Exception:
+                    keep("cases", {"case": case.name, "failed": traceback.format_exc()[-3000:]})
+    for asked, part, each in (
+        (options.batches, "batches", batches),
+        (options.entries, "entries", entries),
+        (options.shapes, "shapes", explored),
+    ):
+        if asked:
+            try:
+                for row in each():
+                    keep(part, row)
+            except Exception:
+                keep(part, {"failed": traceback.format_exc()[-3000:]})
+    print(f"{time.time() - start:.0f} s")
+    return 0
+
+
+def machine() -> dict[str, Any]:
+    import cupy
+
+    return {
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+        "cupy": cupy.__version__,
+        "cuda": torch.version.cuda,
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,55 @@
+"""Compiled kernels on disk, in the user's cache folder.
+
+An entry is written whole or not at all, and begins with a digest of what follows: whatever else
+stands there is no entry. Nothing depends on the cache, so a folder that cannot be written is none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = "INWEAVE_CACHE"  # the environment variable that names another folder
+DIGEST = 32
+
+
+def folder() -> Path:
+    """Where compiled kernels are kept."""
+    asked = os.environ.get(FOLDER)
+    if asked:
+        return Path(asked)
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "inweave" / "kernels"
+
+
+def read(key: str) -> bytes | None:
+    """What was kept under a key; None if there is nothing, or not what was written."""
+    try:
+        found = (folder() / key).read_bytes()
+    except (OSError, RuntimeError):  # a home that cannot be found is a RuntimeError
+        return None
+    content = found[DIGEST:]
+    return content if hashlib.sha256(content).digest() == found[:DIGEST] else None
+
+
+def write(key: str, content: bytes) -> None:
+    """Keep something under a key."""
+    with suppress(OSError, RuntimeError):
+        place = folder()
+        place.mkdir(parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=place, prefix=".draft-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(content).digest() + content)
+            Path(draft).replace(place / key)
+        finally:
+            Path(draft).unlink(missing_ok=True)

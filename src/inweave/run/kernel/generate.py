@@ -1,0 +1,164 @@
+"""From a plan to the text of a kernel: which shape it takes, and whether it fits one at all."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from inweave.run.kernel.pressure import registers, work
+from inweave.run.kernel.prompts import OnePerThread
+from inweave.run.kernel.rows import RowPerThread
+from inweave.run.kernel.text import Numbers, Refused
+from inweave.run.kernel.values import Values
+from inweave.run.kernel.writer import Writer
+from inweave.run.node import Node
+
+LONG = 12  # rows from which on a value is made row by row
+REGISTERS = 300  # of 255: a few more wait in memory nearby, which costs less than the other shape
+THREADS = 128
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a kernel is laid out, where that is a choice."""
+
+    kind: str = ""  # 'prompt' or 'row' per thread; '' for whichever fits
+    long: int = LONG
+    prompts: int = 0  # in a block, of a row per thread
+    chunk: int = 0  # rows of a stream that are staged at a time
+    unrolled: int = 1
+    threads: int = THREADS
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The text of a kernel and what it takes to launch it."""
+
+    name: str
+    text: str
+    dtype: str
+    check: bool
+    kind: str
+    sources: tuple[Any, ...]  # what is read, by the names of a plan's sources
+    sizes: tuple[int, ...]  # their entries, for one prompt
+    outputs: tuple[tuple[int, int], ...]
+    prompts: int  # in a block
+    threads: int
+    shared: int  # bytes of a block
+    registers: int  # as estimated
+    flops: int
+    why_not: str = ""  # why the other shape was not taken
+
+    def blocks(self, prompts: int) -> int:
+        """How many blocks a batch takes."""
+        return -(-prompts // self.prompts)
+
+    @property
+    def bytes(self) -> int:
+        """What is read and written for one prompt."""
+        entries = sum(self.sizes) + sum(rows * cols for rows, cols in self.outputs)
+        return entries * Numbers(self.dtype).bytes
+
+
+def generate(
+    nodes: Sequence[Node],
+    outputs: Sequence[Node],
+    dtype: str,
+    check: bool,
+    shape: Shape | None = None,
+) -> Kernel:
+    """The kernel of a plan; Refused if it fits no shape."""
+    shape = shape or Shape()
+    numbers = Numbers(dtype)
+    values = Values(nodes, outputs, shape.long)
+    refusals: list[str] = []
+    for kind, write in (("prompt", _per_thread), ("row", _per_row)):
+        if shape.kind in ("", kind):
+            try:
+                return write(values, numbers, check, shape, "; ".join(refusals))
+            except Refused as refused:
+                refusals.append(f"one {kind} per thread: {refused}")
+    raise Refused("; ".join(refusals))
+
+
+def _per_thread(
+    values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str
+) -> Kernel:
+    writer = OnePerThread(values, "NAME", numbers, check)
+    writer.unrolled = shape.unrolled
+    wide = numbers.bytes // 4
+    taken = registers(writer) * wide
+    if taken > REGISTERS and not shape.kind:
+        raise Refused(f"a prompt takes about {taken} registers, a thread has {REGISTERS}")
+    body = writer.body()
+    head = ["int prompt = blockIdx.x * blockDim.x + threadIdx.x;", "if (prompt >= prompts) return;"]
+    return _finished(writer, body, head, "prompt", shape.threads, shape.threads, 0, taken,
+                     why_not, store="")  # fmt: skip
+
+
+def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str) -> Kernel:
+    writer = RowPerThread(values, "NAME", numbers, check, shape.prompts, shape.chunk)
+    body = writer.body()
+    wide = numbers.bytes // 4
+    taken = registers(writer) * wide
+    if taken > REGISTERS and not shape.kind:
+        raise Refused(f"a row takes about {taken} registers, a thread has {REGISTERS}")
+    group, prompts = writer.group, writer.prompts
+    head = [
+        f"SHARED(shared, {writer.shared * prompts});",
+        f"int lane = threadIdx.x % {group}, slot = threadIdx.x / {group};",
+        f"int own = blockIdx.x * {prompts} + slot;",
+        "int prompt = own < prompts ? own : prompts - 1;",
+        f"real *memory = shared + slot * {writer.shared};",
+        *writer.buffers(),
+    ]
+    shared = writer.shared * prompts * numbers.bytes
+    return _finished(writer, body, head, "row", prompts, group * prompts, shared, taken,
+                     why_not, store="if (own < prompts) ")  # fmt: skip
+
+
+def _finished(
+    writer: Writer, body: str, head: list[str], kind: str, prompts: int, threads: int,
+    shared: int, taken: int, why_not: str, store: str,
+) -> Kernel:  # fmt: skip
+    sources, outputs = writer.sources, writer.values.outputs
+    parameters = [
+        f"const real *__restrict__ in{i}_, long long step{i}" for i in range(len(sources))
+    ]
+    parameters += [f"real *__restrict__ out{i}_" for i in range(len(outputs))]
+    parameters += ["unsigned char *__restrict__ flags, int *any, int prompts"]
+    lines = [f"KERNEL({threads}) NAME(", "    " + ",\n    ".join(parameters) + ") {"]
+    lines += [f"  {line}" for line in head]
+    for i in range(len(sources)):
+        lines.append(f"  const real *in{i} = in{i}_ + prompt * step{i};")
+    for i, node in enumerate(outputs):
+        lines.append(f"  real *out{i} = out{i}_ + (long long)prompt * {node.size};")
+    if writer.check:
+        lines.append("  int flag = 0;\n  real finite = 0;")
+    else:
+        lines.append("  int flag = 0;")
+    tail = []
+    if writer.check:
+        mark = "flags[prompt] = (unsigned char)flag; atomicOr(any, flag);"
+        tail = ["  if (finite != 0) flag |= NOT_FINITE;", f"  {store}{{ if (flag) {{ {mark} }} }}"]
+    ends = ["\n".join(lines), "\n", body, "\n".join([*tail, "}"]), "\n"]
+    text = "".join([*writer.functions.text, *ends])
+    name = "inweave_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+    return Kernel(
+        name=name,
+        text=text.replace("NAME", name),
+        dtype=writer.numbers.dtype,
+        check=writer.check,
+        kind=kind,
+        sources=tuple(source.data for source in sources),
+        sizes=tuple(source.size for source in sources),
+        outputs=tuple(node.shape for node in outputs),
+        prompts=prompts,
+        threads=threads,
+        shared=shared,
+        registers=taken,
+        flops=work(writer.values, writer.values.nodes),
+        why_not=why_not,
+    )

@@ -1,0 +1,352 @@
+"""One prompt per thread: all that a prompt needs stands in the registers of one thread.
+
+Symmetric matrices are triangles. Nothing is shared and nobody waits, so this is the faster shape
+wherever a prompt fits.
+"""
+
+from __future__ import annotations
+
+from inweave.run.kernel.text import ZERO, Index, plus, times
+from inweave.run.kernel.writer import Writer
+from inweave.run.node import LoopBody, Node
+
+SMALL = 24  # entries of an input that is read into registers at once
+LOOPED = 144  # the same for one that a loop reads
+
+
+class OnePerThread(Writer):
+    """A kernel in which every thread has a prompt of its own."""
+
+    unrolled = 1  # rows of a stream at a time
+
+    def is_held(self, source: Node) -> bool:
+        if source.size <= SMALL:
+            return not self._only_streamed(source)
+        return source.size <= LOOPED and self._is_looped(source)
+
+    def _is_looped(self, source: Node) -> bool:
+        found, waiting = False, [source]
+        while waiting:
+            for how, reader in self.values.readers[waiting.pop()]:
+                if how == "node" and reader.op == "view":
+                    waiting.append(reader)
+                elif how == "node" and reader.op == "pick":
+                    continue
+                elif how == "node":
+                    if reader in self.values.contractions or reader in self.values.streams:
+                        return False
+                    found |= reader.level > 0
+        return found
+
+    def _only_streamed(self, source: Node) -> bool:
+        waiting = [source]
+        while waiting:
+            for how, reader in self.values.readers[waiting.pop()]:
+                if how == "node" and reader.op == "view":
+                    waiting.append(reader)
+                elif how != "node" or not (
+                    reader in self.values.contractions
+                    or reader in self.values.streams
+                    or reader.op == "pick"
+                ):
+                    return False
+        return source.size > 1
+
+    # -- entries ----------------------------------------------------------------------------------
+    def size(self, node: Node) -> int:
+        """How many registers a value takes."""
+        return node.rows * (node.rows + 1) // 2 if node in self.values.symmetric else node.size
+
+    def held(self, node: Node, i: Index, j: Index) -> str:
+        return self._at(f"v{node.order}", node, i, j)
+
+    def _at(self, name: str, node: Node, i: Index, j: Index) -> str:
+        if node in self.values.symmetric:
+            return f"{name}[TRI({i}, {j})]"
+        return f"{name}[{plus(times(i, node.cols), str(j))}]"
+
+    def of_row(self, name: str, node: Node, axis: int, index: Index, other: Index) -> str:
+        return f"{name}[{other}]"
+
+    def stack_entry(self, node: Node, i: Index, j: Index) -> str:
+        found = self.values.stack_of(node)
+        assert found is not None
+        place, flip = found
+        i, j = (j, i) if flip else (i, j)
+        if node in self.direct:
+            return f"s{node.order}[{self._place_in_answer(node, i, j)}]"
+        return f"s{node.order}[{plus(times(i, place.cols), str(j))}]"
+
+    def _place_in_answer(self, node: Node, i: Index, j: Index) -> str:
+        """Where an entry of collected rows stands in the answer that they are."""
+        found = self.values.stack_of(node)
+        assert found is not None
+        turned = found[1] != (self.values.outputs[self.direct[node]] is not node)
+        answer = self.values.outputs[self.direct[node]]
+        i, j = (j, i) if turned else (i, j)
+        return plus(times(i, answer.cols), str(j))
+
+    # -- statements -------------------------------------------------------------------------------
+    def declare(self, node: Node, name: str = "") -> None:
+        self.out(f"real {name or f'v{node.order}'}[{self.size(node)}];")
+
+    def each(self, node: Node):  # type: ignore[no-untyped-def]
+        """Loops over the entries of a value: yields the row, then the column."""
+        from contextlib import contextmanager
+
+        @contextmanager
+        def loops():  # type: ignore[no-untyped-def]
+            with self.out.loop("i", node.rows) as i:
+                stop = "i + 1" if node in self.values.symmetric else node.cols
+                with self.out.loop("j", stop) as j:
+                    yield i, j
+
+        return loops()
+
+    def write(self, node: Node) -> None:
+        self.comment(node)
+        self.declare(node)
+        if node.op == "matmul":
+            self._matmul(node)
+            return
+        with self.each(node) as (i, j):
+            self.assign(self.held(node, i, j), node, i, j)
+
+    def _matmul(self, node: Node) -> None:
+        a, b = node.args
+        for const in (a, b):
+            if const.op == "const" and self._sparse(node, const):
+                return
+        with self.each(node) as (i, j):
+            first = f"({self.entry(a, i, ZERO)}) * ({self.entry(b, ZERO, j)})"
+            self.out(f"{self.held(node, i, j)} = {first};")
+        if a.cols == 1:
+            return
+        with self.out.block(f"for (int k = 1; k < {a.cols}; k++)", "UNROLL"):
+            k = Index("k")
+            with self.each(node) as (i, j):
+                product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
+                self.out(f"{self.held(node, i, j)} += {product};")
+
+    def _sparse(self, node: Node, const: Node) -> bool:
+        """A product with a constant, written out without its zeros."""
+        entries = const.data.entries().astype(float)
+        a, b = node.args
+        left = const is a
+        if (entries != 0).sum() > 400:
+            return False
+        symmetric = node in self.values.symmetric
+        for row in range(node.rows if left else node.cols):
+            numbers = entries[row] if left else entries[:, row]
+            with self.out.loop("e", node.cols if left else node.rows) as e:
+                at = Index("", row)
+                i, j = (at, e) if left else (e, at)
+                terms = []
+                for k, number in enumerate(numbers):
+                    if number:
+                        K = Index("", k)
+                        x = self.entry(b, K, j) if left else self.entry(a, i, K)
+                        terms.append(f"({x})" if number == 1 else f"{self.numbers(number)} * ({x})")
+                guard = f"if ({j} <= {i}) " if symmetric else ""
+                self.out(f"{guard}{self.held(node, i, j)} = {' + '.join(terms) or '0'};")
+        return True
+
+    def load(self, source: Node) -> None:
+        self.out(f"// {self.title(source)} ({source.rows} x {source.cols})")
+        self.declare(source)
+        self._copy(f"v{source.order}", self.source(source), source.size)
+
+    def _copy(self, name: str, pointer: str, size: int, look: bool = True) -> None:
+        """Entries that stand one after another in memory, four at a time where that can be."""
+        if size % 4 == 0:
+            with self.out.loop("q", size // 4) as q:
+                self.out(f"real4 x4 = LDG4({pointer}, {q});")
+                for e, part in enumerate("xyzw"):
+                    self.out(f"{name}[{plus(times(q, 4), str(e))}] = x4.{part};")
+        else:
+            with self.out.loop("q", size) as q:
+                self.out(f"{name}[{q}] = LDG({pointer}[{q}]);")
+        if self.check and look:
+            with self.out.loop("q", size) as q:
+                self.out(f"LOOK({name}[{q}]);")
+
+    def look(self, source: Node) -> None:
+        self.out(f"// is {self.title(source)} finite?")
+        pointer = self.source(source)
+        if source.size % 4 == 0:
+            with self.out.loop("q", source.size // 4, "ROLLED") as q:
+                self.out(f"real4 x4 = LDG4({pointer}, {q});")
+                self.out("LOOK(x4.x); LOOK(x4.y); LOOK(x4.z); LOOK(x4.w);")
+        else:
+            with self.out.loop("q", source.size, "ROLLED") as q:
+                self.out(f"LOOK(LDG({pointer}[{q}]));")
+
+    # -- streams ----------------------------------------------------------------------------------
+    def contract(self, nodes: list[Node]) -> None:
+        for node in nodes:
+            self.comment(node)
+            self.declare(node)
+            with self.out.loop("e", self.size(node)) as e:
+                self.out(f"v{node.order}[{e}] = 0;")
+        length = nodes[0].args[0].cols
+        with self._streaming(length) as k:
+            for node in nodes:
+                self.row(node.args[0], 1, k)
+                self.row(node.args[1], 0, k)
+            for node in nodes:
+                a, b = node.args
+                with self.each(node) as (i, j):
+                    product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
+                    self.out(f"{self.held(node, i, j)} += {product};")
+
+    def _streaming(self, length: int):  # type: ignore[no-untyped-def]
+        from contextlib import contextmanager
+
+        @contextmanager
+        def loop():  # type: ignore[no-untyped-def]
+            pragma = "ROLLED" if self.unrolled == 1 else f'_Pragma("unroll {self.unrolled}")'
+            with self.out.loop("k", length, pragma) as k:
+                yield k
+            self.rows.clear()
+
+        return loop()
+
+    def row(self, node: Node, axis: int, k: Index) -> None:
+        """Make a row (axis 0) or a column (axis 1) of a stream."""
+        if node.op == "view":
+            top, left, _, _, flip = node.data
+            inner = axis ^ flip
+            self.row(node.args[0], inner, k + (left if inner else top))
+            return
+        key = (node, axis, str(k))
+        if node.op == "const" or key in self.rows:
+            return
+        name, size = f"r{len(self.rows)}", node.shape[1 - axis]
+        if node.op == "source" and not self.is_held(node):
+            self.out(f"real {name}[{size}];")
+            self._source_row(node, axis, k, name)
+        elif node in self.values.streams:
+            for arg in node.args:
+                spans = arg.shape[axis] == node.shape[axis] and arg.shape[axis] > 1
+                if node.op == "matmul":
+                    spans = arg is node.args[axis]
+                if spans:
+                    self.row(arg, axis, k)
+            name = f"r{len(self.rows)}"
+            self.out(f"// {'row' if axis == 0 else 'column'} {k} of {self.title(node)}")
+            self.out(f"real {name}[{size}];")
+            self._stream_row(node, axis, k, name)
+        else:
+            return
+        self.rows[key] = name
+
+    def _source_row(self, node: Node, axis: int, k: Index, name: str) -> None:
+        size, pointer = node.shape[1 - axis], self.source(node)
+        looks = not self.counters
+        if axis == 0 or node.cols == 1:
+            start = times(k, node.cols) if axis == 0 else "0"
+            if size % 4 == 0 and node.cols % 4 == 0 and axis == 0:
+                with self.out.loop("q", size // 4) as q:
+                    self.out(
+                        f"real4 x4 = LDG4({pointer}, {plus(times(k, node.cols // 4), str(q))});"
+                    )
+                    for e, part in enumerate("xyzw"):
+                        self.out(f"{name}[{plus(times(q, 4), str(e))}] = x4.{part};")
+            else:
+                with self.out.loop("q", size) as q:
+                    step = str(q) if axis == 0 else times(q, node.cols)
+                    self.out(f"{name}[{q}] = LDG({pointer}[{plus(start, step)}]);")
+        else:
+            with self.out.loop("q", size) as q:
+                self.out(f"{name}[{q}] = LDG({pointer}[{plus(times(q, node.cols), str(k))}]);")
+        if self.check and looks:
+            with self.out.loop("q", size) as q:
+                self.out(f"LOOK({name}[{q}]);")
+
+    def _stream_row(self, node: Node, axis: int, k: Index, name: str) -> None:
+        with self.out.loop("e", node.shape[1 - axis]) as e:
+            i, j = (k, e) if axis == 0 else (e, k)
+            if node.op != "matmul":
+                self.assign(f"{name}[{e}]", node, i, j)
+                return
+            a, b = node.args
+            self.out(f"{name}[{e}] = ({self.entry(a, i, ZERO)}) * ({self.entry(b, ZERO, j)});")
+            if a.cols > 1:
+                with self.out.block(f"for (int m = 1; m < {a.cols}; m++)", "UNROLL"):
+                    m = Index("m")
+                    self.out(f"{name}[{e}] += ({self.entry(a, i, m)}) * ({self.entry(b, m, j)});")
+
+    # -- loops ------------------------------------------------------------------------------------
+    def loop(self, node: Node) -> None:
+        body: LoopBody = node.data
+        carried = self.values.carried[node]
+        stacks = self.values.stacks.get(body, {})
+        for i in carried:
+            phi, init = body.phis[i], body.inits[i]
+            self.out(f"// {self.title(phi)} ({phi.rows} x {phi.cols}) begins as {self.title(init)}")
+            self.declare(phi)
+            with self.each(phi) as (r, c):
+                self.out(f"{self.held(phi, r, c)} = {self.entry(init, r, c)};")
+        results = {
+            result.data: result
+            for result in self.values.live
+            if result.op == "result" and result.args[0] is node and result.data in stacks
+        }
+        for i, (place, _) in stacks.items():
+            result = results[i]
+            if result in self.direct:
+                self.out(f"real *s{result.order} = out{self.direct[result]};")
+            else:
+                self.out(f"real s{result.order}[{place.size}];")
+        with self.counting(body):
+            self.scope(body.nodes)
+            for i, (place, _) in stacks.items():
+                self._collect(results[i], place)
+            moved = [i for i in carried if body.nexts[i] is not body.phis[i]]
+            for i in moved:
+                phi = body.phis[i]
+                self.declare(phi, f"n{phi.order}")
+                with self.each(phi) as (r, c):
+                    target = self._at(f"n{phi.order}", phi, r, c)
+                    self.out(f"{target} = {self.entry(body.nexts[i], r, c)};")
+            for i in moved:
+                phi = body.phis[i]
+                with self.out.loop("e", self.size(phi)) as e:
+                    self.out(f"v{phi.order}[{e}] = n{phi.order}[{e}];")
+
+    def _collect(self, result: Node, place: Node) -> None:
+        row, at = place.args
+        self.out(f"// row {self.at(at)} of {self.title(result)}")
+        with self.out.loop("j", place.cols) as j:
+            if result in self.direct:
+                where = self._place_in_answer(result, Index(self.at(at)), j)
+            else:
+                where = plus(times(self.at(at), place.cols), str(j))
+            self.out(f"s{result.order}[{where}] = {self.entry(row, ZERO, j)};")
+
+    def store(self, i: int, node: Node) -> None:
+        base = node.args[0] if node.flipped else node
+        if base in self.direct:
+            if self.check:
+                with self.out.loop("q", node.size, "ROLLED") as q:
+                    self.out(f"REACH(out{i}[{q}]);")
+            return
+        self.out(f"// the answer {i}: {self.title(node)}")
+        if base in self.values.streams:
+            axis = self.values.streams[base] ^ (node.op == "view" and node.data[4])
+            with self._streaming(node.shape[axis]) as k:
+                self.row(node, axis, k)
+                with self.out.loop("e", node.shape[1 - axis]) as e:
+                    r, c = (k, e) if axis == 0 else (e, k)
+                    self._answer(i, node, r, c)
+            return
+        with self.out.loop("i", node.rows) as r, self.out.loop("j", node.cols) as c:
+            self._answer(i, node, r, c)
+
+    def _answer(self, i: int, node: Node, r: Index, c: Index) -> None:
+        value = self.entry(node, r, c)
+        if self.check:
+            self.out(f"{{ real x = {value}; REACH(x); "
+                     f"out{i}[{plus(times(r, node.cols), str(c))}] = x; }}")  # fmt: skip
+        else:
+            self.out(f"out{i}[{plus(times(r, node.cols), str(c))}] = {value};")

@@ -1,0 +1,423 @@
+"""What both shapes of a kernel write alike: entries, formulas, loops, sums over streams.
+
+An entry of a value is an expression of its row and column. Views, constants, unit vectors and
+rotations are nothing but other indices, so they cost no instruction. What is held in registers is
+an array whose indices are all known once the loops over it are unrolled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from inweave.exact.constants import Ones, Shift
+from inweave.run.code import needs
+from inweave.run.kernel.functions import Functions
+from inweave.run.kernel.text import ZERO, Index, Lines, Numbers, Refused, plus, times
+from inweave.run.kernel.values import Values, rotation
+from inweave.run.node import LoopBody, Node
+
+KEPT = ("scale", "mul", "sum", "apply", "pointwise", "diagonal", "pick", "matmul")
+"""The operations whose results are held."""
+
+
+class Writer:
+    """A kernel under construction, for one plan."""
+
+    def __init__(self, values: Values, name: str, numbers: Numbers, check: bool) -> None:
+        self.values, self.name, self.numbers, self.check = values, name, numbers, check
+        self.functions = Functions(name, numbers, check)
+        self.out = Lines()
+        self.sources = [node for node in values.every() if node.op == "source"]
+        self.counters: dict[LoopBody, tuple[str, int]] = {}
+        self.rows: dict[tuple[Node, int, str], str] = {}
+        self.done: set[Node] = set()
+        self.direct = self._written_directly()
+
+    # -- the whole --------------------------------------------------------------------------------
+    def body(self) -> str:
+        """All lines between reading the inputs and writing the answers."""
+        for source in self.sources:
+            if self.check and not self.is_held(source) and not self._looked_at(source):
+                self.look(source)
+        self.scope(self.values.nodes)
+        for i, node in enumerate(self.values.outputs):
+            self._load_for([node])
+            self.store(i, node)
+        return str(self.out)
+
+    def _load_for(self, nodes: Sequence[Node]) -> None:
+        """Hold the inputs that nodes read, before the first of them is written."""
+        waiting, seen = [*nodes], set[Node]()
+        while waiting:
+            node = waiting.pop()
+            if node in seen or node in self.done:
+                continue
+            seen.add(node)
+            if node.op == "source" and self.is_held(node):
+                self.load(node)
+                self.done.add(node)
+            waiting += needs(node, self.values.live) if node.op == "loop" else node.args
+
+    def scope(self, nodes: Sequence[Node]) -> None:
+        """The nodes of a straight line or of a loop's body."""
+        nodes = [node for node in nodes if node in self.values.live]
+        for i, node in enumerate(nodes):
+            if node in self.done or not self.is_written(node):
+                continue
+            if not self.counters:
+                self._load_for([node])
+            if node.op == "loop":
+                self.loop(node)
+            elif node in self.values.contractions:
+                together = self._together(node, nodes[i + 1 :])
+                if not self.counters:
+                    self._load_for(together)
+                self.done |= {*together}
+                self.contract(together)
+            else:
+                self.write(node)
+            self.done.add(node)
+
+    def is_written(self, node: Node) -> bool:
+        """Whether a node takes instructions where it stands."""
+        if node.op == "loop":
+            return True
+        if node.op not in KEPT or node in self.values.streams:
+            return False
+        return not self.is_moved(node) and not self.is_inline(node)
+
+    def is_moved(self, node: Node) -> bool:
+        """Whether a product only moves rows or columns round."""
+        return node.op == "matmul" and any(rotation(arg) is not None for arg in node.args)
+
+    def is_inline(self, node: Node) -> bool:
+        """Whether the entries of a value are computed where they are read."""
+        return node.op == "mul" and any(_mask(arg) for arg in node.args)
+
+    def is_held(self, source: Node) -> bool:
+        """Whether an input stands in registers from the beginning."""
+        raise NotImplementedError
+
+    def _together(self, first: Node, later: Sequence[Node]) -> list[Node]:
+        """A sum over streams, and others over the same length that can be made in one pass."""
+        found = [first]
+        for node in later:
+            same = node in self.values.contractions and node.args[0].cols == first.args[0].cols
+            if same and node not in self.done and self._is_ready(node):
+                found.append(node)
+        return found
+
+    def _is_ready(self, node: Node) -> bool:
+        """Whether all that a node is computed from has been written."""
+        waiting = [*node.args]
+        while waiting:
+            arg = waiting.pop()
+            if arg.op in ("phi", "source", "const", "at", "result"):
+                if arg.op == "result" and arg.args[0] not in self.done:
+                    return False
+            elif self.is_written(arg):
+                if arg not in self.done:
+                    return False
+            else:
+                waiting += arg.args
+        return True
+
+    def _looked_at(self, source: Node) -> bool:
+        """Whether an input is read outside of loops, where its entries are looked at."""
+        waiting = [node for node in self.values.contractions if not node.level]
+        for node in waiting:
+            stack = [*node.args]
+            while stack:
+                arg = stack.pop()
+                if arg is source:
+                    return True
+                if arg.op == "view" or arg in self.values.streams:
+                    stack += arg.args
+        return False
+
+    # -- names ------------------------------------------------------------------------------------
+    def title(self, node: Node) -> str:
+        """A value as comments call it."""
+        if node.op == "view":
+            base = self.title(node.args[0])
+            top, left, rows, cols, flip = node.data
+            part = (
+                ""
+                if (rows, cols) == node.args[0].shape
+                else f"[{top}:{top + rows},{left}:{left + cols}]"
+            )
+            return f"{base}{part}{'ᵀ' if flip else ''}"
+        if node.op == "const":
+            return repr(node.data)
+        if node.op == "result":
+            return self.title(node.args[0].data.phis[node.data])
+        return node.label or f"v{node.order}"
+
+    def comment(self, node: Node) -> None:
+        """What a node is, in matrix terms."""
+        names = [self.title(arg) for arg in node.args]
+        op = node.op
+        if op == "matmul":
+            said = f"{names[0]} {names[1]}"
+        elif op == "mul":
+            said = " ⊙ ".join(names) if not node.args[0].is_scalar else " · ".join(names)
+        elif op == "scale":
+            said = f"{float(node.data):g} {names[0]}"
+        elif op == "sum":
+            signs = ["+" if sign > 0 else "−" for sign, _, _ in node.data[2]]
+            pairs = zip(signs, names, strict=True)
+            said = " ".join(f"{sign} {name}" for sign, name in pairs).removeprefix("+ ")
+        elif op in ("apply", "pointwise"):
+            said = f"{getattr(node.data, 'name', 'pointwise')}({names[0]})"
+        elif op == "pick":
+            said = f"row {self.at(node.args[1])} of {names[0]}"
+        else:
+            said = f"{op}({', '.join(names)})"
+        kind = ", symmetric" if node in self.values.symmetric else ""
+        streams = ", summed row by row" if node in self.values.contractions else ""
+        said = said.replace("\n", " ").replace("\\", " ")
+        self.out(f"// {self.title(node)} = {said}   ({node.rows} x {node.cols}{kind}{streams})")
+
+    # -- entries ----------------------------------------------------------------------------------
+    def entry(self, node: Node, i: Index, j: Index) -> str:
+        """An entry of a value as an expression."""
+        if node.op == "view":
+            top, left, _, _, flip = node.data
+            i, j = (j, i) if flip else (i, j)
+            return self.entry(node.args[0], i + top, j + left)
+        if node.op == "const":
+            return self._constant(node, i, j)
+        if node.op == "at":
+            return self.at(node)
+        if node.op == "unit":
+            return f"({i} == {self.at(node.args[0])} ? ONE : NIL)"
+        if node.op == "place":
+            row, at = node.args
+            return f"({i} == {self.at(at)} ? {self.entry(row, ZERO, j)} : NIL)"
+        if self.is_moved(node):
+            return self._moved(node, i, j)
+        found = self.row_entry(node, i, j)
+        if found is not None:
+            return found
+        if node.op == "source" and not self.is_held(node):
+            return f"LDG({self.source(node)}[{plus(times(i, node.cols), str(j))}])"
+        if node.op == "result":
+            if self.values.stack_of(node) is not None:
+                return self.stack_entry(node, i, j)
+            return self.entry(node.args[0].data.phis[node.data], i, j)
+        if self.is_inline(node):
+            return self.formula(node, i, j)
+        if node in self.values.streams:
+            raise Refused(f"{self.title(node)} is read in an order of its own")
+        return self.held(node, i, j)
+
+    def row_entry(self, node: Node, i: Index, j: Index) -> str | None:
+        """An entry of a stream whose row, or column, has just been made."""
+        for axis, (index, other) in enumerate(((i, j), (j, i))):
+            name = self.rows.get((node, axis, str(index)))
+            if name is not None:
+                return self.of_row(name, node, axis, index, other)
+        return None
+
+    def of_row(self, name: str, node: Node, axis: int, index: Index, other: Index) -> str:
+        raise NotImplementedError
+
+    def held(self, node: Node, i: Index, j: Index) -> str:
+        raise NotImplementedError
+
+    def stack_entry(self, node: Node, i: Index, j: Index) -> str:
+        raise NotImplementedError
+
+    def source(self, node: Node) -> str:
+        return f"in{self.sources.index(node)}"
+
+    def at(self, node: Node) -> str:
+        """The number of the row that a loop has come to."""
+        body, backward = node.data
+        name, times = self.counters[body]
+        return f"({times - 1} - {name})" if backward else name
+
+    def _constant(self, node: Node, i: Index, j: Index) -> str:
+        constant = node.data
+        if isinstance(constant, Ones):
+            return "ONE"
+        if isinstance(constant, Shift):
+            cond = _on_shift(constant, i, j)
+            return cond if cond in ("ONE", "NIL") else f"({cond} ? ONE : NIL)"
+        if i.number is not None and j.number is not None:
+            return self.numbers(float(constant.entries()[i.number, j.number]))
+        name = self.functions.table(constant.entries().astype(float))
+        return f"{name}[{plus(times(i, node.cols), str(j))}]"
+
+    def _moved(self, node: Node, i: Index, j: Index) -> str:
+        a, b = node.args
+        step = rotation(a)
+        if step is not None:
+            return self.entry(b, _around(i, step, a.rows), j)
+        step = rotation(b)
+        assert step is not None
+        return self.entry(a, i, _around(j, b.rows - step, b.rows))
+
+    # -- formulas ---------------------------------------------------------------------------------
+    def formula(self, node: Node, i: Index, j: Index) -> str:
+        """An entry of what is computed entry by entry, all but sums."""
+        args = node.args
+        if node.op == "scale":
+            x = self.entry(args[0], i, j)
+            if node.data in (1, -1):
+                return x if node.data == 1 else f"-({x})"
+            return f"{self.numbers(float(node.data))} * ({x})"
+        if node.op == "mul":
+            return self._product(node, i, j)
+        if node.op == "apply":
+            return self.functions.call(node.data, self.entry(args[0], i, j))
+        if node.op == "pointwise":
+            at = plus(times(i, node.cols), str(j))
+            return self.functions.layer(node.data, at, self.entry(args[0], i, j))
+        if node.op == "diagonal":
+            return self.entry(args[0], i, i)
+        if node.op == "pick":
+            return self.entry(args[0], Index(self.at(args[1]), known=False), j)
+        raise Refused(f"no kernel computes {node.op}")
+
+    def _product(self, node: Node, i: Index, j: Index) -> str:
+        def factor(arg: Node) -> str:
+            return self.entry(arg, i if arg.rows > 1 else ZERO, j if arg.cols > 1 else ZERO)
+
+        masks = [arg for arg in node.args if _mask(arg)]
+        if not masks:
+            return " * ".join(f"({factor(arg)})" for arg in node.args)
+        mask = masks[0]
+        other = factor(node.args[1 - node.args.index(mask)])
+        if isinstance(mask.data, Ones):
+            return other
+        cond = _on_shift(mask.data, i if mask.rows > 1 else ZERO, j if mask.cols > 1 else ZERO)
+        return {"ONE": other, "NIL": "NIL"}.get(cond, f"({cond} ? {other} : NIL)")
+
+    def assign(self, target: str, node: Node, i: Index, j: Index) -> None:
+        """Lines that compute an entry."""
+        if node.op != "sum":
+            self.out(f"{target} = {self.formula(node, i, j)};")
+            return
+        always, sometimes = list[str](), list[str]()
+        for arg, (sign, row, col) in zip(node.args, node.data[2], strict=True):
+            conditions = [
+                *_between(i, row, arg.rows, node.rows),
+                *_between(j, col, arg.cols, node.cols),
+            ]
+            if "NIL" in conditions:
+                continue
+            value, more = self._term(arg, i + -row, j + -col)
+            if value == "NIL":
+                continue
+            conditions += more
+            mark = "-" if sign < 0 else "+"
+            if conditions:
+                sometimes.append(f"if ({' && '.join(conditions)}) {target} {mark}= {value};")
+            else:
+                always.append(f"{mark} {value}")
+        first = " ".join(always).removeprefix("+ ") or "0"
+        self.out(f"{target} = {first};")
+        for line in sometimes:
+            self.out(line)
+
+    def _term(self, arg: Node, i: Index, j: Index) -> tuple[str, list[str]]:
+        """A part of a sum, and under which conditions it is not zero."""
+        shift: Shift | None = None
+        if arg.op == "const" and isinstance(arg.data, Shift):
+            shift, text = arg.data, "ONE"
+        elif arg.op == "mul" and self.is_inline(arg):
+            mask = next((x for x in arg.args if _mask(x)), None)
+            if mask is not None and isinstance(mask.data, Shift) and mask.shape == arg.shape:
+                shift = mask.data
+                other = arg.args[1 - arg.args.index(mask)]
+                text = self.entry(
+                    other, i if other.rows > 1 else ZERO, j if other.cols > 1 else ZERO
+                )
+        if shift is None:
+            return f"({self.entry(arg, i, j)})", []
+        cond = _on_shift(shift, i, j)
+        return ("NIL", []) if cond == "NIL" else (text, [] if cond == "ONE" else [cond])
+
+    # -- statements -------------------------------------------------------------------------------
+    def write(self, node: Node) -> None:
+        """Compute a value that is held."""
+        raise NotImplementedError
+
+    def load(self, source: Node) -> None:
+        """Hold an input."""
+        raise NotImplementedError
+
+    def look(self, source: Node) -> None:
+        """Look at all entries of an input that is not held: are they finite?"""
+        raise NotImplementedError
+
+    def contract(self, nodes: list[Node]) -> None:
+        """Sums over streams of one length."""
+        raise NotImplementedError
+
+    def loop(self, node: Node) -> None:
+        raise NotImplementedError
+
+    def store(self, i: int, node: Node) -> None:
+        """Write an answer."""
+        raise NotImplementedError
+
+    @contextmanager
+    def counting(self, body: LoopBody) -> Iterator[None]:
+        """Inside, a loop's counter has a name."""
+        name = f"t{len(self.counters)}"
+        self.counters[body] = (name, body.repeat)
+        with self.out.block(f"for (int {name} = 0; {name} < {body.repeat}; {name}++)", "ROLLED"):
+            yield
+        del self.counters[body]
+
+    def _written_directly(self) -> dict[Node, int]:
+        """Collected rows that are nothing but an answer, by its number: they go there at once."""
+        found = {}
+        for i, node in enumerate(self.values.outputs):
+            base = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
+            alone = self.values.stack_of(base) is not None
+            for read in (base, node):
+                alone = alone and len(self.values.readers[read]) == 1
+            if alone:
+                found[base] = i
+        return found
+
+
+def _mask(node: Node) -> bool:
+    return node.op == "const" and isinstance(node.data, (Shift, Ones)) and not node.is_scalar
+
+
+def _on_shift(shift: Shift, i: Index, j: Index) -> str:
+    """When an entry is one: 'ONE' always, 'NIL' never, otherwise a condition."""
+    if not shift.size:
+        return "NIL"
+    if i.number is not None and j.number is not None:
+        k = i.number - shift.row
+        return "ONE" if k == j.number - shift.col and 0 <= k < shift.size else "NIL"
+    cond = [f"{i + -shift.row} == {j + -shift.col}"]
+    bounds = []
+    if not (shift.row == 0 and shift.size == shift.rows):
+        bounds = _between(i, shift.row, shift.size, shift.rows)
+    if not (shift.col == 0 and shift.size == shift.cols):
+        bounds += _between(j, shift.col, shift.size, shift.cols)
+    return "NIL" if "NIL" in bounds else " && ".join(cond + bounds)
+
+
+def _between(index: Index, start: int, size: int, whole: int) -> list[str]:
+    """The conditions under which an index lies in a part of a whole."""
+    if index.number is not None:
+        return [] if start <= index.number < start + size else ["NIL"]
+    found = [f"{index} >= {start}"] if start else []
+    return found + ([f"{index} < {start + size}"] if start + size < whole else [])
+
+
+def _around(index: Index, step: int, size: int) -> Index:
+    """An index moved on, round the end."""
+    if index.number is not None:
+        return Index("", (index.number + step) % size)
+    moved = f"({index} + {step})"
+    known = index.known and not index.own
+    return Index(f"({moved} < {size} ? {moved} : {moved} - {size})", known=known)

@@ -1,0 +1,140 @@
+"""Kernels on a CUDA device: every entry of the gallery, and what a call may meet."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import inweave
+from inweave import gallery
+from tests.cases import CASES
+from tests.kernels import batch_of_examples
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+pytestmark = [pytest.mark.gpu, needs_gpu, pytest.mark.usefixtures("cupy")]
+ROUNDING = {"float32": 2e-3, "float64": 1e-9}
+
+
+@pytest.fixture(scope="module")
+def cupy():
+    return pytest.importorskip("cupy")
+
+
+def on_device(inputs, dtype):
+    return {
+        n: torch.as_tensor(np.asarray(x), dtype=dtype, device="cuda") for n, x in inputs.items()
+    }
+
+
+def close(found, expected, tolerance):
+    if isinstance(expected, dict):
+        for name, value in expected.items():
+            close(found[name], value, tolerance)
+    elif isinstance(expected, tuple):
+        for one, value in zip(found, expected, strict=True):
+            close(one, value, tolerance)
+    else:
+        size = float(expected.abs().max()) if expected.numel() else 0.0
+        gap = float((found.double() - expected).abs().max()) if expected.numel() else 0.0
+        assert found.shape == expected.shape
+        assert gap <= tolerance * max(size, 1e-30), (gap, size)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("name", gallery.names())
+def test_an_entry_is_what_its_plan_is_in_double_precision(name, dtype):
+    entry = gallery.get(name)
+    net = entry.compile(verify=False)
+    why = net.kernel(dtype).why_not
+    if why:
+        pytest.skip(why)
+    inputs = batch_of_examples(entry.example, (3, 7))
+    expected = net(kernel=False, **on_device(inputs, torch.float64))
+    close(net(kernel=True, **on_device(inputs, getattr(torch, dtype))), expected, ROUNDING[dtype])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_a_case_is_what_its_plan_is(case):
+    net = inweave.compile(case.program, **case.sizes, verify=False)
+    inputs = on_device(case.inputs(batch=(33,)), torch.float64)
+    close(net(kernel=True, **inputs), net(kernel=False, **inputs), 1e-11)
+
+
+@pytest.fixture(scope="module")
+def ridge():
+    return gallery.get("ridge_gd").compile(verify=False)
+
+
+def ridge_inputs(batch=600):
+    given = batch_of_examples(gallery.get("ridge_gd").example, (batch,))
+    given["lam"], given["eta"] = 0.1, float(np.min(given["eta"]))
+    return {n: x if isinstance(x, float) else on_device({n: x}, torch.float64)[n]
+            for n, x in given.items()}  # fmt: skip
+
+
+def test_numbers_shared_by_a_batch_and_odd_memory_are_read_rightly(ridge):
+    given = ridge_inputs()
+    expected = ridge(kernel=False, **given)
+    close(ridge(**given), expected, 1e-10)
+    close(ridge(**given), expected, 1e-10)  # the short way
+    odd = {n: x if isinstance(x, float) else torch.stack([x, x], dim=-1)[..., 0]
+           for n, x in given.items()}  # fmt: skip
+    close(ridge(**odd), expected, 1e-10)
+    one = dict(given, X=given["X"][:1])
+    close(ridge(kernel=True, **one), ridge(kernel=False, **one), 1e-10)
+    alone = dict(given, X=given["X"][0])
+    close(ridge(kernel=True, **alone), ridge(kernel=False, **alone), 1e-10)
+
+
+def test_what_is_wrong_is_said_as_elsewhere(ridge):
+    given = ridge_inputs()
+    with pytest.raises(inweave.DivergenceError):
+        ridge(**{**given, "eta": 10.0})
+    ridge(**given)
+    with pytest.raises(inweave.DivergenceError):
+        ridge(**{**given, "eta": 10.0})
+    bad = {**given, "X": given["X"].clone()}
+    bad["X"][17, 3, 2] = float("nan")
+    with pytest.raises(inweave.InputError):
+        ridge(**bad)
+    entry = gallery.get("conjugate_gradient")
+    net = entry.compile(verify=False)
+    inputs = on_device(batch_of_examples(entry.example, (700,)), torch.float64)
+    net(**inputs)
+    with pytest.raises(inweave.DomainError):
+        net(**{**inputs, "A": -inputs["A"]})
+
+
+def test_gradients_go_call_by_call_and_that_is_said(ridge):
+    given = ridge_inputs()
+    given["y"].requires_grad_()
+    with pytest.warns(UserWarning, match="gradients"):
+        ridge(**given).sum().backward()
+    assert given["y"].grad is not None
+    with torch.no_grad():
+        assert not ridge(**given).requires_grad
+
+
+def test_a_kernel_runs_in_the_stream_that_is_current(ridge):
+    given = ridge_inputs(2048)
+    expected = ridge(kernel=False, **given)
+    ridge(**given)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        doubled = {n: x if isinstance(x, float) else x * 1.0 for n, x in given.items()}
+        found = ridge(check=False, **doubled)
+    stream.synchronize()
+    close(found, expected, 1e-10)
+
+
+def test_a_damaged_entry_of_the_cache_is_compiled_again(ridge, monkeypatch, tmp_path):
+    from inweave.run.kernel import device
+
+    monkeypatch.setenv("INWEAVE_CACHE", str(tmp_path))
+    kernel = ridge.kernel("float64").kernel
+    code = device.compiled(kernel, 0)
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(file.read_bytes()[:-10])
+    assert device.compiled(kernel, 0) == code
