@@ -72,7 +72,10 @@ class WholeWherePossible(Rationals):
         return np.zeros(tuple(shape), dtype=object)
 
     def array(self, entries: np.ndarray) -> Array:
-        return np.vectorize(self.number, otypes=[object])(fractions(entries))
+        out = np.zeros(np.shape(entries), dtype=object)
+        some = entries != 0  # few of the entries of dense weights
+        out[some] = [self.number(entry) for entry in fractions(entries[some])]
+        return out
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.rationals(fractions(x))  # a function may divide

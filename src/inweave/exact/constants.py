@@ -202,10 +202,11 @@ def zeros(rows: int, cols: int) -> Shift:
 
 
 def fractions(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same entries as Fractions."""
-    if array.size == 0:
-        return array.astype(object)
-    return np.vectorize(exact, otypes=[object])(array)  # type: ignore[no-any-return]
+    """The same entries as Fractions; of weights, few are not zero."""
+    out = np.full(array.shape, Fraction(0), dtype=object)
+    some = array != 0 if array.dtype.kind in "iuf" else np.full(array.shape, True)
+    out[some] = [exact(entry) for entry in array[some]]
+    return out
 
 
 def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
