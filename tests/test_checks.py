@@ -264,7 +264,19 @@ def test_gradients_inside_the_domain_are_those_of_a_division_checked_or_not(jax)
         assert abs(jax.grad(lambda p: net(p=p))(p) * p * p + 1) < 1e-15
         unchecked = jax.grad(lambda p: net(p=p, check=False))(p)
         assert abs(unchecked * p * p + 1) < 1e-12  # Newton's steps, the last one's derivative
-    assert np.isnan(jax.grad(lambda p: net(p=p) ** 2)(9.0))
+
+
+@inweave.program
+def tabled(p: Scalar) -> Scalar:
+    return inweave.exp(p, domain=(0.5, 4.0), error=1e-3)
+
+
+@pytest.mark.parametrize("program", [inverse, tabled])
+def test_where_an_answer_is_nan_its_gradient_is_too(program, jax):
+    net = inweave.compile(program)
+    for p in (0.1, 9.0):
+        assert np.isnan(jax.grad(lambda p: net(p=p) ** 2)(p))
+        assert np.isnan(jax.grad(lambda p: net(p=p))(p))
 
 
 def test_an_overflow_in_jax_is_divergence_and_not_a_domain(jax):

@@ -11,6 +11,7 @@ costs, not what the dense prompt would, and happens only after a domain was left
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -58,17 +59,20 @@ def guard(function: Function, x: Array, xp: Any) -> None:
         raise OutOfDomain(function, most)
 
 
-def nan_outside(function: Function, x: Array, answer: Array, xp: Any) -> Array:
-    """The answer, NaN where a problem has any entry outside the domain.
+def nan_outside(function: Function, apply: Callable[[Array], Array], x: Array, xp: Any) -> Array:
+    """What computes a function, applied; NaN where a problem has any entry outside the domain.
 
     For where nothing can be raised. The whole matrix becomes NaN and not that entry alone: a good
-    answer then means that no function left its domain, which is what is checked elsewhere.
+    answer then means that no function left its domain, which is what is checked elsewhere. NaN is
+    a factor before and after, so that the gradient there is NaN too: that of `where` is zero.
     """
     low, high = limits(function)
     inside = xp.all(
         xp.all((x >= low) & (x <= high), axis=-1, keepdims=True), axis=-2, keepdims=True
     )
-    return xp.where(inside, answer, xp.asarray(math.nan, dtype=answer.dtype))
+    one, nan = (xp.asarray(number, dtype=x.dtype) for number in (1.0, math.nan))
+    factor = xp.where(inside, one, nan)
+    return factor * apply(factor * x)
 
 
 # -- where -----------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ def _checked(
         if not is_concrete(x):  # inside torch.func.vmap
             if unseen is not None:
                 return unseen(x)
-            return nan_outside(function, x, apply(x), arithmetic.xp)
+            return nan_outside(function, apply, x, arithmetic.xp)
         if not (in_torch and x.numel() == 1 and low <= x.item() <= high):
             guard(function, x, arithmetic.xp)
         return apply(x)

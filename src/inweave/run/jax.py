@@ -35,7 +35,7 @@ def guarded(function: Function, apply: Callable[[Any], Any]) -> Callable[[Any], 
         if is_concrete(x):  # followed line by line, to find out where
             guard(function, x, jnp)
             return apply(x)
-        return nan_outside(function, x, apply(x), jnp)
+        return nan_outside(function, apply, x, jnp)
 
     return checked
 
