@@ -100,14 +100,18 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             penalty = math.ldexp(penalty, -2 * unit)
             problem, products = Problem.of(moved, y, penalty, self.fit_intercept)
         with np.errstate(all="ignore"):  # what overflows is no step forward, and is seen as that
-            first = problem.start(products, ahead=self.steps == "auto")
+            first = [*problem.start(products, ahead=self.steps == "auto")]
             del products  # of the size of P, and not needed again
-            w = self._passes(problem, *first)
+            w = self._passes(problem, first)
         self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
 
-    def _passes(self, problem: Problem, w: Array, P: Array) -> Array:
-        """w of the last pass that went down, and a report of how far it is from the solution."""
+    def _passes(self, problem: Problem, first: list[Array]) -> Array:
+        """w of the last pass that went down, and a report of how far it is from the solution.
+
+        Where to start is taken out of a list, so that only the P at hand is held on to.
+        """
+        P, w = first.pop(), first.pop()
         self.steps_, self.sigmoid_error_ = 0, _allowed(self.tol)
         if self.steps != "auto":
             w = self._prescribed(problem, w, P)

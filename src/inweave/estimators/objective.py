@@ -7,7 +7,9 @@ in the prompt, and how far from the solution the network ended.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from inweave.estimators.moments import (
     bordered,
     column_means,
     does_not_vary,
+    pieces,
     slices,
     units_for,
 )
@@ -28,6 +31,13 @@ AHEAD = 3  # steps of a look at where the solution may be
 TINY = float(np.finfo(np.float64).tiny)
 FAR = 1e3  # spreads from zero, beyond which columns are centred
 SEEN = 1e-6  # a decrease, beside the objective, that rounding does not hide
+
+
+class Point(NamedTuple):
+    """What a look at all rows says of some w."""
+
+    gradient: Array
+    objective: float
 
 
 @dataclass(frozen=True)
@@ -43,6 +53,8 @@ class Problem:
     """Of the centred columns, added up."""
     still: NDArray[np.bool_]
     """Columns that do not vary."""
+    seen: dict[bytes, Point] = field(default_factory=dict, compare=False)
+    """What was found out last about some w."""
 
     @classmethod
     def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> tuple[Problem, Array]:
@@ -67,12 +79,29 @@ class Problem:
         return np.asarray(np.abs(self.means) > FAR * spreads) & ~self.still
 
     def logits(self, w: Array) -> Array:
-        return np.asarray(self.X @ w[:-1] + w[-1])
+        found = self.X @ w[:-1]
+        found += w[-1]
+        return np.asarray(found)
 
     def gradient(self, w: Array) -> Array:
-        found = self.gathered(sigmoid(self.logits(w)) - self.y)
-        found[:-1] += self.penalty * w[:-1]
-        return found
+        return self._at(w).gradient
+
+    def objective(self, w: Array) -> float:
+        return self._at(w).objective
+
+    def _at(self, w: Array) -> Point:
+        """Two are kept, for they are asked for by turns: where a pass begins and where it ends."""
+        key = w.tobytes()
+        if key not in self.seen:
+            z = self.logits(w)
+            gradient = self.gathered(sigmoid(z) - self.y)
+            gradient[:-1] += self.penalty * w[:-1]
+            np.negative(z, out=z, where=self.y > 0)
+            losses = float(np.logaddexp(0.0, z, out=z).sum())
+            if len(self.seen) > 1:
+                del self.seen[next(iter(self.seen))]
+            self.seen[key] = Point(gradient, losses + self.penalty / 2 * norm(w[:-1]) ** 2)
+        return self.seen[key]
 
     def gathered(self, r: Array) -> Array:
         """Σ rᵢ (xᵢ, 1)."""
@@ -81,8 +110,23 @@ class Problem:
     def size(self, w: Array) -> float:
         """The length of coefficients, of columns that are centred and scaled."""
         level = w[-1] + self.means @ w[:-1]
-        scales = np.sqrt(self.squares / 4 + self.penalty)
-        return norm(np.append(scales * w[:-1], math.sqrt(len(self.y)) / 2 * level))
+        return norm(self.scales * np.append(w[:-1], level))
+
+    @cached_property
+    def scales(self) -> Array:
+        """Of columns that are centred, and of the level there."""
+        columns = np.sqrt(self.squares / 4 + self.penalty)
+        return np.append(columns, math.sqrt(len(self.y)) / 2)
+
+    @cached_property
+    def farthest(self) -> float:
+        """The largest square of the length of a row, centred and scaled, with a one."""
+        by = np.maximum(self.scales[:-1], TINY)
+        longest = 0.0
+        for _, x in pieces(self.X, means=self.means):
+            x /= by
+            longest = max(longest, float(np.einsum("ij,ij->i", x, x).max()))
+        return longest + 1 / float(self.scales[-1]) ** 2
 
     # -- where it is -----------------------------------------------------------------------------
     def distance(self, w: Array, P: Array) -> float:
@@ -90,23 +134,41 @@ class Problem:
 
         Newton's step s = Pg is that distance where the curvature is H all the way. With the
         decrement λ = √gᵀPg, a point within 2λ of w (in the norm of H) has logits within
-        δᵢ = 2λ√hᵢ of those at w, hᵢ = (xᵢ, 1)ᵀP(xᵢ, 1). So the curvature there is (1 ± ε)H, for ε
-        the sum of hᵢ times what the weight of a row may change. If ε ≤ ½ then the solution is that
-        near, and no farther from w − s than ελ/(1 − ε).
+        δᵢ = 2λ√hᵢ of those at w, hᵢ = (xᵢ, 1)ᵀP(xᵢ, 1). If the curvature there is (1 ± ε)H with
+        ε ≤ ½, then the solution is that near, and no farther from w − s than ελ/(1 − ε).
+
+        The weight of a row changes by a factor of exp δᵢ at most, so ε = exp δ − 1 for the largest
+        δᵢ; and hᵢ is at most the square of the longest row times the largest eigenvalue of P, both
+        for columns that are centred and scaled, and that at most the largest sum in a row of |P|.
+        Only where this says too little, each row is looked at.
         """
-        gradient = self.gradient(w)
-        step = P @ gradient
-        decrement, h = math.sqrt(max(float(gradient @ step), 0.0)), self.leverages(P)
-        off, by = np.abs(self.logits(w)), 2 * decrement * np.sqrt(h)
-        drift = float(h @ (_weight(np.maximum(off - by, 0.0)) - _weight(off + by)))
+        step = P @ self.gradient(w)
+        decrement = math.sqrt(max(float(self.gradient(w) @ step), 0.0))
+        scaled = self._scaled(P)
+        longest = math.sqrt(max(float(scaled.trace()), 0.0))
+        most = float(np.abs(scaled).sum(axis=1).max()) * self.farthest
+        near, size = self.size(step), self.size(w)
+        drift = math.expm1(min(2 * decrement * math.sqrt(most), 1.0))
+        if not (drift <= 0.5 and drift / (1 - drift) * decrement * longest <= near):
+            drift = min(drift, self._drift(w, P, decrement))
         if not drift <= 0.5:
             return math.inf
-        scales = np.append(np.sqrt(self.squares / 4 + self.penalty), math.sqrt(len(self.y)) / 2)
-        lift = np.eye(len(w))
-        lift[-1, :-1] = self.means
-        longest = math.sqrt(max(float(scales**2 @ ((lift @ P) * lift).sum(axis=1)), 0.0))
-        found = self.size(step) + drift / (1 - drift) * decrement * longest
-        return relative(found, self.size(w))
+        return relative(near + drift / (1 - drift) * decrement * longest, size)
+
+    def _scaled(self, P: Array) -> Array:
+        """P for columns that are centred and scaled."""
+        found = P.copy()
+        found[-1] += self.means @ P[:-1]
+        found[:, -1] += found[:, :-1] @ self.means
+        found *= self.scales
+        found *= self.scales[:, None]
+        return found
+
+    def _drift(self, w: Array, P: Array, decrement: float) -> float:
+        """ε as the sum of hᵢ times what the weight of a row may change."""
+        h = self.leverages(P)
+        off, by = np.abs(self.logits(w)), 2 * decrement * np.sqrt(h)
+        return float(h @ (_weight(np.maximum(off - by, 0.0)) - _weight(off + by)))
 
     def leverages(self, P: Array) -> Array:
         """(xᵢ, 1)ᵀP(xᵢ, 1) for every row."""
@@ -115,11 +177,6 @@ class Problem:
             x = self.X[rows]
             found[rows] = ((x @ P[:d, :d] + 2 * P[d, :d]) * x).sum(axis=1) + P[d, d]
         return np.maximum(found, 0.0)
-
-    def objective(self, w: Array) -> float:
-        z = self.logits(w)
-        losses = np.logaddexp(0.0, np.where(self.y > 0, -z, z))
-        return float(losses.sum() + self.penalty / 2 * norm(w[:-1]) ** 2)
 
     def goes_down(self, w: Array, after: Array, shrinks: bool) -> bool:
         """Whether the objective is less; where rounding hides that, whether the step shrinks."""
