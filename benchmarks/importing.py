@@ -3,13 +3,18 @@
 The number is processor time, measured inside a fresh process: of the import alone, which does not
 load numpy, of loading the main names when numpy is there already, and of printing the list of
 commands. Which modules take it is read from Python's own profile, `-X importtime`.
+
+Processes share a folder for bytecode of their own, which a first one fills: where none may be
+written, Python compiles every module anew, and that is not what is measured here.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 
 from benchmarks.measure import Spread
@@ -37,10 +42,17 @@ LINE = re.compile(r"import time:\s*(\d+) \|\s*(\d+) \|(\s+)(\S+)")
 
 def rows(threads: int, times: int = 15) -> Iterator[Row]:
     """Milliseconds, each in fresh processes."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _rows(folder, threads, times)
+
+
+def _rows(bytecode: str, threads: int, times: int) -> Iterator[Row]:
     for name, (before, statement, bar) in STATEMENTS.items():
-        seconds = [float(_python("-c", TIMED.format(before, statement))[0]) for _ in range(times)]
+        timed = TIMED.format(before, statement)
+        _python(bytecode, "-c", timed)
+        seconds = [float(_python(bytecode, "-c", timed)[0]) for _ in range(times)]
         spread = Spread.of([s * 1e3 for s in seconds])
-        heaviest = sorted(profile(statement).items(), key=lambda item: -item[1])[:4]
+        heaviest = sorted(profile(statement, bytecode).items(), key=lambda item: -item[1])[:4]
         yield Row(
             family="import",
             name=name,
@@ -54,9 +66,9 @@ def rows(threads: int, times: int = 15) -> Iterator[Row]:
         )
 
 
-def profile(statement: str) -> dict[str, int]:
+def profile(statement: str, bytecode: str = "") -> dict[str, int]:
     """Microseconds of each module's own, without those that Python or numpy load themselves."""
-    lines = _lines(statement)
+    lines = _lines(statement, bytecode)
     for i, (name, _, depth) in enumerate(lines):
         if name == "numpy":  # a module is listed after what it imports
             first = i
@@ -64,16 +76,27 @@ def profile(statement: str) -> dict[str, int]:
                 first -= 1
             del lines[first : i + 1]
             break
-    python = {name for name, _, _ in _lines("pass")}
+    python = {name for name, _, _ in _lines("pass", bytecode)}
     return {name: us for name, us, _ in lines if name not in python}
 
 
-def _lines(statement: str) -> list[tuple[str, int, int]]:
-    told = _python("-X", "importtime", "-c", statement)[1]
+def _lines(statement: str, bytecode: str) -> list[tuple[str, int, int]]:
+    told = _python(bytecode, "-X", "importtime", "-c", statement)[1]
     found = [LINE.match(line) for line in told.splitlines()]
     return [(m[4], int(m[1]), len(m[3])) for m in found if m]
 
 
-def _python(*words: str) -> tuple[str, str]:
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
+def _python(bytecode: str, *words: str) -> tuple[str, str]:
+    """What a process tells; its bytecode is kept in a folder, if there is one."""
+    known = dict(os.environ)
+    if bytecode:
+        known.pop("PYTHONDONTWRITEBYTECODE", None)
+        known["PYTHONPYCACHEPREFIX"] = bytecode
+    done = subprocess.run(
+        [sys.executable, *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=known,
+    )
     return done.stdout, done.stderr
