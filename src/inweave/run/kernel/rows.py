@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from inweave.run.kernel.text import ZERO, Index, Lines, Numbers, Refused, plus, times
 from inweave.run.kernel.values import Values
-from inweave.run.kernel.writer import Writer
+from inweave.run.kernel.writer import Writer, through
 from inweave.run.node import LoopBody, Node
 
 LARGEST = 128  # threads of a prompt
@@ -64,6 +64,8 @@ class RowPerThread(Writer):
         self.chunk = chunk
         self.group = self._group()
         self._asked = prompts
+        self.turning: dict[Node, str] = {}
+        self.read_rows: dict[tuple[Node, bool], set[int] | None] = {}
 
     def _group(self) -> int:
         """How many threads a prompt takes."""
@@ -173,17 +175,32 @@ class RowPerThread(Writer):
         rows = [arg for arg in node.args if not arg.is_scalar]
         return len(rows) == 1 and rows[0].op == "view" and min(rows[0].args[0].shape) > 1
 
+    def own(self, node: Node) -> Index:
+        """Which row of a value is the thread's own."""
+        name = self.turning.get(node)
+        return LANE if name is None else Index(name, own=True, known=False)
+
     def held(self, node: Node, i: Index, j: Index) -> str:
         name = f"v{node.order}"
         if node.is_scalar:
             return f"{name}[0]"
-        own, other = (i, j) if self.axis(node) == 0 else (j, i)
-        if own.own and other.known:
+        mine, other = (i, j) if self.axis(node) == 0 else (j, i)
+        if mine == self.own(node) and other.known:
             return f"{name}[{other}]"
-        if node in self.values.symmetric and j.own and i.known:
+        if node in self.values.symmetric and j == self.own(node) and i.known:
             return f"{name}[{i}]"
-        self.mirrored.add(node)
+        self._reads_mirror(node, i)
         return f"{self._seen(self.mirror(node))}[{plus(times(i, node.cols), str(j))}]"
+
+    def _reads_mirror(self, node: Node, row: Index) -> None:
+        """Take note of which rows others read, while a loop that carries a value runs and after."""
+        self.mirrored.add(node)
+        key = (node, node in self.turning)
+        found = self.read_rows.setdefault(key, set())
+        if row.number is None:
+            self.read_rows[key] = None
+        elif found is not None:
+            found.add(row.number)
 
     def mirror(self, node: Node) -> str:
         return self.buffer(f"m{node.order}", node.size)
@@ -227,13 +244,13 @@ class RowPerThread(Writer):
         if node.rows == 1 or node.cols == 1:
             if node.shape[axis] == 1:
                 return None
-            self.mirrored.add(node)
+            self._reads_mirror(node, LANE)
             return f"{self._seen(self.mirror(node))} + {start}"
         if node in self.values.symmetric:
             axis = 1
         if axis == 0 or node.cols % 4:
             return None
-        self.mirrored.add(node)
+        self._reads_mirror(node, LANE if node in self.values.symmetric else fixed)
         return f"{self._seen(self.mirror(node))} + {plus(times(fixed, node.cols), str(start))}"
 
     # -- statements -------------------------------------------------------------------------------
@@ -255,17 +272,28 @@ class RowPerThread(Writer):
                 yield ZERO, ZERO
             return
         with self.guarded(self.length(node)), self.out.loop("j", self.size(node)) as j:
-            yield (LANE, j) if self.axis(node) == 0 else (j, LANE)
+            yield (self.own(node), j) if self.axis(node) == 0 else (j, self.own(node))
 
     def declare(self, node: Node, name: str = "") -> None:
         self.out(f"real {name or f'v{node.order}'}[{self.size(node)}];")
 
     def _publish(self, node: Node, name: str = "") -> None:
-        """Write the mirror of a value."""
-        if node in self.mirrored and not node.is_scalar:
-            name = name or self.mirror(node)
-            with self.each(node) as (i, j):
-                self.out(f"{name}[{plus(times(i, node.cols), str(j))}] = {self.held(node, i, j)};")
+        """Write the mirror of a value, or those rows of it that others read."""
+        if node not in self.mirrored or node.is_scalar:
+            return
+        name, rows = name or self.mirror(node), None
+        if min(node.shape) > 1 and node in self.turning:
+            rows = self.read_rows.get((node, True), set())
+        if rows is None:
+            self._copy_out(node, name)
+        elif rows:
+            mine = self.own(node)
+            with self.out.block(f"if ({' || '.join(f'{mine} == {row}' for row in sorted(rows))})"):
+                self._copy_out(node, name)
+
+    def _copy_out(self, node: Node, name: str) -> None:
+        with self.each(node) as (i, j):
+            self.out(f"{name}[{plus(times(i, node.cols), str(j))}] = {self.held(node, i, j)};")
 
     def _mirrors(self, node: Node) -> list[str]:
         return [f"m{node.order}"] if node in self.mirrored and not node.is_scalar else []
@@ -310,30 +338,32 @@ class RowPerThread(Writer):
     def _own(self, node: Node) -> tuple[Index, Index]:
         if node.is_scalar:
             return ZERO, ZERO
-        return (LANE, ZERO) if self.axis(node) == 0 else (ZERO, LANE)
+        mine = self.own(node)
+        return (mine, ZERO) if self.axis(node) == 0 else (ZERO, mine)
 
     @contextmanager
     def _accumulated(self, node: Node) -> Iterator[None]:
         with self.guarded(self.length(node)):
             if node.cols > 1 and self.axis(node) == 0:
                 with self.out.loop("j", node.cols) as j:
-                    self.out(f"{self.held(node, LANE, j)} = 0;")
+                    self.out(f"{self.held(node, self.own(node), j)} = 0;")
             yield
 
     def _add_row(self, node: Node, k: Index) -> None:
         """Add an entry of the own row of one factor, times a row of the other."""
         a, b = node.args
-        self.out(f"real x = {self.entry(a, LANE, k)};")
+        mine = self.own(node)
+        self.out(f"real x = {self.entry(a, mine, k)};")
         run = self.run(b, k, 1) if node.cols % 4 == 0 else None
         if run is None:
             with self.out.loop("j", node.cols) as j:
-                self.out(f"{self.held(node, LANE, j)} += x * ({self.entry(b, k, j)});")
+                self.out(f"{self.held(node, mine, j)} += x * ({self.entry(b, k, j)});")
             return
         with self.out.loop("q", node.cols // 4) as q:
             self.out(f"real4 y4 = LDS4({run}, {q});")
             for e, part in enumerate("xyzw"):
                 at = Index(plus(times(q, 4), str(e)))
-                self.out(f"{self.held(node, LANE, at)} += x * y4.{part};")
+                self.out(f"{self.held(node, mine, at)} += x * y4.{part};")
 
     def _dot(self, target: str, a: Node, i: Index, b: Node, j: Index) -> None:
         """The sum over k of `a[i, k] b[k, j]`, in four sums where that can be."""
@@ -519,35 +549,73 @@ class RowPerThread(Writer):
             if results[i] not in self.direct:
                 self.buffer(f"s{results[i].order}", place.size)
         moved = [i for i in carried if body.nexts[i] is not body.phis[i]]
+        name = f"t{len(self.counters)}"
+        turn = self._turn(node)
+        if turn:
+            self.out(f"int row{name} = lane;")
+            inside = {*body.nodes, *body.phis}
+            self.turning = {x: f"row{name}" for x in inside if x.rows == self.group and x.cols > 0}
 
         def step() -> None:
             self.scope(body.nodes)
             for i, (place, _) in stacks.items():
                 self._collect(results[i], place)
             for i in moved:
-                phi = body.phis[i]
-                self.declare(phi, f"n{phi.order}")
-                with self.statement(), self.each(phi) as (r, c):
-                    own = r if self.axis(phi) else c
-                    self.out(f"n{phi.order}[{own}] = {self.entry(body.nexts[i], r, c)};")
+                self._next(body.phis[i], body.nexts[i], bool(turn))
+            if turn:
+                self.out(f"row{name} = row{name} >= {turn} ? row{name} - {turn} "
+                         f": row{name} + {self.group - turn};")  # fmt: skip
             for i in moved:
-                phi = body.phis[i]
-                new = [f"{name}n" for name in self._mirrors(phi)]
-                with self.statement(*new):
-                    with self.out.loop("e", self.size(phi)) as e:
-                        self.out(f"v{phi.order}[{e}] = n{phi.order}[{e}];")
-                    if new:
-                        self._publish(phi, new[0])
-                for name in new:
-                    self.out(
-                        f"{{ real *other = {name}; {name} = {name[:-1]}; {name[:-1]} = other; }}"
-                    )
-                    self.since.swap(name, name[:-1])
+                self._carry(body.phis[i])
 
-        name = f"t{len(self.counters)}"
         self.counters[body] = (name, body.repeat)
         self._twice(f"for (int {name} = 0; {name} < {body.repeat}; {name}++)", "ROLLED", step)
         del self.counters[body]
+        if turn:
+            inside_rows = {phi: self.read_rows.get((phi, True), set()) for phi in body.phis}
+            self.turning = {}
+            for phi, rows in inside_rows.items():  # of which others read more from now on
+                if (phi, False) in self.read_rows and rows is not None:
+                    with self.statement(*self._mirrors(phi)):
+                        self._publish(phi)
+
+    def _turn(self, loop: Node) -> int:
+        """By how many rows all that a loop carries goes round in a step: rows then stay where they
+        are and threads change theirs. 0 if they do not, or do not come back to where they were."""
+        body: LoopBody = loop.data
+        carried = [i for i in self.values.carried[loop] if not body.phis[i].is_scalar]
+        moves = [self.values.moves.get(body.nexts[i]) for i in carried]
+        steps = {None if move is None else move.step for move in moves}
+        step = steps.pop() if len(steps) == 1 else None
+        fits = all(body.phis[i].rows == self.group for i in carried)
+        nested = any(x.op == "loop" for x in body.nodes) or self.counters
+        if not step or not fits or nested or step * body.repeat % self.group:
+            return 0
+        return step
+
+    def _next(self, phi: Node, after: Node, turns: bool) -> None:
+        """What a carried value will be: where rows go round, the own one but for its columns."""
+        self.declare(phi, f"n{phi.order}")
+        move = self.values.moves[after] if turns and not phi.is_scalar else None
+        with self.statement(), self.each(phi) as (r, c):
+            at = r if self.axis(phi) else c
+            if move is None:
+                value = self.entry(after, r, c)
+            else:
+                value = self.entry(move.base, r, through(c, move.cols))
+            self.out(f"n{phi.order}[{at}] = {value};")
+
+    def _carry(self, phi: Node) -> None:
+        """Take the next value; its mirror is another one than that of the step before."""
+        new = [f"{name}n" for name in self._mirrors(phi)]
+        with self.statement(*new):
+            with self.out.loop("e", self.size(phi)) as e:
+                self.out(f"v{phi.order}[{e}] = n{phi.order}[{e}];")
+            if new:
+                self._publish(phi, new[0])
+        for name in new:
+            self.out(f"{{ real *other = {name}; {name} = {name[:-1]}; {name[:-1]} = other; }}")
+            self.since.swap(name, name[:-1])
 
     def _collect(self, result: Node, place: Node) -> None:
         row, at = place.args

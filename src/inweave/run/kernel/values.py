@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import Dense, Ones, Shift
+from inweave.exact.constants import Dense
 from inweave.run.code import live_nodes, stacked
 from inweave.run.node import LoopBody, Node
 
@@ -73,6 +73,12 @@ class Values:
         if node.op != "result":
             return None
         return self.stacks.get(node.args[0].data, {}).get(node.data)
+
+    @cached_property
+    def moves(self) -> dict[Node, Moved]:
+        """The values that are others with their rows and columns moved."""
+        pairs = ((node, moved(node)) for node in self.live if node.op in ("sum", "matmul"))
+        return {node: found for node, found in pairs if found is not None}
 
     # -- symmetry ---------------------------------------------------------------------------------
     @cached_property
@@ -234,18 +240,72 @@ def _square(node: Node, found: set[Node]) -> bool:
     return node in found or node.is_scalar
 
 
-def rotation(node: Node) -> int | None:
-    """By how much a constant matrix moves rows, the first ones to the end; None if it does not."""
+class Moved(NamedTuple):
+    """A value whose rows and columns are those of another one, in another order."""
+
+    base: Node
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+
+    @property
+    def step(self) -> int | None:
+        """By how much rows go round; None if they are moved in another way."""
+        size, step = len(self.rows), self.rows[0]
+        return step if self.rows == tuple((i + step) % size for i in range(size)) else None
+
+
+def moved(node: Node) -> Moved | None:
+    """How a value is another one with its rows and columns moved; None if it is computed."""
+    found = _times_order(node) if node.op == "matmul" else _views_of_one(node)
+    if found is None:
+        return None
+    before = moved(found.base)
+    if before is None:
+        return found
+    rows = tuple(before.rows[i] for i in found.rows)
+    return Moved(before.base, rows, tuple(before.cols[j] for j in found.cols))
+
+
+def _times_order(node: Node) -> Moved | None:
+    """A product with a matrix that has one 1 in every row and column."""
+    a, b = node.args
+    left = _order(a)
+    if left is not None:
+        return Moved(b, left, tuple(range(node.cols)))
+    right = _order(b)
+    if right is None:
+        return None
+    return Moved(a, tuple(range(node.rows)), tuple(int(i) for i in np.argsort(right)))
+
+
+def _order(node: Node) -> tuple[int, ...] | None:
     if node.op != "const" or node.rows != node.cols or not isinstance(node.data, Dense):
         return None
     entries = node.data.entries()
-    at = np.flatnonzero(entries[0] == 1)
-    if len(at) != 1:
+    ones = (entries == 1).astype(int)
+    if (entries != ones).any() or (ones.sum(0) != 1).any() or (ones.sum(1) != 1).any():
         return None
-    turned = np.roll(np.eye(node.rows), int(at[0]), axis=1)
-    return int(at[0]) if bool((entries == turned).all()) else None
+    return tuple(int(i) for i in np.argmax(ones, axis=1))
 
 
-def is_simple(node: Node) -> bool:
-    """Whether the entries of a constant are told by their place."""
-    return node.op == "const" and isinstance(node.data, (Shift, Ones))
+def _views_of_one(node: Node) -> Moved | None:
+    """A sum of parts of one matrix that stand in other places, side by side."""
+    if node.op != "sum" or len({arg.args for arg in node.args}) != 1:
+        return None
+    base = node.args[0].args[0] if node.args[0].op == "view" else node
+    if base.shape != node.shape or any(arg.op != "view" or arg.flipped for arg in node.args):
+        return None
+    at = np.full(node.shape, -1)
+    for arg, (sign, row, col) in zip(node.args, node.data[2], strict=True):
+        top, left, rows, cols, _ = arg.data
+        there = at[row : row + rows, col : col + cols]
+        if sign < 0 or (there >= 0).any():
+            return None
+        places = np.arange(base.size).reshape(base.shape)
+        there[...] = places[top : top + rows, left : left + cols]
+    rows, cols = at[:, 0] // node.cols, at[0] % node.cols
+    if (at < 0).any() or (at != rows[:, None] * node.cols + cols).any():
+        return None
+    if len(set(rows)) < node.rows or len(set(cols)) < node.cols:
+        return None
+    return Moved(base, tuple(map(int, rows)), tuple(map(int, cols)))

@@ -14,7 +14,7 @@ from inweave.exact.constants import Ones, Shift
 from inweave.run.code import needs
 from inweave.run.kernel.functions import Functions
 from inweave.run.kernel.text import ZERO, Index, Lines, Numbers, Refused, plus, times
-from inweave.run.kernel.values import Values, rotation
+from inweave.run.kernel.values import Values
 from inweave.run.node import LoopBody, Node
 
 KEPT = ("scale", "mul", "sum", "apply", "pointwise", "diagonal", "pick", "matmul")
@@ -85,11 +85,7 @@ class Writer:
             return True
         if node.op not in KEPT or node in self.values.streams:
             return False
-        return not self.is_moved(node) and not self.is_inline(node)
-
-    def is_moved(self, node: Node) -> bool:
-        """Whether a product only moves rows or columns round."""
-        return node.op == "matmul" and any(rotation(arg) is not None for arg in node.args)
+        return node not in self.values.moves and not self.is_inline(node)
 
     def is_inline(self, node: Node) -> bool:
         """Whether the entries of a value are computed where they are read."""
@@ -195,8 +191,9 @@ class Writer:
         if node.op == "place":
             row, at = node.args
             return f"({i} == {self.at(at)} ? {self.entry(row, ZERO, j)} : NIL)"
-        if self.is_moved(node):
-            return self._moved(node, i, j)
+        move = self.values.moves.get(node)
+        if move is not None:
+            return self.entry(move.base, through(i, move.rows), through(j, move.cols))
         found = self.row_entry(node, i, j)
         if found is not None:
             return found
@@ -250,15 +247,6 @@ class Writer:
         name = self.functions.table(constant.entries().astype(float))
         return f"{name}[{plus(times(i, node.cols), str(j))}]"
 
-    def _moved(self, node: Node, i: Index, j: Index) -> str:
-        a, b = node.args
-        step = rotation(a)
-        if step is not None:
-            return self.entry(b, _around(i, step, a.rows), j)
-        step = rotation(b)
-        assert step is not None
-        return self.entry(a, i, _around(j, b.rows - step, b.rows))
-
     # -- formulas ---------------------------------------------------------------------------------
     def formula(self, node: Node, i: Index, j: Index) -> str:
         """An entry of what is computed entry by entry, all but sums."""
@@ -287,13 +275,22 @@ class Writer:
 
         masks = [arg for arg in node.args if _mask(arg)]
         if not masks:
-            return " * ".join(f"({factor(arg)})" for arg in node.args)
+            found = sorted(self._factors(node), key=lambda arg: arg.size)  # numbers first
+            return " * ".join(f"({factor(arg)})" for arg in found)
         mask = masks[0]
         other = factor(node.args[1 - node.args.index(mask)])
         if isinstance(mask.data, Ones):
             return other
         cond = _on_shift(mask.data, i if mask.rows > 1 else ZERO, j if mask.cols > 1 else ZERO)
         return {"ONE": other, "NIL": "NIL"}.get(cond, f"({cond} ? {other} : NIL)")
+
+    def _factors(self, node: Node) -> list[Node]:
+        """The values that a product is of, those of products inside it that are not held too."""
+        found = []
+        for arg in node.args:
+            inner = arg.op == "mul" and self.is_inline(arg) and not any(map(_mask, arg.args))
+            found += self._factors(arg) if inner else [arg]
+        return found
 
     def assign(self, target: str, node: Node, i: Index, j: Index) -> None:
         """Lines that compute an entry."""
@@ -414,10 +411,16 @@ def _between(index: Index, start: int, size: int, whole: int) -> list[str]:
     return found + ([f"{index} < {start + size}"] if start + size < whole else [])
 
 
-def _around(index: Index, step: int, size: int) -> Index:
-    """An index moved on, round the end."""
+def through(index: Index, order: Sequence[int]) -> Index:
+    """The index that stands at an index in an order."""
+    if all(at == i for i, at in enumerate(order)):
+        return index
     if index.number is not None:
-        return Index("", (index.number + step) % size)
-    moved = f"({index} + {step})"
-    known = index.known and not index.own
-    return Index(f"({moved} < {size} ? {moved} : {moved} - {size})", known=known)
+        return Index("", order[index.number])
+    starts = [i for i in range(len(order)) if i == 0 or order[i] != order[i - 1] + 1]
+    stops = [*starts[1:], len(order)]
+    text = ""
+    for start, stop in zip(starts, stops, strict=True):
+        moved = str(index + (order[start] - start))
+        text += moved if stop == len(order) else f"{index} < {stop} ? {moved} : "
+    return Index(f"({text})", known=index.known and not index.own)
