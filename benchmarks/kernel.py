@@ -10,6 +10,7 @@ writes them there; with `--shapes` it measures the choices that the generator ha
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -305,19 +306,22 @@ def batches() -> Iterator[dict[str, Any]]:
 def shapes(case: Case) -> Iterator[Shape]:
     """Layouts to try."""
     rows = {
-        "(40 x 20)": ((4, 8, 12), (20, 40)),
-        "(40 x 32)": ((1, 2, 4, 8), (20, 40)),
-        "(128 x 64)": ((1, 2, 4), (16, 32, 64)),
-        "(256 x 128)": ((1, 2), (16, 32, 64)),
+        "closed": ((4, 6, 8, 12), (20, 40), (0,)),
+        "(40 x 32)": ((1, 2, 4), (40,), (0, 1)),
+        "(128 x 64)": ((1, 2), (32, 64, 128), (0, 1)),
+        "(256 x 128)": ((1,), (32, 64), (0, 2, 3)),
     }
-    for name, (prompts, chunks) in rows.items():
+    for name, (prompts, chunks, most) in rows.items():
         if name in case.name:
-            yield from (Shape(kind="row", prompts=p, chunk=c) for p in prompts for c in chunks)
-    if not any(name in case.name for name in rows) or (
-        "descent" in case.name and "x 20" in case.name
-    ):
-        for threads in (32, 64, 128, 256):
-            yield from (Shape(kind="prompt", threads=threads, unrolled=u) for u in (1, 4))
+            for p, c, b in itertools.product(prompts, chunks, most):
+                fitting = {0: 0, 1: 640 // (p * 64)}.get(b, b)
+                yield Shape(kind="row", prompts=p, chunk=c, blocks=fitting)
+    if "(40 x 20)" in case.name and "descent" in case.name:
+        yield from (Shape(kind="prompt", threads=threads) for threads in (32, 64, 128))
+    if "logistic" in case.name:
+        for threads, unrolled in itertools.product((32, 64, 96), (1, 2, 4, 8)):
+            yield Shape(kind="prompt", threads=threads, unrolled=unrolled)
+        yield from (Shape(kind="row", long=1000, prompts=p) for p in (1, 2, 3, 4, 6))
 
 
 def explored() -> Iterator[dict[str, Any]]:

@@ -7,6 +7,7 @@ so that a barrier that is missing or a value that is not there shows in the answ
 from __future__ import annotations
 
 import functools
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import inweave
 from inweave import gallery
 from inweave.exact.arithmetic import Floats
 from inweave.model.inputs import accept
-from inweave.run.kernel import shim
+from inweave.run.kernel import cache, device, shim
 from inweave.run.kernel.generate import Shape, generate
 from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN, NOT_FINITE
 from inweave.run.kernel.text import Refused
@@ -80,8 +81,10 @@ NAMES = [case.name for case in CASES] + [f"gallery.{name}" for name in gallery.n
 
 
 @needs_compiler
-@pytest.mark.parametrize("layout", SHAPES)
-@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize(
+    ("dtype", "layout"),
+    [*(("float64", layout) for layout in SHAPES), ("float32", "prompt"), ("float32", "row")],
+)
 def test_kernels_compute_what_plans_do(dtype, layout):
     tolerance = {"float64": 1e-9, "float32": 2e-3}[dtype]
     wrong, count = {}, 0
@@ -99,3 +102,151 @@ def test_kernels_compute_what_plans_do(dtype, layout):
                 wrong[name] = gap, flags
     assert not wrong
     assert count >= (len(NAMES) if layout.startswith("prompt") else 60)
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["prompt", "row"])
+def test_a_prompt_is_marked_for_what_is_wrong_with_it_and_no_other_is(layout):
+    entry = gallery.get("conjugate_gradient")
+    inputs = batch_of_examples(entry.example, LEAD)
+    inputs["A"] = inputs["A"].copy()
+    inputs["A"][1, 0] *= -1.0  # pᵀAp < 0, of which there is no reciprocal
+    inputs["A"][1, 2, 3, 3] = np.nan
+    flags = flags_of("gallery.conjugate_gradient", layout, inputs)
+    assert flags[1, 0] & LEFT_DOMAIN
+    assert flags[1, 2] & NOT_FINITE
+    assert not flags[0].any()
+    assert not flags[1, 1]
+    given = batch_of_examples(gallery.get("ridge_gd").example, LEAD)
+    given["eta"] = given["eta"] * np.where(np.arange(6).reshape(LEAD) == 4, 1e3, 1.0)
+    flags = flags_of("gallery.ridge_gd", layout, given)
+    assert flags[1, 1] & FAR
+    assert np.count_nonzero(flags) == 1
+
+
+def flags_of(name, layout, inputs):
+    kernels, library = built("float64", layout)
+    net = networks()[name][0]
+    specs = {spec.name: spec for spec in net.inputs}
+    lifted = {
+        n: np.asarray(x).reshape(*LEAD, specs[n].rows, specs[n].cols) for n, x in inputs.items()
+    }
+    _, flags = shim.run(library, kernels[name], net.plan.sources(lifted, Floats()), LEAD)
+    return flags.reshape(LEAD)
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["prompt", "row"])
+def test_what_a_batch_shares_is_read_by_all(layout):
+    kernels, library = built("float64", layout)
+    net, draw = networks()["gallery.ridge_gd"]
+    inputs = batch_of_examples(draw, LEAD)
+    for name in ("lam", "eta", "X"):
+        inputs[name] = inputs[name][0, 0]
+    arrays, _ = accept(net.inputs, inputs)
+    sources = net.plan.sources(arrays, Floats())
+    outs, flags = shim.run(library, kernels["gallery.ridge_gd"], sources, LEAD)
+    (expected,) = net.plan.from_inputs.run(sources, Floats())
+    np.testing.assert_allclose(outs[0], expected, rtol=1e-10)
+    assert not flags.any()
+
+
+def test_nothing_is_checked_that_is_not_to_be():
+    net = networks()["gallery.conjugate_gradient"][0]
+    text = net.kernel(check=False).text
+    assert "LEFT_DOMAIN" in net.kernel().text
+    assert not any(word in text for word in ("LEFT_DOMAIN", "LOOK", "REACH", "atomicOr"))
+
+
+def test_rows_that_go_round_are_not_moved():
+    entry = gallery.get("ridge_closed_form")
+    text = entry.compile(n=40, d=20, verify=False).kernel().text
+    loop = text[text.index("for (int t0") : text.index("the answer")]
+    assert loop.count("SYNC") == 2  # one in a step, one for the inner product after them
+    assert "= rowt0 >= 1" in loop
+
+
+def test_a_symmetric_matrix_is_a_triangle_and_a_stream_is_not_held():
+    text = gallery.get("ridge_gd").compile(verify=False).kernel().text
+    d = gallery.get("ridge_gd").sizes["d"]
+    assert f"[{d * (d + 1) // 2}];" in text
+    assert "summed row by row" in text
+    assert "[320]" not in text  # X
+
+
+# -- the door --------------------------------------------------------------------------------------
+def test_a_kernel_says_what_it_is():
+    net = networks()["gallery.ridge_gd"][0]
+    found = net.kernel()
+    assert found
+    told = str(found)
+    for words in (
+        "one prompt per thread",
+        "registers",
+        "shared memory",
+        "operations",
+        "Xᵀ X",
+        "H200",
+    ):
+        assert words in told
+    assert repr(found) == "<kernel, one prompt per thread, float32>"
+    assert "real" in net.kernel("float64").text
+
+
+def test_what_fits_no_shape_is_said():
+    @inweave.program
+    def wide(A: inweave.Matrix["n", "n"], x: inweave.Vector["n"]):
+        return inweave.iterate(lambda z: A @ (A.T @ z), x, 3)
+
+    found = inweave.compile(wide, n=200, verify=False).kernel()
+    assert not found
+    assert found.text == ""
+    assert "200 rows" in str(found)
+    assert "registers" in str(found)
+    with pytest.raises(inweave.InputError, match="float16"):
+        inweave.compile(wide, n=3, verify=False).kernel("float16")
+
+
+def test_a_kernel_that_is_asked_for_must_run():
+    net = networks()["gallery.ridge_gd"][0]
+    inputs = gallery.get("ridge_gd").example()
+    with pytest.raises(inweave.InputError, match="no tensors of torch on a CUDA device"):
+        net(kernel=True, **inputs)
+    assert net(kernel=False, **inputs) == net(**inputs)
+
+
+def test_no_input_is_called_kernel():
+    with pytest.raises(inweave.ProgramError, match="kernel"):
+
+        @inweave.program
+        def named(kernel: inweave.Matrix["n", "n"]):
+            return kernel
+
+
+# -- the cache -------------------------------------------------------------------------------------
+def test_the_cache_gives_back_what_was_written_and_nothing_else(monkeypatch, tmp_path):
+    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "kept" / "kernels"))
+    assert cache.read("key") is None
+    cache.write("key", b"code")
+    assert cache.read("key") == b"code"
+    cache.write("key", b"other code")
+    assert cache.read("key") == b"other code"
+    (file,) = cache.folder().iterdir()  # and no draft
+    file.write_bytes(file.read_bytes()[:-1])
+    assert cache.read("key") is None
+    file.write_bytes(b"")
+    assert cache.read("key") is None
+
+
+def test_a_folder_that_cannot_be_written_is_no_cache(monkeypatch, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv(cache.FOLDER, str(tmp_path / "file" / "folder"))
+    cache.write("key", b"code")
+    assert cache.read("key") is None
+
+
+def test_without_cupy_its_extra_is_named(monkeypatch):
+    kernel = networks()["gallery.ridge_gd"][0].kernel().kernel
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    with pytest.raises(inweave.MissingExtraError, match=r"cuda"):
+        device.compiled(kernel, 0)

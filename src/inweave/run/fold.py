@@ -163,6 +163,8 @@ class _Folding:
         """A multiple of a product, the fixed factor multiplied."""
         product = args[-1]
         level = args[0].level if node.op == "mul" else 0
+        if product.op == "sum" and product not in self.shared and level < product.level:
+            return self._over_sum(node, args)
         if product.op != "matmul" or product in self.shared:
             return None
         for i, factor in enumerate(product.args):
@@ -171,6 +173,27 @@ class _Folding:
                 multiple = self._times(node, args, factor)
                 return self.graph.matmul(multiple, b) if i == 0 else self.graph.matmul(a, multiple)
         return None
+
+    def _over_sum(self, node: Node, args: tuple[Node, ...]) -> Node | None:
+        """`s (A x + b)` as `(s A) x + s b`, where only x changes."""
+        graph, whole = self.graph, args[-1]
+        parts = list(zip(whole.args, whole.data[2], strict=True))
+        varying = [x for x, _ in parts if x.level == whole.level]
+        apart = all(
+            x.op == "matmul"
+            and x not in self.shared
+            and x.args[0].level < x.level
+            and self._pays(node, x.args[0])
+            for x in varying
+        )
+        if not apart or any(x.shape != whole.shape for x, _ in parts):
+            return None
+        multiples = [
+            (sign, graph.matmul(self._times(node, args, x.args[0]), x.args[1])
+             if x in varying else self._times(node, args, x), 0, 0)
+            for x, (sign, _, _) in parts
+        ]  # fmt: skip
+        return graph.total(*whole.shape, multiples)
 
     def _times(self, node: Node, args: tuple[Node, ...], x: Node) -> Node:
         return self.graph.mul(args[0], x) if node.op == "mul" else self.graph.scale(node.data, x)
@@ -185,6 +208,10 @@ class _Folding:
         """A sum, its multiples of one value as one; what stands transposed is looked at upright."""
         rows, cols, where = node.data
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
+        flat = self._flat(parts)
+        fewer = self._gathered(flat)
+        if fewer != flat:
+            return self.graph.total(rows, cols, fewer)
         fewer = self._gathered(self._factored(rows, cols, parts))
         if fewer != parts:
             return self.graph.total(rows, cols, fewer)
@@ -193,6 +220,18 @@ class _Folding:
         if fewer != upright:
             return self.graph.flip(self.graph.total(cols, rows, fewer))
         return self.graph.make("sum", args, node.data, rows, cols)
+
+    def _flat(self, parts: list[Part]) -> list[Part]:
+        """The same parts, those of sums that nothing else reads in their place."""
+        out = list[Part]()
+        for sign, node, row, col in parts:
+            if node.op == "sum" and node not in self.shared:
+                inner = zip(node.args, node.data[2], strict=True)
+                own = [(sign * s, x, row + r, col + c) for x, (s, r, c) in inner]
+                out += self._flat(own)
+            else:
+                out.append((sign, node, row, col))
+        return out
 
     def _factored(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
         """The same parts, those that a step multiplies by the same number summed before."""

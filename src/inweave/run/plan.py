@@ -32,7 +32,7 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
-from inweave.run.kernel.call import Kernels
+from inweave.run.kernel.call import Kernels, differentiated
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.node import Node
 from inweave.run.ready import Ready, ready
@@ -178,7 +178,9 @@ class Plan:
             return None
         sources, lead = self.sources(arrays, arithmetic), batch_of(arrays)
         kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
-        outs = None if kernel is None else run_kernel(kernel, sources, lead, arithmetic.device)
+        if kernel is None or differentiated(sources):
+            return None
+        outs = run_kernel(kernel, sources, lead, arithmetic.device)
         if outs is None:
             return None
         return dict(zip((o.name for o in self.network.outputs), outs, strict=True))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache as cached
+from math import prod
 from typing import Any
-
-import numpy as np
 
 from inweave.errors import needs_extra
 from inweave.exact.constants import Array
@@ -26,10 +26,19 @@ class Loaded:
     """A kernel that is ready to be launched on a device, and what its compiler made of it."""
 
     module: Any  # which must live as long as its function
-    function: Any
+    pointer: int
+    queue: Any  # what launches
     registers: int
     spilled: int  # bytes of a thread that stand in memory
     blocks: int  # that a multiprocessor runs at a time
+
+    def launch(self, kernel: Kernel, prompts: int, given: Sequence[int], stream: int) -> None:
+        """Queue a launch; `given` are addresses and whole numbers, which are read at once."""
+        values = (ctypes.c_longlong * len(given))(*given)
+        start = ctypes.addressof(values)
+        places = (ctypes.c_void_p * len(given))(*range(start, start + 8 * len(given), 8))
+        grid, block = (kernel.blocks(prompts), 1, 1), (kernel.threads, 1, 1)
+        self.queue(self.pointer, *grid, *block, kernel.shared, stream, ctypes.addressof(places), 0)
 
 
 def compiled(kernel: Kernel, device: int) -> bytes:
@@ -74,41 +83,37 @@ def loaded(kernel: Kernel, device: int) -> Loaded:
         blocks = driver.occupancyMaxActiveBlocksPerMultiprocessor(
             found.ptr, kernel.threads, kernel.shared
         )
-    return Loaded(module, found, registers, spilled, blocks)
+    return Loaded(module, found.ptr, driver.launchKernel, registers, spilled, blocks)
 
 
 def launch(
     kernel: Kernel, sources: Mapping[Any, Array], lead: Lead, device: Any
 ) -> tuple[list[Array], Array | None]:
-    """The answers with these batch axes; and, if it checks, the marks: four bytes of all prompts
-    together, then one of each."""
+    """The answers with these batch axes; and, if it checks, the marks: of all prompts together,
+    then of each."""
     import torch
-    from cupy.cuda import ExternalStream
 
     index = index_of(device)
-    ready = loaded(kernel, index)
-    dtype, prompts = getattr(torch, kernel.dtype), int(np.prod(lead, dtype=np.int64))
-    with torch.cuda.device(index):
-        outs = [
-            torch.empty((*lead, *shape), dtype=dtype, device=device) for shape in kernel.outputs
-        ]
-        marks, pointer = None, 0
-        if kernel.check:
-            marks = torch.zeros(prompts + 4, dtype=torch.uint8, device=device)
-            pointer = marks.data_ptr()
-        if prompts == 0:
-            return outs, marks
-        given: list[Any] = []
-        kept = []  # copies live until the launch is queued
-        for name, size in zip(kernel.sources, kernel.sizes, strict=True):
-            tensor, step = _placed(sources[name], lead, size)
-            kept.append(tensor)
-            given += [np.intp(tensor.data_ptr()), np.int64(step)]
-        given += [np.intp(out.data_ptr()) for out in outs]
-        given += [np.intp(pointer + 4), np.intp(pointer), np.int32(prompts)]
-        stream = ExternalStream(torch.cuda.current_stream(index).cuda_stream, index)
-        grid, block = (kernel.blocks(prompts), 1, 1), (kernel.threads, 1, 1)
-        ready.function(grid, block, tuple(given), kernel.shared, stream)
+    if index != torch.cuda.current_device():
+        with torch.cuda.device(index):
+            return launch(kernel, sources, lead, device)
+    ready, prompts = loaded(kernel, index), prod(lead)
+    dtype = getattr(torch, kernel.dtype)
+    outs = [torch.empty((*lead, *shape), dtype=dtype, device=device) for shape in kernel.outputs]
+    marks, marked = None, 0
+    if kernel.check:
+        marks = torch.zeros(prompts + 1, dtype=torch.int32, device=device)
+        marked = marks.data_ptr()
+    if prompts == 0:
+        return outs, marks
+    kept, given = [], []  # copies live until the launch is queued
+    for name, size in zip(kernel.sources, kernel.sizes, strict=True):
+        tensor, step = _placed(sources[name], lead, size)
+        kept.append(tensor)
+        given += [tensor.data_ptr(), step]
+    given += [out.data_ptr() for out in outs]
+    given += [marked + 4, marked, prompts]
+    ready.launch(kernel, prompts, given, torch.cuda.current_stream(index).cuda_stream)
     return outs, marks
 
 

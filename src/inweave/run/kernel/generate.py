@@ -29,6 +29,7 @@ class Shape:
     prompts: int = 0  # in a block, of a row per thread
     chunk: int = 0  # rows of a stream that are staged at a time
     unrolled: int = 1
+    blocks: int = 0  # that a multiprocessor is to run at a time, at least
     threads: int = THREADS
 
 
@@ -86,16 +87,17 @@ def generate(
 def _per_thread(
     values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str
 ) -> Kernel:
-    writer = OnePerThread(values, "NAME", numbers, check)
-    writer.unrolled = shape.unrolled
-    wide = numbers.bytes // 4
-    taken = registers(writer) * wide
+    writer = OnePerThread(values, "NAME", numbers, check, shape.threads, shape.unrolled)
+    taken = registers(writer) * (numbers.bytes // 4)
     if taken > REGISTERS and not shape.kind:
         raise Refused(f"a prompt takes about {taken} registers, a thread has {REGISTERS}")
     body = writer.body()
+    shared, threads = writer.shared * numbers.bytes, writer.threads
     head = ["int prompt = blockIdx.x * blockDim.x + threadIdx.x;", "if (prompt >= prompts) return;"]
-    return _finished(writer, body, head, "prompt", shape.threads, shape.threads, 0, taken,
-                     why_not, store="")  # fmt: skip
+    if shared:
+        head.insert(0, f"SHARED(shared, {writer.shared});")
+    return _finished(writer, body, head, "prompt", threads, threads, shared, taken,
+                     why_not, store="", blocks=shape.blocks)  # fmt: skip
 
 
 def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str) -> Kernel:
@@ -116,20 +118,21 @@ def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_no
     ]
     shared = writer.shared * prompts * numbers.bytes
     return _finished(writer, body, head, "row", prompts, group * prompts, shared, taken,
-                     why_not, store="if (own < prompts) ")  # fmt: skip
+                     why_not, store="if (own < prompts) ", blocks=shape.blocks)  # fmt: skip
 
 
 def _finished(
     writer: Writer, body: str, head: list[str], kind: str, prompts: int, threads: int,
-    shared: int, taken: int, why_not: str, store: str,
+    shared: int, taken: int, why_not: str, store: str, blocks: int,
 ) -> Kernel:  # fmt: skip
     sources, outputs = writer.sources, writer.values.outputs
     parameters = [
         f"const real *__restrict__ in{i}_, long long step{i}" for i in range(len(sources))
     ]
     parameters += [f"real *__restrict__ out{i}_" for i in range(len(outputs))]
-    parameters += ["unsigned char *__restrict__ flags, int *any, int prompts"]
-    lines = [f"KERNEL({threads}) NAME(", "    " + ",\n    ".join(parameters) + ") {"]
+    parameters += ["int *__restrict__ flags, int *any, int prompts"]
+    bounds = f"{threads}, {blocks}" if blocks else str(threads)
+    lines = [f"KERNEL({bounds}) NAME(", "    " + ",\n    ".join(parameters) + ") {"]
     lines += [f"  {line}" for line in head]
     for i in range(len(sources)):
         lines.append(f"  const real *in{i} = in{i}_ + prompt * step{i};")
@@ -141,7 +144,7 @@ def _finished(
         lines.append("  int flag = 0;")
     tail = []
     if writer.check:
-        mark = "flags[prompt] = (unsigned char)flag; atomicOr(any, flag);"
+        mark = "atomicOr(flags + prompt, flag); atomicOr(any, flag);"
         tail = ["  if (finite != 0) flag |= NOT_FINITE;", f"  {store}{{ if (flag) {{ {mark} }} }}"]
     ends = ["\n".join(lines), "\n", body, "\n".join([*tail, "}"]), "\n"]
     text = "".join([*writer.functions.text, *ends])

@@ -25,11 +25,12 @@ INLINE real POSITIVE(real x) { return x < 0 ? NIL : x; }
 DEVICE = """
 #define INLINE static __device__ __forceinline__
 #define TABLE static __device__ const __align__(16)
-#define KERNEL(threads) extern "C" __global__ __launch_bounds__(threads) void
+#define KERNEL(...) extern "C" __global__ __launch_bounds__(__VA_ARGS__) void
 #define SHARED(name, size) extern __shared__ __align__(16) real name[]
 #define UNROLL _Pragma("unroll")
 #define ROLLED _Pragma("unroll 1")
 #define TWICE _Pragma("unroll 2")
+#define FOURFOLD _Pragma("unroll 4")
 #define SYNC __syncthreads()
 #define SYNCWARP __syncwarp()
 #define LDG(x) __ldg(&(x))
@@ -78,12 +79,13 @@ static ucontext_t scheduler, *running;
 static int *waiting;
 #define INLINE static inline
 #define TABLE static const
-#define KERNEL(threads) static void
+#define KERNEL(...) static void
 #define SHARED(name, size) real *name = (real *)shared_memory
 #define __restrict__
 #define UNROLL
 #define ROLLED
 #define TWICE
+#define FOURFOLD
 #define SYNC swapcontext(running, &scheduler)
 #define SYNCWARP SYNC
 #define LDG(x) (x)

@@ -6,18 +6,76 @@ wherever a prompt fits.
 
 from __future__ import annotations
 
-from inweave.run.kernel.text import ZERO, Index, plus, times
+from inweave.run.kernel.text import ZERO, Index, Numbers, plus, times
+from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
 from inweave.run.node import LoopBody, Node
 
 SMALL = 24  # entries of an input that is read into registers at once
 LOOPED = 144  # the same for one that a loop reads
+NEAR = 112 << 10  # bytes of a block for inputs that a loop sums over: half a multiprocessor's
 
 
 class OnePerThread(Writer):
     """A kernel in which every thread has a prompt of its own."""
 
-    unrolled = 1  # rows of a stream at a time
+    def __init__(
+        self, values: Values, name: str, numbers: Numbers, check: bool, threads: int, unrolled: int
+    ) -> None:
+        super().__init__(values, name, numbers, check)
+        self.unrolled = unrolled  # rows of a stream at a time
+        looped = [x for x in self.sources if not self.is_held(x) and self._is_streamed_again(x)]
+        size = numbers.bytes * sum(x.size for x in looped)
+        fits = [count for count in (threads, 64, 32) if count * size <= NEAR and count <= threads]
+        self.near = {x: f"near{i}" for i, x in enumerate(looped)} if fits else {}
+        self.threads = fits[0] if self.near else threads
+
+    @property
+    def shared(self) -> int:
+        """The numbers of a block that stand in shared memory."""
+        return self.threads * sum(x.size for x in self.near)
+
+    def _is_streamed_again(self, source: Node) -> bool:
+        """Whether the steps of a loop sum over an input."""
+        waiting = [source]
+        while waiting:
+            for how, reader in self.values.readers[waiting.pop()]:
+                if how == "node" and (reader.op == "view" or reader in self.values.streams):
+                    if reader.level:
+                        return True
+                    waiting.append(reader)
+                elif how == "node" and reader in self.values.contractions and reader.level:
+                    return True
+        return False
+
+    def prepare(self) -> None:
+        """Bring near what is summed over again and again: each thread its own, side by side."""
+        start = 0
+        for source, name in self.near.items():
+            self.out(f"// {self.title(source)}, near")
+            self.out(f"real *{name} = shared + {start} + threadIdx.x;")
+            start += source.size * self.threads
+            wide = source.size % 4 == 0
+            with self.out.loop("q", source.size // 4 if wide else source.size, "FOURFOLD") as q:
+                if wide:
+                    self.out(f"real4 x4 = LDG4({self.source(source)}, {q});")
+                    for e, part in enumerate("xyzw"):
+                        at = f"({plus(times(q, 4), str(e))}) * {self.threads}"
+                        look = f" LOOK(x4.{part});" if self.check else ""
+                        self.out(f"{name}[{at}] = x4.{part};{look}")
+                else:
+                    self.out(f"real x = LDG({self.source(source)}[{q}]);")
+                    self.out(f"{name}[{q} * {self.threads}] = x;{' LOOK(x);' * self.check}")
+
+    def far(self, source: Node, at: str) -> str:
+        if source in self.near:
+            return f"{self.near[source]}[({at}) * {self.threads}]"
+        return super().far(source, at)
+
+    def look(self, source: Node) -> None:
+        if source in self.near:
+            return
+        self._look(source)
 
     def is_held(self, source: Node) -> bool:
         if source.size <= SMALL:
@@ -170,7 +228,7 @@ class OnePerThread(Writer):
             with self.out.loop("q", size) as q:
                 self.out(f"LOOK({name}[{q}]);")
 
-    def look(self, source: Node) -> None:
+    def _look(self, source: Node) -> None:
         self.out(f"// is {self.title(source)} finite?")
         pointer = self.source(source)
         if source.size % 4 == 0:
@@ -189,15 +247,19 @@ class OnePerThread(Writer):
             with self.out.loop("e", self.size(node)) as e:
                 self.out(f"v{node.order}[{e}] = 0;")
         length = nodes[0].args[0].cols
+        factors = {node: self.factors(node) for node in nodes}
         with self._streaming(length) as k:
-            for node in nodes:
-                self.row(node.args[0], 1, k)
-                self.row(node.args[1], 0, k)
-            for node in nodes:
-                a, b = node.args
+            for a, b, _ in factors.values():
+                self.row(a, 1, k)
+                self.row(b, 0, k)
+            for node, (a, b, _) in factors.items():
                 with self.each(node) as (i, j):
                     product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
                     self.out(f"{self.held(node, i, j)} += {product};")
+        for node, (_, _, numbers) in factors.items():
+            for number in numbers:
+                with self.out.loop("e", self.size(node)) as e:
+                    self.out(f"v{node.order}[{e}] *= {number};")
 
     def _streaming(self, length: int):  # type: ignore[no-untyped-def]
         from contextlib import contextmanager
@@ -242,8 +304,12 @@ class OnePerThread(Writer):
 
     def _source_row(self, node: Node, axis: int, k: Index, name: str) -> None:
         size, pointer = node.shape[1 - axis], self.source(node)
-        looks = not self.counters
-        if axis == 0 or node.cols == 1:
+        looks = not self.counters and node not in self.near
+        if node in self.near:
+            with self.out.loop("q", size) as q:
+                i, j = (k, q) if axis == 0 else (q, k)
+                self.out(f"{name}[{q}] = {self.far(node, plus(times(i, node.cols), str(j)))};")
+        elif axis == 0 or node.cols == 1:
             start = times(k, node.cols) if axis == 0 else "0"
             if size % 4 == 0 and node.cols % 4 == 0 and axis == 0:
                 with self.out.loop("q", size // 4) as q:

@@ -18,8 +18,8 @@ from inweave.run.kernel.writer import Writer, through
 from inweave.run.node import LoopBody, Node
 
 LARGEST = 128  # threads of a prompt
-BLOCK = 256  # threads of a block
-STAGED = 40  # rows of a stream that are staged at a time
+BLOCK = 128  # threads of a block
+STAGED = 64  # rows of a stream that are staged at a time
 SHARED = 64 << 10  # bytes of shared memory of a block, where it holds several prompts
 MOST_SHARED = 200 << 10  # where it holds one
 
@@ -203,7 +203,11 @@ class RowPerThread(Writer):
             found.add(row.number)
 
     def mirror(self, node: Node) -> str:
-        return self.buffer(f"m{node.order}", node.size)
+        return self.buffer(f"m{node.order}", self._mirror_size(node))
+
+    def _mirror_size(self, node: Node) -> int:
+        rows = self._rows_read(node)
+        return node.size if rows is None else (max(rows, default=0) + 1) * node.cols
 
     def _seen(self, name: str) -> str:
         self._read.add(name)
@@ -281,8 +285,8 @@ class RowPerThread(Writer):
         """Write the mirror of a value, or those rows of it that others read."""
         if node not in self.mirrored or node.is_scalar:
             return
-        name, rows = name or self.mirror(node), None
-        if min(node.shape) > 1 and node in self.turning:
+        name, rows = name or self.mirror(node), self._rows_read(node)
+        if node in self.turning:
             rows = self.read_rows.get((node, True), set())
         if rows is None:
             self._copy_out(node, name)
@@ -290,6 +294,16 @@ class RowPerThread(Writer):
             mine = self.own(node)
             with self.out.block(f"if ({' || '.join(f'{mine} == {row}' for row in sorted(rows))})"):
                 self._copy_out(node, name)
+
+    def _rows_read(self, node: Node) -> set[int] | None:
+        """The rows of a matrix that others read; None if it can be any."""
+        found = set[int]()
+        for turning in (True, False):
+            rows = self.read_rows.get((node, turning), set())
+            if rows is None or min(node.shape) == 1:
+                return None
+            found |= rows
+        return found
 
     def _copy_out(self, node: Node, name: str) -> None:
         with self.each(node) as (i, j):
@@ -301,6 +315,8 @@ class RowPerThread(Writer):
     def write(self, node: Node) -> None:
         self.comment(node)
         self.declare(node)
+        if node.op == "matmul" and node.is_scalar and self._summed_up(node):
+            return
         with self.statement(*self._mirrors(node)):
             if node.op == "matmul":
                 self._matmul(node)
@@ -308,6 +324,36 @@ class RowPerThread(Writer):
                 with self.each(node) as (i, j):
                     self.assign(self.held(node, i, j), node, i, j)
             self._publish(node)
+
+    def _summed_up(self, node: Node) -> bool:
+        """An inner product of which every thread has its own factors: their products are summed."""
+        a, b = node.args
+        owners = [LANE, *(Index(x, own=True, known=False) for x in set(self.turning.values()))]
+        if not 1 < a.cols <= self.group:
+            return False
+        for mine in owners:
+            rows = {
+                key: None if found is None else set(found) for key, found in self.read_rows.items()
+            }
+            kept = rows, set(self.mirrored), dict(self._buffers)
+            x, y = self.entry(a, ZERO, mine), self.entry(b, mine, ZERO)
+            if not self._read:
+                break
+            (self.read_rows, self.mirrored, self._buffers), self._read = kept, set()
+        else:
+            return False
+        name, size = self.buffer(f"d{node.order}", a.cols), a.cols
+        with self.statement(name), self.out.block(f"if (lane < {size})"):
+            self.out(f"{name}[lane] = ({x}) * ({y});")
+        with self.statement(), self.out.block(""):
+            self.out("real p0 = 0, p1 = 0, p2 = 0, p3 = 0;")
+            with self.out.loop("q", size // 4) as q:
+                self.out(f"real4 x4 = LDS4({self._seen(name)}, {q});")
+                self.out("p0 += x4.x; p1 += x4.y; p2 += x4.z; p3 += x4.w;")
+            for k in range(size - size % 4, size):
+                self.out(f"p0 += {self._seen(name)}[{k}];")
+            self.out(f"v{node.order}[0] = (p0 + p1) + (p2 + p3);")
+        return True
 
     def load(self, source: Node) -> None:
         self.out(f"// {self.title(source)} ({source.rows} x {source.cols})")
@@ -330,7 +376,7 @@ class RowPerThread(Writer):
         with self._accumulated(node):
             if node.cols > 1 and self.axis(node) == 0:
                 with self.out.loop("k", a.cols) as k:
-                    self._add_row(node, k)
+                    self._add_row(node, a, b, k)
             else:
                 i, j = self._own(node)
                 self._dot(self.held(node, i, j), a, i, b, j)
@@ -349,9 +395,8 @@ class RowPerThread(Writer):
                     self.out(f"{self.held(node, self.own(node), j)} = 0;")
             yield
 
-    def _add_row(self, node: Node, k: Index) -> None:
+    def _add_row(self, node: Node, a: Node, b: Node, k: Index) -> None:
         """Add an entry of the own row of one factor, times a row of the other."""
-        a, b = node.args
         mine = self.own(node)
         self.out(f"real x = {self.entry(a, mine, k)};")
         run = self.run(b, k, 1) if node.cols % 4 == 0 else None
@@ -396,26 +441,30 @@ class RowPerThread(Writer):
             with self.out.loop("e", self.size(node)) as e:
                 self.out(f"v{node.order}[{e}] = 0;")
         k = Index("k", known=False)
+        with self.statement():
+            factors = {node: self.factors(node) for node in nodes}
 
         def staged() -> None:
-            for node in nodes:
-                self.stage(node.args[0], 1, k)
-                self.stage(node.args[1], 0, k)
+            for a, b, _ in factors.values():
+                self.stage(a, 1, k)
+                self.stage(b, 0, k)
             with self.statement(), self.out.block("for (int r = 0; r < rows; r++)", "TWICE"):
                 self.out("int k = k0 + r;")
-                for node in nodes:
-                    self._add(node, k)
+                for node, (a, b, _) in factors.items():
+                    self._add(node, a, b, k)
 
         self._staging(nodes[0].args[0].cols, staged)
-        for node in nodes:
+        for node, (_, _, numbers) in factors.items():
             with self.statement(*self._mirrors(node)):
+                for number in numbers:
+                    with self.out.loop("e", self.size(node)) as e:
+                        self.out(f"v{node.order}[{e}] *= {number};")
                 self._publish(node)
 
-    def _add(self, node: Node, k: Index) -> None:
-        a, b = node.args
+    def _add(self, node: Node, a: Node, b: Node, k: Index) -> None:
         with self.guarded(self.length(node)):
             if node.cols > 1 and self.axis(node) == 0:
-                self._add_row(node, k)
+                self._add_row(node, a, b, k)
             else:
                 i, j = self._own(node)
                 product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
@@ -538,7 +587,7 @@ class RowPerThread(Writer):
                     self.out(f"{self.held(phi, r, c)} = {self.entry(init, r, c)};")
                 self._publish(phi)
             if self._mirrors(phi):
-                self.buffer(f"m{phi.order}n", phi.size)
+                self.buffer(f"m{phi.order}n", self._mirror_size(phi))
         stacks = self.values.stacks.get(body, {})
         results = {
             result.data: result
@@ -572,10 +621,9 @@ class RowPerThread(Writer):
         self._twice(f"for (int {name} = 0; {name} < {body.repeat}; {name}++)", "ROLLED", step)
         del self.counters[body]
         if turn:
-            inside_rows = {phi: self.read_rows.get((phi, True), set()) for phi in body.phis}
             self.turning = {}
-            for phi, rows in inside_rows.items():  # of which others read more from now on
-                if (phi, False) in self.read_rows and rows is not None:
+            for phi in body.phis:  # of which others may read more from now on
+                if (phi, False) in self.read_rows:
                     with self.statement(*self._mirrors(phi)):
                         self._publish(phi)
 

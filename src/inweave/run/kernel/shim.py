@@ -28,7 +28,7 @@ def source(kernels: Sequence[Kernel]) -> str:
         given = [f"(const real *)a[{2 * i}], *(long long *)a[{2 * i + 1}]" for i in range(n)]
         given += [f"(real *)a[{2 * n + i}]" for i in range(m)]
         flags, any_flag, count = (2 * n + m + i for i in range(3))
-        given += [f"(unsigned char *)a[{flags}], (int *)a[{any_flag}], *(int *)a[{count}]"]
+        given += [f"(int *)a[{flags}], (int *)a[{any_flag}], *(int *)a[{count}]"]
         call = (
             f"static void call_{kernel.name}(void **a) {{ {kernel.name}({', '.join(given)}); }}\n"
         )
@@ -62,7 +62,7 @@ def run(
         arrays.append(np.ascontiguousarray(array))
         steps.append(ctypes.c_longlong(size if array.ndim > 2 else 0))
     outs = [np.full((*lead, *shape), np.nan, dtype) for shape in kernel.outputs]
-    flags, any_flag = np.zeros(count, np.uint8), ctypes.c_int(0)
+    flags, any_flag = np.zeros(count, np.int32), ctypes.c_int(0)
     total = ctypes.c_int(count)
     pointers: list[int] = []
     for array, step in zip(arrays, steps, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from inweave.exact.constants import Ones, Shift
 from inweave.run.code import needs
@@ -37,6 +38,7 @@ class Writer:
     # -- the whole --------------------------------------------------------------------------------
     def body(self) -> str:
         """All lines between reading the inputs and writing the answers."""
+        self.prepare()
         for source in self.sources:
             if self.check and not self.is_held(source) and not self._looked_at(source):
                 self.look(source)
@@ -45,6 +47,9 @@ class Writer:
             self._load_for([node])
             self.store(i, node)
         return str(self.out)
+
+    def prepare(self) -> None:
+        """What comes before everything else."""
 
     def _load_for(self, nodes: Sequence[Node]) -> None:
         """Hold the inputs that nodes read, before the first of them is written."""
@@ -198,7 +203,7 @@ class Writer:
         if found is not None:
             return found
         if node.op == "source" and not self.is_held(node):
-            return f"LDG({self.source(node)}[{plus(times(i, node.cols), str(j))}])"
+            return self.far(node, plus(times(i, node.cols), str(j)))
         if node.op == "result":
             if self.values.stack_of(node) is not None:
                 return self.stack_entry(node, i, j)
@@ -219,6 +224,10 @@ class Writer:
 
     def of_row(self, name: str, node: Node, axis: int, index: Index, other: Index) -> str:
         raise NotImplementedError
+
+    def far(self, source: Node, at: str) -> str:
+        """An entry of an input that is not held."""
+        return f"LDG({self.source(source)}[{at}])"
 
     def held(self, node: Node, i: Index, j: Index) -> str:
         raise NotImplementedError
@@ -336,6 +345,26 @@ class Writer:
             return f"({self.entry(arg, i, j)})", []
         cond = _on_shift(shift, i, j)
         return ("NIL", []) if cond == "NIL" else (text, [] if cond == "ONE" else [cond])
+
+    def factors(self, node: Node) -> tuple[Node, Node, list[str]]:
+        """The streams that a product sums over, and the numbers that multiply the sum."""
+        (a, left), (b, right) = (self._without_numbers(arg) for arg in node.args)
+        return a, b, left + right
+
+    def _without_numbers(self, node: Node) -> tuple[Node, list[str]]:
+        """A stream without the numbers that it is a multiple by, which a sum need not repeat."""
+        if node.op == "view":
+            inner, numbers = self._without_numbers(node.args[0])
+            if not numbers:
+                return node, []
+            return replace(node, args=(inner,)), numbers
+        if node in self.values.streams and node.op == "scale":
+            inner, numbers = self._without_numbers(node.args[0])
+            return inner, [self.numbers(float(node.data)), *numbers]
+        if node in self.values.streams and node.op == "mul" and node.args[0].is_scalar:
+            inner, numbers = self._without_numbers(node.args[1])
+            return inner, [self.entry(node.args[0], ZERO, ZERO), *numbers]
+        return node, []
 
     # -- statements -------------------------------------------------------------------------------
     def write(self, node: Node) -> None:
