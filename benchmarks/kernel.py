@@ -10,9 +10,11 @@ writes them there; with `--shapes` it measures the choices that the generator ha
 from __future__ import annotations
 
 import argparse
+import cProfile
 import itertools
 import json
 import os
+import pstats
 import statistics
 import sys
 import tempfile
@@ -302,6 +304,21 @@ def batches() -> Iterator[dict[str, Any]]:
         }
 
 
+def on_the_host() -> None:
+    """Where the time of a small call goes."""
+    net = compiled(problem.ridge_gd, n=40, d=20, steps=problem.STEPS, verify=False)
+    given = ridge_data(40, 20, 64)
+    for check in (True, False):
+        took = milliseconds(lambda check=check: net(kernel=True, check=check, **given), calls=200)
+        print(f"host, check={check}: {1e3 * took:.1f} µs per call")
+    profile = cProfile.Profile()
+    profile.enable()
+    for _ in range(500):
+        net(kernel=True, **given)
+    profile.disable()
+    pstats.Stats(profile).sort_stats("tottime").print_stats(30)
+
+
 # -- the choices of the generator -----------------------------------------------------------------
 def shapes(case: Case) -> Iterator[Shape]:
     """Layouts to try."""
@@ -364,6 +381,7 @@ def main() -> int:
     parser.add_argument("--shapes", action="store_true", help="the choices of the generator")
     parser.add_argument("--entries", action="store_true", help="every entry of the gallery")
     parser.add_argument("--batches", action="store_true", help="time against batch size")
+    parser.add_argument("--host", action="store_true", help="where the time of a call goes")
     parser.add_argument("--cases", nargs="*", help="cases whose names hold one of these words")
     parser.add_argument("--compile", action="store_true", help="torch.compile is a rival, too")
     options = parser.parse_args()
@@ -372,6 +390,9 @@ def main() -> int:
         return 1
     found: dict[str, list[Any]] = {}
     start = time.time()
+    if options.host:
+        on_the_host()
+        return 0
 
     def keep(part: str, row: dict[str, Any]) -> None:
         found.setdefault(part, []).append(row)
