@@ -30,6 +30,23 @@ class OnePerThread(Writer):
         self.near = {x: f"near{i}" for i, x in enumerate(looped)} if fits else {}
         self.threads = fits[0] if self.near else threads
 
+        for node in values.every():
+            product = self._goes_on_with(node)
+            if product is not None:
+                self.begun[node] = product
+
+    def _goes_on_with(self, node: Node) -> Node | None:
+        """A product that a sum is of, and that nothing else reads: it is added term by term."""
+        if node.op != "sum" or not self.is_written(node):
+            return None
+        for part in node.args:
+            fits = part.op == "matmul" and part.shape == node.shape and part.level == node.level
+            alone = len(self.values.readers[part]) == 1
+            plain = part not in self.values.contractions and self.is_written(part)
+            if fits and alone and plain and not any(arg.op == "const" for arg in part.args):
+                return part
+        return None
+
     @property
     def shared(self) -> int:
         """The numbers of a block that stand in shared memory."""
@@ -169,6 +186,20 @@ class OnePerThread(Writer):
             return
         with self.each(node) as (i, j):
             self.assign(self.held(node, i, j), node, i, j)
+        product = self.begun.get(node)
+        if product is not None:
+            self.comment(product)
+            sign = node.data[2][node.args.index(product)][0]
+            self._add_products(node, product, 0, "+=" if sign > 0 else "-=")
+
+    def _add_products(self, target: Node, product: Node, first: int, how: str) -> None:
+        """Add the terms of a product from one on."""
+        a, b = product.args
+        with self.out.block(f"for (int k = {first}; k < {a.cols}; k++)", "UNROLL"):
+            k = Index("k")
+            with self.each(target) as (i, j):
+                term = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
+                self.out(f"{self.held(target, i, j)} {how} {term};")
 
     def _matmul(self, node: Node) -> None:
         a, b = node.args
@@ -178,13 +209,8 @@ class OnePerThread(Writer):
         with self.each(node) as (i, j):
             first = f"({self.entry(a, i, ZERO)}) * ({self.entry(b, ZERO, j)})"
             self.out(f"{self.held(node, i, j)} = {first};")
-        if a.cols == 1:
-            return
-        with self.out.block(f"for (int k = 1; k < {a.cols}; k++)", "UNROLL"):
-            k = Index("k")
-            with self.each(node) as (i, j):
-                product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
-                self.out(f"{self.held(node, i, j)} += {product};")
+        if a.cols > 1:
+            self._add_products(node, node, 1, "+=")
 
     def _sparse(self, node: Node, const: Node) -> bool:
         """A product with a constant, written out without its zeros."""

@@ -34,6 +34,7 @@ class Writer:
         self.rows: dict[tuple[Node, int, str], str] = {}
         self.done: set[Node] = set()
         self.direct = self._written_directly()
+        self.begun: dict[Node, Node] = {}  # sums that begin a product, and go on with it
 
     # -- the whole --------------------------------------------------------------------------------
     def body(self) -> str:
@@ -90,7 +91,9 @@ class Writer:
             return True
         if node.op not in KEPT or node in self.values.streams:
             return False
-        return node not in self.values.moves and not self.is_inline(node)
+        if node in self.values.moves or node in self.begun.values():
+            return False
+        return not self.is_inline(node)
 
     def is_inline(self, node: Node) -> bool:
         """Whether the entries of a value are computed where they are read."""
@@ -308,6 +311,8 @@ class Writer:
             return
         always, sometimes = list[str](), list[str]()
         for arg, (sign, row, col) in zip(node.args, node.data[2], strict=True):
+            if arg is self.begun.get(node):
+                continue
             conditions = [
                 *_between(i, row, arg.rows, node.rows),
                 *_between(j, col, arg.cols, node.cols),
