@@ -106,6 +106,11 @@ def test_loops_that_are_written_out_take_batches_of_some_or_all_inputs(program, 
         np.testing.assert_allclose(place, expected, rtol=1e-12)
 
 
+def test_a_step_of_descent_is_one_product_and_one_sum():
+    net = inweave.compile(descent, n=40, d=8, steps=50, optimize="faithful", verify=False)
+    assert [line.op for line in loop_of(net).body] == ["matmul", "add"], describe(net.plan)
+
+
 def test_a_matrix_whose_rows_go_round_is_not_carried():
     net = inweave.compile(rows_go_round, n=6, d=3, verify=False)
     assert len(loop_of(net).phis) == 1, describe(net.plan)
