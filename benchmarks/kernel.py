@@ -275,6 +275,8 @@ def entries() -> Iterator[dict[str, Any]]:
             case = gallery_case(entry.name, 1.0)
             net, given = case.network(), case.inputs()
             row: dict[str, Any] = {"case": entry.name}
+            if net.kernel():
+                row["first call, s"], row["from the cache, s"] = first_calls(case, given)
             eager = quick(lambda net=net, given=given: net(kernel=False, **given))
             mine = quick(lambda net=net, given=given: net(**given))
             row |= {"net": mine, "net, kernel=False": eager, "times faster": eager / mine}

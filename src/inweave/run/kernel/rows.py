@@ -65,6 +65,7 @@ class RowPerThread(Writer):
         self.group = self._group()
         self._asked = prompts
         self.turning: dict[Node, str] = {}
+        self.taken: dict[tuple[str, int, int], str] | None = None  # whole rows, four by four
         self.read_rows: dict[tuple[Node, bool], set[int] | None] = {}
 
     def _group(self) -> int:
@@ -190,7 +191,17 @@ class RowPerThread(Writer):
         if node in self.values.symmetric and j == self.own(node) and i.known:
             return f"{name}[{i}]"
         self._reads_mirror(node, i)
-        return f"{self._seen(self.mirror(node))}[{plus(times(i, node.cols), str(j))}]"
+        name = self._seen(self.mirror(node))
+        row = i.number
+        if (
+            self.taken is not None
+            and row is not None
+            and j.name == "j"
+            and row * node.cols % 4 == 0
+        ):
+            array = self.taken.setdefault((name, row, node.cols), f"h{len(self.taken)}")
+            return f"{array}[{j}]"
+        return f"{name}[{plus(times(i, node.cols), str(j))}]"
 
     def _reads_mirror(self, node: Node, row: Index) -> None:
         """Take note of which rows others read, while a loop that carries a value runs and after."""
@@ -317,13 +328,30 @@ class RowPerThread(Writer):
         self.declare(node)
         if node.op == "matmul" and node.is_scalar and self._summed_up(node):
             return
-        with self.statement(*self._mirrors(node)):
+        with self.statement(*self._mirrors(node)), self.out.block(""):
             if node.op == "matmul":
                 self._matmul(node)
             else:
-                with self.each(node) as (i, j):
-                    self.assign(self.held(node, i, j), node, i, j)
+                self._entries(node)
             self._publish(node)
+
+    def _entries(self, node: Node) -> None:
+        """Own entries; whole rows of others that they take part with are read at once."""
+        outer, self.out = self.out, Lines()
+        self.out.depth, self.taken = outer.depth, {}
+        with self.each(node) as (i, j):
+            self.assign(self.held(node, i, j), node, i, j)
+        inner, self.out = self.out, outer
+        for (name, row, cols), array in self.taken.items():
+            self.out(f"real {array}[{cols}];")
+            with self.out.loop("q", cols // 4) as q:
+                self.out(f"real4 x4 = LDS4({name} + {row * cols}, {q});")
+                for e, part in enumerate("xyzw"):
+                    self.out(f"{array}[{plus(times(q, 4), str(e))}] = x4.{part};")
+            for e in range(cols - cols % 4, cols):
+                self.out(f"{array}[{e}] = {name}[{row * cols + e}];")
+        self.taken = None
+        self.out.found += inner.found
 
     def _summed_up(self, node: Node) -> bool:
         """An inner product of which every thread has its own factors: their products are summed."""
