@@ -287,6 +287,18 @@ def entries() -> Iterator[dict[str, Any]]:
                 row["error"] = error(net, given)
             except Refused as refused:
                 row["why not"] = str(refused)
+            for kind in ("prompt", "row"):
+                try:
+                    start = time.perf_counter()
+                    kernel, launch = launched(net, given, Shape(kind=kind))
+                    ready = device.loaded(kernel, 0)
+                    row[f"{kind} per thread"] = {
+                        "s": time.perf_counter() - start, "ms": milliseconds(launch, rounds=3),
+                        "estimate": kernel.registers, "registers": ready.registers,
+                        "spilled": ready.spilled,
+                    }  # fmt: skip
+                except Refused as refused:
+                    row[f"{kind} per thread"] = str(refused)
         except Exception as problem_met:
             row = {"case": entry.name, "failed": repr(problem_met)[:500]}
         yield row
