@@ -242,6 +242,20 @@ MUTANTS = [
         "the lower bound is one too high at powers of three",
     ),
     Mutant(
+        "proof/entries.py",
+        "all(_dot(row, point) <= 1 for row in rows)",
+        "True",
+        "tests/test_entries.py",
+        "entries of a prompt may weigh more than one",
+    ),
+    Mutant(
+        "run/names.py",
+        "name = names[turn] if turn < len(names) else name",
+        "name = names[0]",
+        "tests/test_names.py",
+        "every value that a block holds in turn is called after the first",
+    ),
+    Mutant(
         "proof/words.py",
         "scalars.append(min(tuple(piece), turned))",
         "scalars.append(min(tuple(piece), turned)[:1])",

@@ -331,7 +331,7 @@ def test_brain_floats_of_other_libraries_are_converted() -> None:
 def test_heads_are_written_in_matrix_terms_and_the_report_has_the_bound() -> None:
     data = payload({"net": NET}, INPUTS)["networks"][0]
     lines = [line for layer in data["layers"] for head in layer["heads"] for line in head["lines"]]
-    assert ["Xᵀ X w", "scratch1"] in lines
+    assert ["Xᵀ X w", "XᵀXw−Xᵀy+λw"] in lines
     assert data["report"]["depth"] == NET.depth
     assert data["report"]["bound"] == NET.depth_lower_bound
     assert data["certificate"]["probability"] < 1e-9

@@ -173,7 +173,7 @@ def test_weights_that_depend_on_a_size_refuse_to_be_resized():
 
 def test_printing_shows_layers_in_matrix_terms_and_the_bound():
     text = str(ways.compiled(ridge_gd, "hoisted", n=40, d=10, steps=100))
-    assert "M(w) w → w" in text
+    assert "(−ηXᵀX−ληI) w → w" in text
     assert "repeat 100 times" in text
     assert (
         "102 attention layers (degree 301: lower bound 6 on prompts affine in the inputs)" in text
@@ -197,7 +197,7 @@ def test_explain_prints_every_stage():
 def test_explain_ends_with_what_a_call_computes():
     lines = inweave.explain(ridge_gd, n=4, d=2, steps=3).splitlines()
     assert [line.strip() for line in lines[-3:]] == [
-        "scratch1 = t2 w - t1",
-        "w -= eta scratch1",
+        "repeat 3:",
+        "w = t1 + t2 w",
         "return uᵀ w",
     ]

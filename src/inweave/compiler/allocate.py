@@ -13,7 +13,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from inweave.compiler.forms import ONE, Form, GivenLeaf, InputLeaf
+from inweave.compiler.forms import ONE, CarriedLeaf, Form, GivenLeaf, InputLeaf
 from inweave.compiler.given import Given
 from inweave.compiler.layers import (
     Allocation,
@@ -27,11 +27,10 @@ from inweave.compiler.layers import (
     Slot,
     layers,
 )
+from inweave.compiler.names import block_name, unused
 from inweave.compiler.options import Options
 from inweave.model.layout import Block
 from inweave.model.prompt import Fill, Place
-
-NAME = 18  # characters of a block's name, if it is made of the names of what stands there
 
 
 def allocate(schedule: Schedule, options: Options) -> Allocation:
@@ -257,17 +256,11 @@ def _loops(parts: Sequence[Part]) -> Iterator[LoopSpec]:
 def _name(spaces: Sequence[Space]) -> None:
     """Name blocks after what stands in them."""
     used: set[str] = set()
-    count = 0
+    count = itertools.count(1)
     for space in spaces:
-        names = list(dict.fromkeys(key.label for key in space.keys))
-        name = "|".join(names)
-        if len(name) > NAME:
-            count += 1
-            name = f"scratch{count}"
-        if space.diagonal > 1:
-            name += "·I"
-        base, n = name, 2
-        while name in used:
-            name, n = f"{base}′{n if n > 2 else ''}", n + 1
-        used.add(name)
-        space.name = name
+        first = space.keys[0]
+        if isinstance(first.value, (InputLeaf, CarriedLeaf)):
+            space.name = unused(first.label + "·I" * (space.diagonal > 1), used)
+        else:
+            space.name = block_name(space.keys, used) or unused(f"scratch{next(count)}", used)
+        used.add(space.name)

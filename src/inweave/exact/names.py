@@ -10,6 +10,20 @@ from typing import Any
 
 from inweave.errors import BlockError, InweaveError
 
+GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
+         "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
+THEN = "›"  # between the names of values that one block holds in turn
+FACTOR = "~"  # before the name of a block that holds a multiple of a value
+
+
+def compound(name: str) -> bool:
+    """Whether a name is that of an expression: no letter of it is to be read by itself.
+
+    >>> [compound(name) for name in ("X", "Xᵀ", "weights", "XᵀX", "X·w", "A+B", "uᵀXᵀ")]
+    [False, False, False, True, True, True, True]
+    """
+    return "ᵀ" in name[:-1] or any(sign in name for sign in " ·+−()…")
+
 
 def is_line(text: Any) -> bool:
     """Whether something is a text that prints as one line and as nothing else."""

@@ -82,6 +82,7 @@ class Packer:
         if isinstance(part, Module):
             body = [self.part(inner) for inner in part.body]
             return {"repeat": part.repeat, "skip": part.skip, "body": body}
+        self.words.layer(len(self.layers))
         self.layers.append(self.layer(part))
         return {"layer": len(self.layers) - 1}
 

@@ -13,12 +13,14 @@ from functools import partial
 
 import numpy as np
 
+from inweave.exact.names import FACTOR
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection
 from inweave.run.graph import Graph
 from inweave.run.loops import follow_loop
+from inweave.run.names import Labels
 from inweave.run.node import Node
 from inweave.run.spans import Pieces, spans
 from inweave.run.term import Box, Matrix, State, Term, bounding
@@ -51,6 +53,7 @@ class Builder:
         self._pieces = Pieces(network.layout)
         self.spans = spans(network, self._pieces)
         self._starts = [start for start, _ in self.spans]
+        self.labels = Labels()
 
     # -- states -----------------------------------------------------------------------------------
     def state(self, terms: Iterable[Term]) -> State:
@@ -102,20 +105,21 @@ class Builder:
             if len(first.scalars) > 1:
                 return (first._replace(scalars=(scalar_product(graph, first.scalars),)),)
             if isinstance(first.core, Node):
-                self.name(span, first.core)
+                self.name(span, first.core, factor=bool(first.scalars) or first.coefficient != 1)
             return matrix
         box = bounding(matrix)
         node = self.name(span, assemble(graph, matrix, box))
         return (standing(graph, node, box.top, box.left),)
 
-    def name(self, span: int, node: Node) -> Node:
+    def name(self, span: int, node: Node, factor: bool = False) -> Node:
         """The node, named after the columns it stands in if it has no name yet."""
-        if not node.label and node.op not in ("view", "const"):
+        named = bool(node.label) and (factor or not node.label.startswith(FACTOR))
+        if not named and node.op not in ("view", "const"):
             start, stop = self.spans[span]
             block = self.layout.at(start)
             whole = (start, stop) == (block.start, block.stop)
             part = "" if whole else f"[:,{start - block.start}:{stop - block.start}]"
-            node.label = block.name + part
+            self.labels.give(node, block, part, factor)
         return node
 
     # -- the parts of a network -------------------------------------------------------------------
@@ -123,6 +127,7 @@ class Builder:
         """The state after the last module."""
         for module in self.network.modules:
             state = self.module(module, state)
+        self.labels.settle()
         return state
 
     def module(self, module: Module, state: State) -> State:
@@ -153,12 +158,17 @@ class Builder:
     def attention(self, layer: AttentionLayer, state: State) -> State:
         """A layer reads the old state everywhere before anything is written."""
         added = self.cut(term for head in layer.heads for term in self.head(head, state))
-        return tuple(
+        self.labels.layer = layer
+        after = tuple(
             (old if not new else self.settle(i, (*old, *new)))
             if layer.skip
             else self.settle(i, new)
             for i, (old, new) in enumerate(zip(state, added, strict=True))
         )
+        for (start, _), new, matrix in zip(self.spans, added, after, strict=True):
+            if new and matrix:
+                self.labels.left(self.layout.at(start))
+        return after
 
     def head(self, head: Head, state: State) -> Matrix:
         """`Q Kᵀ V`."""

@@ -6,14 +6,17 @@ what the network does: `L Cᵀ R → dest`, identities left out, blocks by name.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
 from inweave.compiler.forms import number
+from inweave.compiler.names import CUT, transposed
 from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift, product
+from inweave.exact.names import GREEK, THEN, compound
 from inweave.model.layers import (
     AttentionLayer,
     BlockPointwiseLayer,
@@ -29,9 +32,6 @@ from inweave.proof.certificate import Certificate, Claim, about, as_data
 from inweave.proof.degree import degree_text
 from inweave.proof.entries import Degree
 
-GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
-         "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
-
 
 def pretty(name: str) -> str:
     """A block's name for people: Greek letters where the program spells them, s for s·I."""
@@ -40,27 +40,83 @@ def pretty(name: str) -> str:
 
 def turned(name: str) -> str:
     """The name of a block's transpose."""
-    if name.endswith("·I"):
-        return name
-    return name[:-1] if name.endswith("ᵀ") else f"{name}ᵀ"
+    return name if name.endswith("·I") else transposed(name)
+
+
+ONE = Fraction(1)
 
 
 class Words:
-    """Spells the heads of one network."""
+    """Spells the heads of one network, layer by layer.
+
+    A block that holds several values in turn has their names in its own, and each layer that writes
+    there writes the next of them: so they are told apart, as long as there are as many names.
+    """
 
     def __init__(self, network: Network) -> None:
         self.layout: Layout = network.layout
+        self.now: dict[str, str] = {}  # what stands in blocks of several names
+        self.next: dict[str, str] = {}  # what will, after the layer that is spelled
         changed = _changed(network)  # a loop may start from a constant and carry it on
         self.fixed: dict[str, Constant] = {
             fill.place.block: fill.constant
             for fill in network.fills
             if fill.constant is not None and not fill.scale and fill.place.block not in changed
         }
+        self.turns = self._turns(network)
+
+    def _turns(self, network: Network) -> dict[str, dict[int, str]]:
+        """The layers that write into each block of several names, and the name of what they write.
+
+        A layer that only takes away what stands there leaves nothing that has a name.
+        """
+        found: dict[str, list[int]] = {b.name: [] for b in network.layout if THEN in b.name}
+        for i, layer in enumerate(network.layers if found else ()):
+            for dest, what in self._written(layer).items():
+                if dest in found and what != [_signed(-ONE, pretty(dest))]:
+                    found[dest].append(i)
+        named = {name: name.split(THEN) for name in found}
+        return {
+            name: dict(zip(at, named[name], strict=True))
+            for name, at in found.items()
+            if len(at) == len(named[name])
+        }
+
+    def _written(self, layer: Layer) -> dict[str, list[str]]:
+        """What a layer adds to each block, by the block's own name."""
+        out: dict[str, list[str]] = {}
+        if isinstance(layer, AttentionLayer):
+            for head in layer.heads:
+                for dest, what in self._added(head).items():
+                    out.setdefault(dest, []).extend(what)
+        return out
+
+    def layer(self, at: int) -> None:
+        """Go on to a layer: heads are spelled as those of this one, layers counted as stored."""
+        self.now |= self.next
+        self.next = {block: told[at] for block, told in self.turns.items() if at in told}
+
+    def block(self, name: str) -> str:
+        """What stands in a block, for people."""
+        return pretty(self.name(name))
+
+    def name(self, block: str, then: bool = False) -> str:
+        """What stands in a block, or will."""
+        found = self.now.get(block, block)
+        found = self.next.get(block, found) if then else found
+        return block if found == CUT else found
 
     def head(self, head: Head) -> list[tuple[str, str]]:
         """[(destination, what is added to it)]."""
         if not all(isinstance(p, Projection) for p in head.projections):
             return [("H", "dense head")]
+        added = self._added(head)
+        return [(pretty(self.name(dest, then=True)), _join(what)) for dest, what in added.items()]
+
+    def _added(self, head: Head) -> dict[str, list[str]]:
+        """What a head adds to each block."""
+        if not all(isinstance(p, Projection) for p in head.projections):
+            return {}
         query, key, value = (p.pieces for p in head.projections)  # type: ignore[union-attr]
         out: dict[str, list[str]] = {}
         for piece in value:
@@ -76,7 +132,7 @@ class Words:
                         continue
             text = self._product(query, key, piece)
             out.setdefault(dest, []).append(text)
-        return [(pretty(dest), _join(parts)) for dest, parts in out.items()]
+        return out
 
     def _product(self, query: tuple[Piece, ...], key: tuple[Piece, ...], piece: Piece) -> str:
         factors = []
@@ -103,9 +159,10 @@ class Words:
         for p in pieces:
             if p.block is not None and p.block not in self.fixed:
                 block = self.layout[p.block]
-                name = turned(p.block) if transposed and block.rows * block.cols > 1 else p.block
-                text = pretty(name)
+                name = self.name(p.block)
+                text = pretty(turned(name) if transposed and block.rows * block.cols > 1 else name)
                 if not _whole(p.matrix) and not p.block.endswith("·I"):
+                    text = f"({text})" if compound(text) and not text.startswith("(") else text
                     if transposed and not isinstance(p.matrix, Shift):
                         text = f"{p.matrix.T!r} {text}"
                     else:
@@ -198,7 +255,10 @@ def _slice(matrix: Constant, transposed: bool) -> str:
 
 
 def _is_sum(text: str) -> bool:
-    return " + " in text or " − " in text.removeprefix("− ")
+    """Whether a text is to stand in brackets beside a factor."""
+    while text != (text := re.sub(r"\([^()]*\)", "", text)):
+        pass
+    return re.search(r"(?<!e)\+|.−", text.removeprefix("− ")) is not None
 
 
 def _signed(c: Fraction, text: str) -> str:
@@ -261,7 +321,7 @@ def _layer_lines(words: Words, layer: Layer) -> list[str]:
     if isinstance(layer, PointwiseLayer):
         return [f"pointwise, {layer.V.shape[0]} units per entry"]
     return [
-        f"{f.name}({pretty(p.block)}) → {pretty(p.block)}   [{f.net.units} units]"
+        f"{f.name}({words.block(p.block)}) → {words.block(p.block)}   [{f.net.units} units]"
         for p, f in layer.applied
     ]
 
@@ -276,7 +336,7 @@ def describe(
     follow: Sequence[str] = (),
 ) -> str:
     """The table that `print(net)` shows."""
-    words = Words(network)
+    words, number_of = Words(network), itertools.count()
     lines = [*_summary(network, origin, proved, degree, free, made, follow), ""]
 
     def show(parts: tuple[Part, ...], indent: str) -> None:
@@ -287,6 +347,7 @@ def describe(
                 lines.append(f"{indent}module {i}{repeat}{skip}:")
                 show(part.body, indent + "  ")
                 continue
+            words.layer(next(number_of))
             mark = f"{indent}{i:>3}  "
             first, *rest = _layer_lines(words, part)
             lines.append(mark + first)

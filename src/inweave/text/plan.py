@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from inweave.compiler.forms import number
+from inweave.exact.names import FACTOR, compound
 from inweave.run.code import live_nodes, needs
 from inweave.run.node import LoopBody, Node
 from inweave.run.plan import Plan
@@ -75,10 +76,10 @@ class _Printer:
 
     def _new_name(self, node: Node) -> str:
         name = node.label
-        if not name:
+        if not name or name.startswith(FACTOR):
             self._fresh += 1
             return f"t{self._fresh}"
-        if " " in name or name.endswith("ᵀ"):
+        if compound(name) or name.endswith("ᵀ"):
             name = f"[{name}]"
         while name in self.names.values():
             name += "′"

@@ -1,0 +1,188 @@
+"""Names of stored values that a reader understands: the user's own, or the expression itself.
+
+What a program or a pass named keeps its name. Any other value is called what it is, written like
+one word: `XᵀXw−Xᵀy+λw`, `ηXᵀy`. Factors stand side by side where that cannot be taken for one name,
+and with a dot where it could; a long sum is cut after a summand. A block that holds one value after
+the other is called after all of them in turn: `A›A³›A⁹`. What would be longer than it is helpful
+has no such name.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Container, Sequence
+from fractions import Fraction
+from typing import Any
+
+from inweave.compiler.forms import (
+    AnswerLeaf,
+    AppliedLeaf,
+    DefinedLeaf,
+    Form,
+    Leaf,
+    Node,
+    Product,
+    number,
+)
+from inweave.compiler.layers import DiagonalLeaf, Key
+from inweave.exact.constants import Constant, Ones
+from inweave.exact.names import GREEK, THEN, compound
+
+LONG = 20  # characters of one value's name
+TOTAL = 48  # of a block's, which holds several in turn
+DEEP = 12  # values inside values; what is made of more is long
+CUT = "…"
+
+
+class TooLong(Exception):
+    """What a value is called would not be read."""
+
+
+def block_name(keys: Sequence[Key], used: set[str]) -> str:
+    """The name of a block after what stands in it in turn; nothing if that has no name.
+
+    What another block is `used` to hold gets a prime.
+    """
+    names = [_spelled(key) for key in keys]
+    if set(names) == {CUT}:
+        return ""
+    while len(THEN.join(names)) > TOTAL or names[-2:] == [CUT, CUT]:
+        names = [*names[:-2], CUT]
+    names = [name if name == CUT else unused(name, used) for name in names]
+    used.update(names)
+    return THEN.join(names)
+
+
+def unused(name: str, used: Container[str]) -> str:
+    """The name, with as many primes as make it a new one."""
+    base, n = name, 2
+    while name in used:
+        name, n = f"{base}′{n if n > 2 else ''}", n + 1
+    return name
+
+
+def _spelled(key: Key) -> str:
+    value = key.value
+    try:
+        return _alone(_parts(value, key.flipped, DEEP))
+    except TooLong:
+        name = value.name if isinstance(value, DefinedLeaf) else ""
+        return transposed(name) if name and key.flipped else name or CUT
+
+
+Parts = tuple[str, Sequence[str]]  # what stands between them
+
+
+def _alone(parts: Parts, room: int = LONG) -> str:
+    """A name by itself, cut after a summand where it grows long."""
+    joint, words = parts
+    if not joint and len(words) > 1 and not compound("".join(words)):
+        joint = "·"
+    for many in range(len(words), 0, -1):
+        whole = many == len(words)
+        if not whole and joint != "+":
+            break
+        text = joint.join([*words[:many], *([] if whole else [CUT])]).replace("+−", "−")
+        if len(text) <= room:
+            return text
+    raise TooLong
+
+
+def _parts(value: Node, turned: bool, depth: int) -> Parts:
+    if depth == 0:
+        raise TooLong
+    if isinstance(value, DiagonalLeaf):
+        scalar = _alone(_parts(value.scalar.value, False, depth - 1))
+        return "", [f"({scalar})·I" if compound(scalar) else f"{scalar}·I"]
+    if isinstance(value, AppliedLeaf):
+        return "", [_applied(value, turned, depth)]
+    if isinstance(value, DefinedLeaf) and (not value.name or "(" in value.name):
+        if not isinstance(value, AnswerLeaf):
+            return _parts(value.definition, turned, depth - 1)
+    if isinstance(value, Leaf):
+        name = GREEK.get(value.name, value.name)
+        return "", [transposed(name) if turned and not value.is_scalar else name]
+    if isinstance(value, Product):
+        return _product(value, turned, depth)
+    assert isinstance(value, Form)
+    return _sum(value, turned, depth)
+
+
+def _applied(value: AppliedLeaf, turned: bool, depth: int) -> str:
+    name = value.function.name.partition("(")[0]
+    try:
+        inside = _alone(_parts(value.definition, turned, depth - 1), LONG - len(name) - 2)
+    except TooLong:
+        inside = CUT
+    return f"{name}({inside})"
+
+
+def transposed(name: str) -> str:
+    """The name of a value's transpose.
+
+    >>> [transposed(name) for name in ("X", "Xᵀ", "XᵀX", "(XᵀX)ᵀ", "(A+B)(C)ᵀ")]
+    ['Xᵀ', 'X', '(XᵀX)ᵀ', 'XᵀX', '((A+B)(C)ᵀ)ᵀ']
+    """
+    if not compound(name):
+        return name[:-1] if name.endswith("ᵀ") else f"{name}ᵀ"
+    inside = name.removeprefix("(").removesuffix(")ᵀ")
+    depths = itertools.accumulate({"(": 1, ")": -1}.get(c, 0) for c in inside)
+    return inside if len(inside) == len(name) - 3 and min(depths) >= 0 else f"({name})ᵀ"
+
+
+def _product(product: Product, turned: bool, depth: int) -> Parts:
+    chain = product.chain[::-1] if turned else product.chain
+    factors = [(s, False) for s in product.scalars] + [(f, turned) for f in chain]
+    words: list[str] = []
+    for form, flipped in factors:
+        if form.is_identity and chain[1:]:
+            continue
+        joint, parts = _parts(form, flipped, depth - 1)
+        if form.diagonal and chain[1:] and joint != "+":
+            parts = [*parts[:-1], parts[-1].removesuffix("I")]
+        text = joint.join(parts).replace("+−", "−")
+        words += [f"({text})"] if joint == "+" or text.startswith("−") else parts
+    if len(words) > 1 and words[-1] == "I":
+        words[-2:] = [f"{words[-2]}I"]
+    short = all(len(word.rstrip("ᵀI")) <= 1 or compound(word) for word in words)
+    return "" if short else "·", words or ["I"]
+
+
+def _sum(form: Form, turned: bool, depth: int) -> Parts:
+    """A sum, up to what cannot be spelled; of a scalar as `s I`, with the I."""
+    fixed: list[Any] = [(k, False, c) for k, c in form.constants]
+    terms = [*fixed, *form.terms] if all(c > 0 for _, _, c in fixed) else [*form.terms, *fixed]
+    words: list[str] = []
+    for value, flipped, c in terms:
+        try:
+            joint, parts = (
+                ("", [_constant(value)])
+                if isinstance(value, Constant)
+                else _parts(value, flipped != turned, depth - 1)
+            )
+        except TooLong:
+            if not words:
+                raise
+            return "+", [*words, CUT]
+        if form.diagonal and not isinstance(value, Constant):
+            parts = [*parts[:-1], f"{parts[-1]}I"]
+        if len(terms) == 1 and c == 1:
+            return joint, parts
+        words.append(_signed(joint.join(parts), joint == "+", c))
+    return "+", words or ["0"]
+
+
+def _constant(k: Constant) -> str:
+    if k.is_identity():
+        return "I"
+    if isinstance(k, Ones):
+        return "1"
+    raise TooLong  # its shape, and where its entries stand
+
+
+def _signed(text: str, is_sum: bool, c: Fraction) -> str:
+    if is_sum and c != 1:
+        text = f"({text})".replace("+−", "−")
+    if abs(c) != 1:
+        text = f"{number(abs(c))}{'' if text.startswith('(') else '·'}{text}"
+    return f"−{text}" if c < 0 else text
