@@ -69,12 +69,13 @@ wheel: ## build a wheel, install it where nothing else is, and try it
 
 # Hours: what a change need not wait for.
 .PHONY: release-check
-release-check: ## all that a release must pass: CI, lowest versions, other Pythons, attack, mutants
+release-check: ## all that a release must pass: CI, lowest versions, other Pythons, attack, mutants, transforms
 	.ci/run
 	$(MAKE) test-lowest ARGS=
 	$(MAKE) test-pythons ARGS=
 	$(MAKE) attack ARGS=
 	$(MAKE) mutants ARGS=
+	$(MAKE) transforms ARGS=
 
 .PHONY: format
 format: $(VENV)/.dev ## rewrite the code in the project's format
@@ -89,6 +90,10 @@ attack: $(VENV)/.browser ## every door tried with what is wrong; ARGS="--only co
 .PHONY: mutants
 mutants: $(VENV)/.dev ## deliberate defects, and which test notices each; ARGS="--only proof"
 	$(PY) -m tests.mutants $(ARGS)
+
+.PHONY: transforms
+transforms: $(VENV)/.dev ## every gallery entry in torch.compile, torch.func and jax; ARGS="--entries pca"
+	$(ONE_THREAD) $(PY) -m tests.transforms $(ARGS)
 
 .PHONY: bench
 bench: $(VENV)/.dev ## measure inweave beside hand-written code

@@ -38,7 +38,7 @@ class Bound:
         self._batched = self._plain = steps_of(
             code.lines, functions, partial(_repeated, arithmetic)
         )
-        self.of = self._straight
+        self.of: Callable[[Sequence[Array]], list[Array]] = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul}
@@ -68,9 +68,13 @@ class Bound:
     @cached_property
     def in_numpy(self) -> Bound:
         """The same code for numpy arrays of the same float type."""
+        return Bound(self.code, self.numpy_floats)
+
+    @property
+    def numpy_floats(self) -> Floats:
         floats = Floats(np, np.dtype(str(self.arithmetic.dtype).removeprefix("torch.")))
         floats.checked = self.arithmetic.checked
-        return Bound(self.code, floats)
+        return floats
 
     def run(self, sources: Mapping[Any, Array]) -> list[Array]:
         """The outputs; sources are given by name."""

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.autograd.forward_ad import unpack_dual
+from torch.jit import is_tracing as is_script_tracing  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
 from inweave.exact.arithmetic import is_tracing
@@ -37,7 +38,7 @@ def is_light(flops: int) -> bool:
 
 def lend(values: Iterable[Any]) -> list[Any] | None:
     """Tensors as numpy arrays of the same memory, numbers as they are; None if one is not lent."""
-    if is_tracing() or torch.jit.is_tracing() or is_in_torch_dispatch_mode():
+    if is_tracing() or _is_watched():
         return None
     found = []
     for value in values:
@@ -46,13 +47,22 @@ def lend(values: Iterable[Any]) -> list[Any] | None:
                 array = value.numpy()
             except (RuntimeError, TypeError):  # followed by autograd or torch.func, or elsewhere
                 return None
-            if value.dtype not in DTYPES or unpack_dual(value).tangent is not None:
+            if value.dtype not in DTYPES or _has_tangent(value):
                 return None
             value = array
         elif type(value) not in NUMBERS:
             return None
         found.append(value)
     return found
+
+
+def _has_tangent(tensor: torch.Tensor) -> bool:
+    return unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+
+
+def _is_watched() -> bool:
+    """Whether somebody writes down, counts or replaces what torch does."""
+    return is_script_tracing() or is_in_torch_dispatch_mode()  # type: ignore[no-untyped-call]
 
 
 def give_back(found: Any) -> Any:

@@ -172,8 +172,8 @@ class InTorch(Ready):
         names = [*bound.code.sources]
         arrays, matrices = lent.lend(values), lent.lend([sources[name] for name in names])
         if arrays is not None and matrices is not None:
-            twin, there = bound.in_numpy, dict(zip(names, matrices, strict=True))
-            self.inside = Lent(network, arrays, there, lead, twin, twin.arithmetic)
+            there = dict(zip(names, matrices, strict=True))
+            self.inside = Lent(network, arrays, there, lead, bound.in_numpy, bound.numpy_floats)
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         if self.inside is not None and self.lent.is_light(self.heaviest):
@@ -195,24 +195,25 @@ class InTorch(Ready):
     outs = Ready.filled
 
     def are_finite(self, values: Sequence[Any]) -> bool:
-        for at in self.arrays:
-            value = values[at]
-            if value.requires_grad:
-                value = value.detach()
-            try:
-                if value.ndim == 1:
-                    squares = value.dot(value).item()
-                elif value.is_cpu:
-                    flat = value.numpy().ravel("K")
-                    squares = vdot(flat, flat)
-                else:
-                    flat = value.reshape(-1)
-                    squares = flat.dot(flat).item()
-            except (RuntimeError, TypeError):  # inside torch.func.vmap no value is known,
-                return False  # and numpy has no bfloat16
-            if not isfinite(squares):
-                return False
-        return True
+        return all(is_finite_tensor(values[at]) for at in self.arrays)
+
+
+def is_finite_tensor(tensor: Any) -> bool:
+    """Whether a tensor is finite for sure; False too where no value is known."""
+    if tensor.requires_grad:
+        tensor = tensor.detach()
+    try:
+        if tensor.ndim == 1:
+            squares = tensor.dot(tensor).item()
+        elif tensor.is_cpu:
+            flat = tensor.numpy().ravel("K")
+            squares = vdot(flat, flat)
+        else:
+            flat = tensor.reshape(-1)
+            squares = flat.dot(flat).item()
+    except (RuntimeError, TypeError):  # inside torch.func.vmap no value is known,
+        return False  # and numpy has no bfloat16
+    return isfinite(squares)
 
 
 class AsKernel(InTorch):

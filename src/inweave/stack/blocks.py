@@ -5,6 +5,10 @@ every value of interest passes through a hook point: `blocks.{i}.hook_resid_pre`
 `blocks.{i}.attn.hook_q`, ..., `blocks.{i}.hook_resid_post`, as in TransformerLens. Blocks of a
 repeated module are separate, so that one step can be changed alone, and share their parameters.
 States are (..., tokens, width).
+
+torch.compile follows every operation of every block, several times, and takes a minute for some
+hundred blocks. Few blocks it may look through, and fuse. Many are one operation to it (see
+`inweave.stack.opaque`), unless there are hooks, which it has to see.
 """
 
 from __future__ import annotations
@@ -12,15 +16,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError
 from inweave.model.cost import ADVICE, LONGEST
 from inweave.stack.attention import ExtendedLinearAttention, HookedAttention
 from inweave.stack.hooks import Hooked, HookPoint
+from inweave.stack.opaque import final_state, keep
 from inweave.stack.pointwise import Functions, PointwiseNetwork
 
 Layer = ExtendedLinearAttention | PointwiseNetwork | Functions
+CLEAR = 32  # blocks that torch.compile looks through in some seconds
 Step = Layer | Literal["open", "close"]  # a layer, or where a skip around several begins and ends
 
 
@@ -67,6 +74,10 @@ class Blocks(Hooked):
 
     def forward(self, H: Tensor) -> Tensor:
         """The state after the last block, (..., tokens, width)."""
+        if torch.compiler.is_dynamo_compiling() and self.is_opaque():
+            tensors = list(map(self.get_parameter, self.tied()))
+            state: Tensor = final_state(self.keep(), H, tensors)
+            return state
         H = self.hook_embed(H)
         opened: list[Tensor] = []
         for step in self._order:
@@ -78,3 +89,21 @@ class Blocks(Hooked):
                 H = self.blocks[int(step)](H)
         final: Tensor = self.hook_final(H)
         return final
+
+    # -- facts for torch.compile ------------------------------------------------------------------
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def keep(self) -> int:
+        """Its `id`, by which `final_state` finds it while it is in use."""
+        return keep(self)
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def is_opaque(self) -> bool:
+        """Whether it is too long to look through, and nobody wants to look in."""
+        kinds = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+        hooks = (getattr(part, kind) for part in self.modules() for kind in kinds)
+        return len(self.blocks) > CLEAR and not any(hooks)
+
+    @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+    def tied(self) -> tuple[str, ...]:
+        """The names of its parameters, one for those that blocks share."""
+        return tuple(name for name, _ in self.named_parameters())

@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from inweave.errors import DTypeError, InputError, ShapeError, needs_extra
 from inweave.files.network_file import load, save
 from inweave.model.cost import check_layers, check_numbers, written
-from inweave.model.inputs import accept
+from inweave.model.inputs import NUMBERS, accept, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Input
 from inweave.model.written import fixed_prompt, is_fixed, standing
+from inweave.run.ready import LARGEST, is_finite_tensor
 from inweave.stack.blocks import Blocks
 from inweave.stack.network import module_of
 
@@ -124,6 +125,16 @@ class Prompt(nn.Module):
         return value
 
 
+KEPT = 64  # signatures: batches may come in any size
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a number or a tensor is finite for sure."""
+    if isinstance(value, NUMBERS):
+        return abs(value) <= LARGEST
+    return isinstance(value, Tensor) and is_finite_tensor(value)
+
+
 class TorchNetwork(Blocks, Hub):
     """A network in torch: `module(H)` is the final state, `module(X=X, ...)` the answer."""
 
@@ -147,6 +158,7 @@ class TorchNetwork(Blocks, Hub):
         )
         self.network, self.trainable = network, trainable
         self.prompt = Prompt(network, dtype)
+        self._right: set[Any] = set()  # signatures of inputs that were accepted
         self.requires_grad_(trainable)
 
     @property
@@ -178,11 +190,21 @@ class TorchNetwork(Blocks, Hub):
 
     def prompt_of(self, **inputs: Any) -> Tensor:
         """The prompt that holds these inputs."""
-        if not torch.compiler.is_compiling():
-            accept(self.network.inputs, inputs)  # looks at the values, which a compiler cannot
+        if not torch.compiler.is_compiling():  # which cannot look at values
+            self._look(inputs)
         lifted = {spec.name: self._lifted(spec, inputs[spec.name]) for spec in self.network.inputs}
         H: Tensor = self.prompt(lifted)
         return H
+
+    def _look(self, inputs: dict[str, Any]) -> None:
+        """Refuse wrong inputs, all but the values of those like others that were right."""
+        specs = self.network.inputs
+        values = [inputs.get(spec.name) for spec in specs]
+        kind = signature(values) if len(inputs) == len(specs) else None
+        if kind not in self._right or not all(map(_is_plain, values)):
+            accept(specs, inputs)
+            if kind is not None and all(spec.sign == "any" for spec in specs):
+                self._right = {*self._right, kind} if len(self._right) < KEPT else {kind}
 
     def _lifted(self, spec: Input, value: Any) -> Tensor:
         fixed = self.prompt.fixed

@@ -1,0 +1,116 @@
+"""Tensors lent to numpy: the same answers, and nothing that torch does beside is missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import inweave
+from inweave import gallery
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def net() -> inweave.Network:
+    return gallery.get("lasso_ista").compile(verify=False, n=6, d=3, steps=4)
+
+
+@pytest.fixture
+def inputs() -> dict[str, Any]:
+    given = gallery.get("lasso_ista").example(n=6, d=3, steps=4)
+    return {name: torch.as_tensor(value) for name, value in given.items()}
+
+
+@pytest.fixture
+def in_torch(monkeypatch):
+    """A function that says whether a call was computed in torch."""
+    from inweave.run import in_torch
+
+    seen = []
+    plain = in_torch.OutOfPlace.function
+
+    def function(writer):
+        written = plain(writer)
+        return lambda *given: seen.append(True) or written(*given)
+
+    monkeypatch.setattr(in_torch.OutOfPlace, "function", function)
+
+    def was(call) -> bool:
+        seen.clear()
+        call()
+        return bool(seen)
+
+    return was
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_answers_are_numpys_own_bit_for_bit(net, inputs, dtype):
+    tensors = {name: x.to(getattr(torch, dtype)) for name, x in inputs.items()}
+    arrays = {name: x.numpy() for name, x in tensors.items()}
+    for _ in range(2):  # looked at closely, then the short way
+        found = net(**tensors)
+        assert torch.equal(found, torch.from_numpy(np.asarray(net(**arrays))))
+        assert found.dtype == tensors["X"].dtype
+        assert not found.requires_grad
+
+
+def test_what_is_lent_is_neither_changed_nor_answered_with():
+    net = gallery.get("gauss_jordan").compile(verify=False, m=2, k=1)
+    given = {
+        k: torch.as_tensor(v) for k, v in gallery.get("gauss_jordan").example(m=2, k=1).items()
+    }
+    before = {name: x.clone() for name, x in given.items()}
+    for _ in range(2):
+        net(**given)[...] = 0
+    assert all(torch.equal(given[name], before[name]) for name in given)
+
+
+def test_gradients_keep_a_call_in_torch_and_their_absence_does_not(net, inputs, in_torch):
+    inputs["X"].requires_grad_()
+    for _ in range(2):
+        assert in_torch(lambda: net(**inputs))
+        with torch.no_grad():
+            assert not in_torch(lambda: net(**inputs))
+    assert not in_torch(lambda: net(**{name: x.detach() for name, x in inputs.items()}))
+
+
+def test_many_threads_and_heavy_work_keep_a_call_in_torch(net, inputs, in_torch, monkeypatch):
+    monkeypatch.setattr("inweave.run.lent.HEAVY", 1000)
+    many = {name: x.expand(100, *x.shape) for name, x in inputs.items()}
+    for threads, batch, expected in ((8, inputs, False), (8, many, True), (2, many, False)):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        for _ in range(2):
+            assert in_torch(lambda batch=batch: net(**batch)) == expected
+
+
+def test_bfloat16_which_numpy_has_not_stays_in_torch(net, inputs):
+    found = net(**{name: x.to(torch.bfloat16) for name, x in inputs.items()})
+    assert found.dtype == torch.bfloat16
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+def test_tangents_are_followed(net, inputs):
+    ahead = torch.autograd.forward_ad
+    X, along = inputs.pop("X"), torch.ones(6, 3, dtype=torch.float64)
+    net(X=X, **inputs)
+    with ahead.dual_level():
+        found = ahead.unpack_dual(net(X=ahead.make_dual(X, along), **inputs)).tangent
+    _, expected = torch.func.jvp(lambda X: net(X=X, **inputs), (X,), (along,))
+    assert torch.allclose(found, expected)
+    assert found.abs().max() > 1e-3
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_who_writes_down_operations_sees_them(net, inputs):
+    from torch.utils.flop_counter import FlopCounterMode
+
+    X = inputs.pop("X")
+    net(X=X, **inputs)
+    with FlopCounterMode(display=False) as counter:
+        net(X=X, **inputs)
+    assert counter.get_total_flops() > 0
+    traced = torch.jit.trace(lambda X: net(X=X, **inputs), (X,), check_trace=False)
+    assert torch.allclose(traced(2 * X), net(X=2 * X, **inputs))
