@@ -182,8 +182,16 @@ def launched(
     arrays, arithmetic = accept(net.inputs, given)
     arithmetic.checked = True
     kernel = net.plan.kernels.get("float32", True, shape)
-    sources, lead = net.plan.sources(arrays, arithmetic), batch_of(arrays)
-    return kernel, partial(device.launch, kernel, sources, lead, arithmetic.device)
+    found, lead = net.plan.sources(arrays, arithmetic), batch_of(arrays)
+    launch = device.Launcher(kernel, lead, arithmetic.device)
+    mark = torch.zeros(1, dtype=torch.int32, device="cuda")
+    sources = [found[name] for name in kernel.sources]
+
+    def call() -> Any:
+        assert mark.is_cuda  # and alive
+        return launch.queue(sources, mark.data_ptr())
+
+    return kernel, call
 
 
 def measured(case: Case, compile_too: bool = False) -> dict[str, Any]:
@@ -325,6 +333,27 @@ def on_the_host() -> None:
     for check in (True, False):
         took = milliseconds(lambda check=check: net(kernel=True, check=check, **given), calls=200)
         print(f"host, check={check}: {1e3 * took:.1f} µs per call")
+    case = cases()[1]
+    net, given = case.network(), case.inputs()
+    _, launch = launched(net, given)
+
+    def waited() -> None:
+        launch()
+        torch.cuda.synchronize()
+
+    for name, call in (("queued", launch), ("waited for", waited), ("net", lambda: net(**given))):
+        took = [milliseconds(call, calls, 9) for calls in (1, 5, 20)]
+        print(f"{case.name}, {name}: {', '.join(f'{ms:.3f}' for ms in took)} ms")
+        start = time.perf_counter()
+        for _ in range(50):
+            call()
+        torch.cuda.synchronize()
+        print(f"    by the clock: {20 * (time.perf_counter() - start):.3f} ms")
+    net, given = (
+        compiled(problem.ridge_gd, n=40, d=20, steps=1, verify=False),
+        ridge_data(40, 20, 64),
+    )
+    net(kernel=True, **given)
     profile = cProfile.Profile()
     profile.enable()
     for _ in range(500):

@@ -178,7 +178,7 @@ class Plan:
             return None
         sources, lead = self.sources(arrays, arithmetic), batch_of(arrays)
         kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
-        if kernel is None or differentiated(sources):
+        if kernel is None or differentiated(sources.values()):
             return None
         outs = run_kernel(kernel, sources, lead, arithmetic.device)
         if outs is None:

@@ -26,7 +26,7 @@ from inweave.model.prompt import numbered
 from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
-from inweave.run.kernel.call import answers, differentiated
+from inweave.run.kernel.call import differentiated
 from inweave.run.kernel.generate import Kernel
 
 Lift = Callable[[Any], Array]
@@ -220,19 +220,29 @@ class AsKernel(InTorch):
     """The same as one kernel, which looks at the values itself."""
 
     def __init__(self, *known: Any) -> None:
-        *others, self.kernel = known
+        from inweave.run.kernel.device import Launcher
+
+        *others, kernel = known
         super().__init__(*others)
         names = {slot: name for name, slot in self.bound.code.sources.items()}
-        self.sources = [(names[slot], at, lift) for slot, at, lift in self.fills]
-        self.filled_in: dict[Any, tuple[Any, Array]] = {}
+        sources = {names[slot]: (name, lift) for slot, name, lift in self.fills}
+        self.sources = [(name, *sources[name]) for name in kernel.sources]
+        self.known: dict[Any, tuple[Any, Array]] = {}
+        self.launch = Launcher(kernel, self.lead, self.arithmetic.device)
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
-        if not all(-LARGEST <= values[at] <= LARGEST for at in self.numbers):
-            return None
-        sources = {name: self.source(name, values[at], lift) for name, at, lift in self.sources}
-        if not all(is_concrete(x) for x in sources.values()) or differentiated(sources):
+        for at in self.numbers:
+            if not -LARGEST <= values[at] <= LARGEST:
+                return None
+        sources = [self.source(name, values[at], lift) for name, at, lift in self.sources]
+        if differentiated(sources):
             return super().run(values)
-        outs = answers(self.kernel, sources, self.lead, self.arithmetic.device)
+        try:
+            outs = self.launch(sources)
+        except RuntimeError:  # inside torch.func.vmap, where a tensor has no address
+            if all(map(is_concrete, sources)):
+                raise
+            outs = None
         return super().run(values) if outs is None else (self.answer(outs), 0.0)
 
     def source(self, name: Any, value: Any, lift: Lift | None) -> Array:
@@ -241,10 +251,10 @@ class AsKernel(InTorch):
             return value
         if type(value) not in NUMBERS:
             return lift(value)
-        number, known = self.filled_in.get(name, (None, None))
+        number, known = self.known.get(name, (None, None))
         if known is None or number != value:
             known = lift(value)
-            self.filled_in[name] = (value, known)
+            self.known[name] = (value, known)
         return known
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import Any
@@ -18,7 +18,7 @@ from inweave.run.kernel.generate import Kernel, Shape, generate
 from inweave.run.kernel.text import Refused
 from inweave.run.node import Node
 
-LEAST = 512  # prompts from which on a kernel is not slower than calls, one after another
+LEAST = 16  # prompts: a kernel is quicker from one on, but has to be compiled
 DTYPES = ("float32", "float64")
 
 
@@ -91,17 +91,16 @@ def answers(
     kernel: Kernel, sources: Mapping[Any, Array], lead: Lead, device: Any
 ) -> list[Array] | None:
     """The answers with these batch axes; None if a prompt is marked, so that all are looked at."""
-    from inweave.run.kernel.device import launch
+    from inweave.run.kernel.device import Launcher
 
-    outs, marks = launch(kernel, sources, lead, device)
-    return None if marks is not None and marks[0].item() else outs
+    return Launcher(kernel, lead, device)([sources[name] for name in kernel.sources])
 
 
-def differentiated(sources: Mapping[Any, Array]) -> bool:
+def differentiated(sources: Iterable[Array]) -> bool:
     """Whether gradients are wanted, which no kernel has; says so once."""
     import torch
 
-    if not torch.is_grad_enabled() or not any(x.requires_grad for x in sources.values()):
+    if not any(x.requires_grad for x in sources) or not torch.is_grad_enabled():
         return False
     warnings.warn(
         "gradients are wanted, so this batch runs call by call and not as one kernel; "

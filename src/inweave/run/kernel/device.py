@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache as cached
 from math import prod
@@ -31,14 +32,6 @@ class Loaded:
     registers: int
     spilled: int  # bytes of a thread that stand in memory
     blocks: int  # that a multiprocessor runs at a time
-
-    def launch(self, kernel: Kernel, prompts: int, given: Sequence[int], stream: int) -> None:
-        """Queue a launch; `given` are addresses and whole numbers, which are read at once."""
-        values = (ctypes.c_longlong * len(given))(*given)
-        start = ctypes.addressof(values)
-        places = (ctypes.c_void_p * len(given))(*range(start, start + 8 * len(given), 8))
-        grid, block = (kernel.blocks(prompts), 1, 1), (kernel.threads, 1, 1)
-        self.queue(self.pointer, *grid, *block, kernel.shared, stream, ctypes.addressof(places), 0)
 
 
 def compiled(kernel: Kernel, device: int) -> bytes:
@@ -86,35 +79,74 @@ def loaded(kernel: Kernel, device: int) -> Loaded:
     return Loaded(module, found.ptr, driver.launchKernel, registers, spilled, blocks)
 
 
-def launch(
-    kernel: Kernel, sources: Mapping[Any, Array], lead: Lead, device: Any
-) -> tuple[list[Array], Array | None]:
-    """The answers with these batch axes; and, if it checks, the marks: of all prompts together,
-    then of each."""
-    import torch
+class Launcher:
+    """A kernel that is ready for batches of one shape on one device."""
 
-    index = index_of(device)
-    if index != torch.cuda.current_device():
-        with torch.cuda.device(index):
-            return launch(kernel, sources, lead, device)
-    ready, prompts = loaded(kernel, index), prod(lead)
-    dtype = getattr(torch, kernel.dtype)
-    outs = [torch.empty((*lead, *shape), dtype=dtype, device=device) for shape in kernel.outputs]
-    marks, marked = None, 0
-    if kernel.check:
-        marks = torch.zeros(prompts + 1, dtype=torch.int32, device=device)
-        marked = marks.data_ptr()
-    if prompts == 0:
-        return outs, marks
-    kept, given = [], []  # copies live until the launch is queued
-    for name, size in zip(kernel.sources, kernel.sizes, strict=True):
-        tensor, step = _placed(sources[name], lead, size)
-        kept.append(tensor)
-        given += [tensor.data_ptr(), step]
-    given += [out.data_ptr() for out in outs]
-    given += [marked + 4, marked, prompts]
-    ready.launch(kernel, prompts, given, torch.cuda.current_stream(index).cuda_stream)
-    return outs, marks
+    def __init__(self, kernel: Kernel, lead: Lead, device: Any) -> None:
+        import torch
+
+        self.torch, self.lead, self.device, self.index = torch, lead, device, index_of(device)
+        self.ready, self.prompts = loaded(kernel, self.index), prod(lead)
+        self.sizes, self.dtype = kernel.sizes, getattr(torch, kernel.dtype)
+        self.shapes = [(*lead, *shape) for shape in kernel.outputs]
+        blocks = kernel.blocks(self.prompts)
+        self.layout = (self.ready.pointer, blocks, 1, 1, kernel.threads, 1, 1, kernel.shared)
+        self.check = kernel.check
+
+    def __call__(self, sources: Sequence[Array]) -> list[Array] | None:
+        """The answers; None if a prompt is marked."""
+        if not self.check:
+            return self.queue(sources)
+        flag = _flag.get()
+        flag.number.value = 0
+        outs = self.queue(sources, flag.address)
+        self.torch.cuda.current_stream(self.index).synchronize()
+        return None if flag.number.value else outs
+
+    def queue(self, sources: Sequence[Array], marked: int = 0) -> list[Array]:
+        """The answers, once the current stream has come to them; `marked` is written if any is."""
+        torch = self.torch
+        if self.index != torch.cuda.current_device():
+            with torch.cuda.device(self.index):
+                return self.queue(sources, marked)
+        outs = [torch.empty(shape, dtype=self.dtype, device=self.device) for shape in self.shapes]
+        if self.prompts:
+            kept = [self._placed(x, size) for x, size in zip(sources, self.sizes, strict=True)]
+            given = [number for x, step in kept for number in (x.data_ptr(), step)]
+            given += [*(out.data_ptr() for out in outs), 0, marked, self.prompts]
+            stream = torch.cuda.current_stream(self.index).cuda_stream
+            values = (ctypes.c_longlong * len(given))(*given)  # which a launch reads at once
+            start = ctypes.addressof(values)
+            places = (ctypes.c_void_p * len(given))(*range(start, start + 8 * len(given), 8))
+            self.ready.queue(*self.layout, stream, ctypes.addressof(places), 0)
+        return outs
+
+    def _placed(self, tensor: Array, size: int) -> tuple[Array, int]:
+        """A source as it is read: one prompt after another, or one for all."""
+        step = 0
+        if tensor.numel() != size:
+            step = size
+            if tensor.shape[:-2] != self.lead:
+                tensor = tensor.expand(*self.lead, *tensor.shape[-2:])
+        if not tensor.is_contiguous():
+            tensor = tensor.contiguous()
+        return (tensor, step) if tensor.data_ptr() % 16 == 0 else (tensor.clone(), step)
+
+
+class _Flag(threading.local):
+    """A number in memory that the device writes and each thread reads after it has waited."""
+
+    def get(self) -> _Flag:
+        if not hasattr(self, "tensor"):
+            import torch
+
+            self.tensor = torch.zeros(1, dtype=torch.int32).pin_memory()
+            self.address = self.tensor.data_ptr()
+            self.number = ctypes.c_int.from_address(self.address)
+        return self
+
+
+_flag = _Flag()
 
 
 def index_of(device: Any) -> int:
@@ -122,18 +154,3 @@ def index_of(device: Any) -> int:
     import torch
 
     return torch.cuda.current_device() if device.index is None else int(device.index)
-
-
-def _placed(tensor: Array, lead: Lead, size: int) -> tuple[Array, int]:
-    """A source as it is read: one prompt after another, or one for all."""
-    own = tuple(tensor.shape[:-2])
-    if tensor.numel() == size:
-        step = 0
-    else:
-        step = size
-        if own != lead:
-            tensor = tensor.expand(*lead, *tensor.shape[-2:])
-    tensor = tensor.contiguous()
-    if tensor.data_ptr() % 16:
-        tensor = tensor.clone()
-    return tensor, step

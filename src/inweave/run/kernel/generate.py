@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from inweave.run.kernel.pressure import registers, work
-from inweave.run.kernel.prompts import OnePerThread
-from inweave.run.kernel.rows import RowPerThread
+from inweave.run.kernel.prompt_per_thread import PromptPerThread
+from inweave.run.kernel.row_per_thread import RowPerThread
 from inweave.run.kernel.text import Numbers, Refused
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
@@ -18,6 +18,9 @@ from inweave.run.node import Node
 LONG = 12  # rows from which on a value is made row by row
 REGISTERS = 300  # of 255: a few more wait in memory nearby, which costs less than the other shape
 THREADS = 128
+FILE = 65536  # registers of a multiprocessor
+WIDE = 64  # registers from which on it is said how many blocks are to run
+SPARE = 16  # registers beyond the estimate
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Shape:
     long: int = LONG
     prompts: int = 0  # in a block, of a row per thread
     chunk: int = 0  # rows of a stream that are staged at a time
-    unrolled: int = 1
+    unrolled: int = 0  # rows of a stream at a time, of a prompt per thread
     blocks: int = 0  # that a multiprocessor is to run at a time, at least
     threads: int = THREADS
 
@@ -87,7 +90,7 @@ def generate(
 def _per_thread(
     values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str
 ) -> Kernel:
-    writer = OnePerThread(values, "NAME", numbers, check, shape.threads, shape.unrolled)
+    writer = PromptPerThread(values, "NAME", numbers, check, shape.threads, shape.unrolled)
     taken = registers(writer) * (numbers.bytes // 4)
     if taken > REGISTERS and not shape.kind:
         raise Refused(f"a prompt takes about {taken} registers, a thread has {REGISTERS}")
@@ -117,8 +120,20 @@ def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_no
         *writer.buffers(),
     ]
     shared = writer.shared * prompts * numbers.bytes
+    blocks = shape.blocks or _crowd(taken, group * prompts)
     return _finished(writer, body, head, "row", prompts, group * prompts, shared, taken,
-                     why_not, store="if (own < prompts) ", blocks=shape.blocks)  # fmt: skip
+                     why_not, store="if (own < prompts) ", blocks=blocks)  # fmt: skip
+
+
+def _crowd(taken: int, threads: int) -> int:
+    """How many blocks a multiprocessor is to run: of wide rows, as many as their registers allow.
+
+    Left alone, the compiler takes more registers than it needs, and there is a block less.
+    """
+    if taken < WIDE:
+        return 0
+    rounded, warps = -(-(taken + SPARE) // 8) * 8, -(-threads // 32)
+    return max(1, FILE // (rounded * 32 * warps))
 
 
 def _finished(
@@ -130,7 +145,7 @@ def _finished(
         f"const real *__restrict__ in{i}_, long long step{i}" for i in range(len(sources))
     ]
     parameters += [f"real *__restrict__ out{i}_" for i in range(len(outputs))]
-    parameters += ["int *__restrict__ flags, int *any, int prompts"]
+    parameters += ["int *flags, volatile int *any, int prompts"]
     bounds = f"{threads}, {blocks}" if blocks else str(threads)
     lines = [f"KERNEL({bounds}) NAME(", "    " + ",\n    ".join(parameters) + ") {"]
     lines += [f"  {line}" for line in head]
@@ -144,7 +159,7 @@ def _finished(
         lines.append("  int flag = 0;")
     tail = []
     if writer.check:
-        mark = "atomicOr(flags + prompt, flag); atomicOr(any, flag);"
+        mark = "*any = flag; if (flags) atomicOr(flags + prompt, flag);"
         tail = ["  if (finite != 0) flag |= NOT_FINITE;", f"  {store}{{ if (flag) {{ {mark} }} }}"]
     ends = ["\n".join(lines), "\n", body, "\n".join([*tail, "}"]), "\n"]
     text = "".join([*writer.functions.text, *ends])

@@ -404,6 +404,25 @@ class Writer:
             yield
         del self.counters[body]
 
+    def collected(self, loop: Node) -> tuple[dict[int, tuple[Node, bool]], dict[int, Node]]:
+        """The rows that a loop's steps leave: their places, and the results that they become."""
+        stacks = self.values.stacks.get(loop.data, {})
+        results = {
+            node.data: node
+            for node in self.values.live
+            if node.op == "result" and node.args[0] is loop and node.data in stacks
+        }
+        return stacks, results
+
+    def place_in_answer(self, node: Node, i: Index, j: Index) -> str:
+        """Where an entry of collected rows stands in the answer that they are."""
+        found = self.values.stack_of(node)
+        assert found is not None
+        answer = self.values.outputs[self.direct[node]]
+        turned = found[1] != (answer is not node)
+        i, j = (j, i) if turned else (i, j)
+        return plus(times(i, answer.cols), str(j))
+
     def _written_directly(self) -> dict[Node, int]:
         """Collected rows that are nothing but an answer, by its number: they go there at once."""
         found = {}

@@ -6,6 +6,9 @@ wherever a prompt fits.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from inweave.run.kernel.text import ZERO, Index, Numbers, plus, times
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
@@ -13,22 +16,23 @@ from inweave.run.node import LoopBody, Node
 
 SMALL = 24  # entries of an input that is read into registers at once
 LOOPED = 144  # the same for one that a loop reads
-NEAR = 112 << 10  # bytes of a block for inputs that a loop sums over: half a multiprocessor's
+WARP = 32
+NEAR = 112 << 10  # bytes of a warp for inputs that a loop sums over: half a multiprocessor's
 
 
-class OnePerThread(Writer):
+class PromptPerThread(Writer):
     """A kernel in which every thread has a prompt of its own."""
 
     def __init__(
         self, values: Values, name: str, numbers: Numbers, check: bool, threads: int, unrolled: int
     ) -> None:
         super().__init__(values, name, numbers, check)
-        self.unrolled = unrolled  # rows of a stream at a time
         looped = [x for x in self.sources if not self.is_held(x) and self._is_streamed_again(x)]
         size = numbers.bytes * sum(x.size for x in looped)
-        fits = [count for count in (threads, 64, 32) if count * size <= NEAR and count <= threads]
+        fits = WARP * size <= NEAR
         self.near = {x: f"near{i}" for i, x in enumerate(looped)} if fits else {}
-        self.threads = fits[0] if self.near else threads
+        self.threads = WARP if self.near else threads  # so that as many as can be are under way
+        self.unrolled = unrolled or (4 if self.near else 1)  # rows of a stream at a time
 
         for node in values.every():
             product = self._goes_on_with(node)
@@ -149,34 +153,20 @@ class OnePerThread(Writer):
         place, flip = found
         i, j = (j, i) if flip else (i, j)
         if node in self.direct:
-            return f"s{node.order}[{self._place_in_answer(node, i, j)}]"
+            return f"s{node.order}[{self.place_in_answer(node, i, j)}]"
         return f"s{node.order}[{plus(times(i, place.cols), str(j))}]"
-
-    def _place_in_answer(self, node: Node, i: Index, j: Index) -> str:
-        """Where an entry of collected rows stands in the answer that they are."""
-        found = self.values.stack_of(node)
-        assert found is not None
-        turned = found[1] != (self.values.outputs[self.direct[node]] is not node)
-        answer = self.values.outputs[self.direct[node]]
-        i, j = (j, i) if turned else (i, j)
-        return plus(times(i, answer.cols), str(j))
 
     # -- statements -------------------------------------------------------------------------------
     def declare(self, node: Node, name: str = "") -> None:
         self.out(f"real {name or f'v{node.order}'}[{self.size(node)}];")
 
-    def each(self, node: Node):  # type: ignore[no-untyped-def]
-        """Loops over the entries of a value: yields the row, then the column."""
-        from contextlib import contextmanager
-
-        @contextmanager
-        def loops():  # type: ignore[no-untyped-def]
-            with self.out.loop("i", node.rows) as i:
-                stop = "i + 1" if node in self.values.symmetric else node.cols
-                with self.out.loop("j", stop) as j:
-                    yield i, j
-
-        return loops()
+    @contextmanager
+    def each(self, node: Node) -> Iterator[tuple[Index, Index]]:
+        """Loops over the entries of a value: its row and column."""
+        with self.out.loop("i", node.rows) as i:
+            stop = "i + 1" if node in self.values.symmetric else node.cols
+            with self.out.loop("j", stop) as j:
+                yield i, j
 
     def write(self, node: Node) -> None:
         self.comment(node)
@@ -287,17 +277,12 @@ class OnePerThread(Writer):
                 with self.out.loop("e", self.size(node)) as e:
                     self.out(f"v{node.order}[{e}] *= {number};")
 
-    def _streaming(self, length: int):  # type: ignore[no-untyped-def]
-        from contextlib import contextmanager
-
-        @contextmanager
-        def loop():  # type: ignore[no-untyped-def]
-            pragma = "ROLLED" if self.unrolled == 1 else f'_Pragma("unroll {self.unrolled}")'
-            with self.out.loop("k", length, pragma) as k:
-                yield k
-            self.rows.clear()
-
-        return loop()
+    @contextmanager
+    def _streaming(self, length: int) -> Iterator[Index]:
+        pragma = "ROLLED" if self.unrolled == 1 else f'_Pragma("unroll {self.unrolled}")'
+        with self.out.loop("k", length, pragma) as k:
+            yield k
+        self.rows.clear()
 
     def row(self, node: Node, axis: int, k: Index) -> None:
         """Make a row (axis 0) or a column (axis 1) of a stream."""
@@ -372,18 +357,13 @@ class OnePerThread(Writer):
     def loop(self, node: Node) -> None:
         body: LoopBody = node.data
         carried = self.values.carried[node]
-        stacks = self.values.stacks.get(body, {})
+        stacks, results = self.collected(node)
         for i in carried:
             phi, init = body.phis[i], body.inits[i]
             self.out(f"// {self.title(phi)} ({phi.rows} x {phi.cols}) begins as {self.title(init)}")
             self.declare(phi)
             with self.each(phi) as (r, c):
                 self.out(f"{self.held(phi, r, c)} = {self.entry(init, r, c)};")
-        results = {
-            result.data: result
-            for result in self.values.live
-            if result.op == "result" and result.args[0] is node and result.data in stacks
-        }
         for i, (place, _) in stacks.items():
             result = results[i]
             if result in self.direct:
@@ -411,7 +391,7 @@ class OnePerThread(Writer):
         self.out(f"// row {self.at(at)} of {self.title(result)}")
         with self.out.loop("j", place.cols) as j:
             if result in self.direct:
-                where = self._place_in_answer(result, Index(self.at(at)), j)
+                where = self.place_in_answer(result, Index(self.at(at)), j)
             else:
                 where = plus(times(self.at(at), place.cols), str(j))
             self.out(f"s{result.order}[{where}] = {self.entry(row, ZERO, j)};")
