@@ -18,10 +18,11 @@ import inweave
 from inweave import gallery
 from inweave.exact.arithmetic import Floats
 from inweave.model.inputs import accept
-from inweave.run.kernel import cache, device, shim
+from inweave.run.kernel import cache, device
 from inweave.run.kernel.generate import Shape, generate
 from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN, NOT_FINITE
 from inweave.run.kernel.text import Refused
+from tests import kernels as shim
 from tests.cases import CASES
 from tests.kernels import batch_of_examples
 

@@ -15,7 +15,7 @@ from pkgutil import walk_packages
 from typing import Any
 
 # what only extras install; the core must do without
-EXTRA = ("anywidget", "dask", "distributed", "huggingface_hub", "jax", "matplotlib", "onnx",
+EXTRA = ("anywidget", "cupy", "dask", "distributed", "huggingface_hub", "jax", "matplotlib", "onnx",
          "onnxruntime", "pyarrow", "scipy", "sklearn", "torch")  # fmt: skip
 
 

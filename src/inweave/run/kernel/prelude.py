@@ -1,7 +1,7 @@
-"""The C that stands before every kernel, for the device and for a CPU.
+"""The C that stands before every kernel.
 
-The same text of a kernel is compiled by NVRTC and, in tests, by the system's C compiler: there the
-threads of a block are run one after another from barrier to barrier, each on a stack of its own.
+All that only a device has is named here, so that tests can give the same text of a kernel to the
+system's C compiler, with other meanings of these names.
 """
 
 from __future__ import annotations
@@ -65,93 +65,3 @@ static __device__ __forceinline__ real4 LDG4(const real *p, int q) {
 def on_device(dtype: str) -> str:
     """What stands before a kernel for NVRTC."""
     return WIDE[dtype] + DEVICE + COMMON
-
-
-CPU = """
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <ucontext.h>
-typedef struct { int x; } dim;
-static dim threadIdx, blockIdx, blockDim;
-static char shared_memory[1 << 20];
-static ucontext_t scheduler, *running;
-static int *waiting;
-#define INLINE static inline
-#define TABLE static const
-#define KERNEL(...) static void
-#define SHARED(name, size) real *name = (real *)shared_memory
-#define __restrict__
-#define UNROLL
-#define ROLLED
-#define TWICE
-#define FOURFOLD
-#define SYNC swapcontext(running, &scheduler)
-#define SYNCWARP SYNC
-#define LDG(x) (x)
-static inline void atomicOr(int *p, int x) { *p |= x; }
-"""
-
-CPU_WIDE = {
-    "float32": """
-typedef float real;
-typedef struct { float x, y, z, w; } real4;
-static inline int BITS(float x) { int y; memcpy(&y, &x, 4); return y; }
-#define ABS(x) fabsf(x)
-#define SQRT(x) sqrtf(x)
-""",
-    "float64": """
-typedef double real;
-typedef struct { double x, y, z, w; } real4;
-static inline long long BITS(double x) { long long y; memcpy(&y, &x, 8); return y; }
-#define ABS(x) fabs(x)
-#define SQRT(x) sqrt(x)
-""",
-}
-
-CPU_LAST = """
-static real4 LDG4(const real *p, int q) {
-  real4 r; r.x = p[4 * q]; r.y = p[4 * q + 1]; r.z = p[4 * q + 2]; r.w = p[4 * q + 3];
-  return r;
-}
-#define LDS4(p, q) LDG4(p, q)
-static void (*job)(void **);
-static void **given;
-static int ended;
-static void one_thread(void) { job(given); ended++; }
-/* All threads of a block from barrier to barrier, until they have ended. */
-static void run_blocks(void (*kernel)(void **), void **args, int blocks, int threads) {
-  enum { STACK = 1 << 17 };
-  char *stacks = malloc((size_t)threads * STACK);
-  ucontext_t *each = malloc(threads * sizeof *each);
-  char *over = malloc(threads);
-  job = kernel; given = args; blockDim.x = threads;
-  for (int block = 0; block < blocks; block++) {
-    blockIdx.x = block;
-    memset(shared_memory, 0xff, sizeof shared_memory);
-    memset(over, 0, threads);
-    for (int t = 0; t < threads; t++) {
-      getcontext(&each[t]);
-      each[t].uc_stack.ss_sp = stacks + (size_t)t * STACK;
-      each[t].uc_stack.ss_size = STACK;
-      each[t].uc_link = &scheduler;
-      makecontext(&each[t], one_thread, 0);
-    }
-    for (int left = threads; left > 0;) {
-      for (int t = 0; t < threads; t++) {
-        if (over[t]) continue;
-        threadIdx.x = t; running = &each[t];
-        int before = ended;
-        swapcontext(&scheduler, running);
-        if (ended > before) { over[t] = 1; left--; }
-      }
-    }
-  }
-  free(stacks); free(each); free(over);
-}
-"""
-
-
-def on_cpu(dtype: str) -> str:
-    """What stands before kernels for a C compiler."""
-    return CPU + CPU_WIDE[dtype] + COMMON + CPU_LAST

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from inweave.run.kernel.text import ZERO, Index, Numbers, plus, times
+from inweave.run.kernel.indices import ZERO, Index, plus, times
+from inweave.run.kernel.text import Numbers
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
 from inweave.run.node import LoopBody, Node

@@ -6,10 +6,10 @@ threads change theirs.
 
 from __future__ import annotations
 
+from inweave.run.kernel.indices import ZERO, Index, plus, through, times
 from inweave.run.kernel.rows import LANE
 from inweave.run.kernel.staging import StagedRows
-from inweave.run.kernel.text import ZERO, Index, Refused, plus, times
-from inweave.run.kernel.writer import through
+from inweave.run.kernel.text import Refused
 from inweave.run.node import LoopBody, Node
 
 BLOCK = 128  # threads of a block

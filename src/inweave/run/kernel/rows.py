@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.shared import SharedMemory
-from inweave.run.kernel.text import ZERO, Index, Lines, Numbers, Refused, plus, times
+from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
 from inweave.run.node import Node
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from inweave.run.kernel.indices import Index, plus, times
 from inweave.run.kernel.rows import Rows
-from inweave.run.kernel.text import Index, plus, times
 from inweave.run.node import Node
 
 STAGED = 64  # rows of a stream that are staged at a time, at most

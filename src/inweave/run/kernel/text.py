@@ -1,12 +1,14 @@
-"""Pieces of C: numbers, indices, and lines with their indentation."""
+"""Pieces of C: numbers, and lines with their indentation."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+
+from inweave.run.kernel.indices import ZERO, Index
 
 
 class Refused(Exception):
@@ -46,48 +48,6 @@ class Numbers:
         if (float(found) - end) * side < 0:
             found = np.nextafter(found, kind(side * np.inf))
         return self(float(found))
-
-
-@dataclass(frozen=True)
-class Index:
-    """An integer in C: a name, a number, or their sum.
-
-    `own` if it is the thread's own row, `known` if it is a number once loops are unrolled.
-    """
-
-    name: str = ""
-    offset: int = 0
-    own: bool = False
-    known: bool = True
-
-    def __add__(self, more: int) -> Index:
-        return replace(self, offset=self.offset + more, own=self.own and more == 0)
-
-    @property
-    def number(self) -> int | None:
-        return None if self.name else self.offset
-
-    def __str__(self) -> str:
-        if not self.name:
-            return str(self.offset)
-        return self.name if not self.offset else f"({self.name} + {self.offset})"
-
-
-ZERO = Index()
-
-
-def times(index: Index | str, size: int) -> str:
-    """An index times a size."""
-    text = str(index)
-    if size == 1:
-        return text
-    return str(int(text) * size) if text.lstrip("-").isdigit() else f"{text} * {size}"
-
-
-def plus(*parts: str) -> str:
-    """A sum of indices, without its zeros."""
-    kept = [part for part in parts if part != "0"]
-    return " + ".join(kept) or "0"
 
 
 class Lines:

@@ -14,7 +14,8 @@ from dataclasses import replace
 from inweave.exact.constants import Ones, Shift
 from inweave.run.code import needs
 from inweave.run.kernel.functions import Functions
-from inweave.run.kernel.text import ZERO, Index, Lines, Numbers, Refused, plus, times
+from inweave.run.kernel.indices import ZERO, Index, between, on_shift, plus, through, times
+from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
 from inweave.run.node import LoopBody, Node
 
@@ -252,7 +253,7 @@ class Writer:
         if isinstance(constant, Ones):
             return "ONE"
         if isinstance(constant, Shift):
-            cond = _on_shift(constant, i, j)
+            cond = on_shift(constant, i, j)
             return cond if cond in ("ONE", "NIL") else f"({cond} ? ONE : NIL)"
         if i.number is not None and j.number is not None:
             return self.numbers(float(constant.entries()[i.number, j.number]))
@@ -293,7 +294,7 @@ class Writer:
         other = factor(node.args[1 - node.args.index(mask)])
         if isinstance(mask.data, Ones):
             return other
-        cond = _on_shift(mask.data, i if mask.rows > 1 else ZERO, j if mask.cols > 1 else ZERO)
+        cond = on_shift(mask.data, i if mask.rows > 1 else ZERO, j if mask.cols > 1 else ZERO)
         return {"ONE": other, "NIL": "NIL"}.get(cond, f"({cond} ? {other} : NIL)")
 
     def _factors(self, node: Node) -> list[Node]:
@@ -314,8 +315,8 @@ class Writer:
             if arg is self.begun.get(node):
                 continue
             conditions = [
-                *_between(i, row, arg.rows, node.rows),
-                *_between(j, col, arg.cols, node.cols),
+                *between(i, row, arg.rows, node.rows),
+                *between(j, col, arg.cols, node.cols),
             ]
             if "NIL" in conditions:
                 continue
@@ -348,7 +349,7 @@ class Writer:
                 )
         if shift is None:
             return f"({self.entry(arg, i, j)})", []
-        cond = _on_shift(shift, i, j)
+        cond = on_shift(shift, i, j)
         return ("NIL", []) if cond == "NIL" else (text, [] if cond == "ONE" else [cond])
 
     def factors(self, node: Node) -> tuple[Node, Node, list[str]]:
@@ -438,42 +439,3 @@ class Writer:
 
 def _mask(node: Node) -> bool:
     return node.op == "const" and isinstance(node.data, (Shift, Ones)) and not node.is_scalar
-
-
-def _on_shift(shift: Shift, i: Index, j: Index) -> str:
-    """When an entry is one: 'ONE' always, 'NIL' never, otherwise a condition."""
-    if not shift.size:
-        return "NIL"
-    if i.number is not None and j.number is not None:
-        k = i.number - shift.row
-        return "ONE" if k == j.number - shift.col and 0 <= k < shift.size else "NIL"
-    cond = [f"{i + -shift.row} == {j + -shift.col}"]
-    bounds = []
-    if not (shift.row == 0 and shift.size == shift.rows):
-        bounds = _between(i, shift.row, shift.size, shift.rows)
-    if not (shift.col == 0 and shift.size == shift.cols):
-        bounds += _between(j, shift.col, shift.size, shift.cols)
-    return "NIL" if "NIL" in bounds else " && ".join(cond + bounds)
-
-
-def _between(index: Index, start: int, size: int, whole: int) -> list[str]:
-    """The conditions under which an index lies in a part of a whole."""
-    if index.number is not None:
-        return [] if start <= index.number < start + size else ["NIL"]
-    found = [f"{index} >= {start}"] if start else []
-    return found + ([f"{index} < {start + size}"] if start + size < whole else [])
-
-
-def through(index: Index, order: Sequence[int]) -> Index:
-    """The index that stands at an index in an order."""
-    if all(at == i for i, at in enumerate(order)):
-        return index
-    if index.number is not None:
-        return Index("", order[index.number])
-    starts = [i for i in range(len(order)) if i == 0 or order[i] != order[i - 1] + 1]
-    stops = [*starts[1:], len(order)]
-    text = ""
-    for start, stop in zip(starts, stops, strict=True):
-        moved = str(index + (order[start] - start))
-        text += moved if stop == len(order) else f"{index} < {stop} ? {moved} : "
-    return Index(f"({text})", known=index.known and not index.own)
