@@ -59,6 +59,16 @@ def unchecked_passes() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="class")
+def stepped() -> Iterator[None]:
+    """For tests of loops: affine ones too go through their steps, and are not powered."""
+    from inweave.run import plan
+
+    was, plan.WORTH = plan.WORTH, dict.fromkeys(plan.WORTH, 0.0)
+    yield
+    plan.WORTH = was
+
+
 @pytest.fixture
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compiling what was compiled before gives the network made then; that it would, others test.

@@ -235,9 +235,12 @@ def test_estimators_are_compared_in_time_memory_and_first_fit():
 def test_the_other_families_make_well_formed_rows():
     well_formed(compiling.rows(1, **TINY, modes=("speed",)))
     well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))
-    (kept,) = well_formed(modes.rows(1, 0.0, times=(1,), names=("neumann_series",)))
-    assert kept.note == "collapsed"
-    assert set(kept.seconds) == set(modes.MODES)
+    one, many = well_formed(
+        modes.rows(1, 0.0, times=(1,), names=("neumann_series",), batches=(1, 3))
+    )
+    assert one.note == many.note == "as written"
+    assert set(one.seconds) == {"speed", "depth"}  # faithful is as written, too
+    assert [row.name.rpartition(" ")[2] for row in (one, many)] == ["batch=1", "batch=3"]
     well_formed(importing.rows(1, times=1))
     one = (gallery.get("ridge_gd"),)
     proofs = well_formed(proving.rows(1, entries=one, collapsed={(6, 3): (100,)}))

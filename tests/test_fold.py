@@ -15,7 +15,7 @@ from inweave.model.prompt import fill_prompt
 from inweave.run.code import Repeat
 from inweave.text.plan import describe
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "stepped")
 
 
 @inweave.program

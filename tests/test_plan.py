@@ -44,6 +44,8 @@ from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
 
+pytestmark = pytest.mark.usefixtures("stepped")
+
 FIELD = FieldArithmetic(key=3)
 LEADS = [(), (), (2,), (3, 1)]
 often = settings(max_examples=100)

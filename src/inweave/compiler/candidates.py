@@ -63,15 +63,19 @@ C = TypeVar("C", bound=Cost)
 def chosen(origin: Origin, cost: Callable[[Network], C]) -> tuple[Origin, dict[str, C]]:
     """The origin with the candidate that is to be its network, and what each would cost.
 
-    There is a choice for speed only. A candidate that saves calls by more arithmetic would be
-    several times slower in a batch, so of those that are fair there, the fastest for one prompt is
-    kept; of those that cost about the same, the first: they are in the order in which they go away
-    from the program.
+    There is a choice for speed only, and none where all candidates are one network. A candidate
+    that saves calls by more arithmetic would be several times slower in a batch, so of those that
+    are fair there, the fastest for one prompt is kept; of those that cost about the same, the
+    first: they are in the order in which they go away from the program.
     """
     _check_options(origin)
     if origin.optimize != "speed":
         return origin, {}
-    costs = _compared(origin, cost)
+    networks = _drafts(origin)
+    first = next(iter(networks), "")
+    if all(network is networks[first] for network in networks.values()):
+        return replace(origin, candidate=first, recorded=origin.traced), {}
+    costs = _priced(networks, cost)
     return replace(origin, candidate=_kept(costs), recorded=origin.traced), costs
 
 
@@ -85,20 +89,27 @@ def _kept(costs: Mapping[str, Cost]) -> str:
     return next(name for name, cost in known.items() if cost.seconds <= most)
 
 
-def _compared(origin: Origin, cost: Callable[[Network], C]) -> dict[str, C]:
-    """What each candidate costs that compiles.
+def _drafts(origin: Origin) -> dict[str, Network]:
+    """The candidates that compile.
 
     Drafts will do: which way round values stand and how long products are cut, the longest searches
     of a compilation, are little to a network's plan. Where candidates come to the same, they share
     it: without loops, most do.
     """
     asked = {"target": origin.target, "layout": origin.layout, "draft": True, "shared": Shared()}
-    costs: dict[str, C] = {}
+    found: dict[str, Network] = {}
     with checked_by(None):  # the one that is kept is compiled again
         for name in CANDIDATES:
             with suppress(CompileError):
-                network = run(origin.traced, candidate=name, **asked).network
-                costs[name] = asked["shared"].once(("cost",), network, partial(cost, network))
+                found[name] = run(origin.traced, candidate=name, **asked).network
+    return found
+
+
+def _priced(networks: Mapping[str, Network], cost: Callable[[Network], C]) -> dict[str, C]:
+    shared, costs = Shared(), dict[str, C]()
+    for name, network in networks.items():
+        with suppress(CompileError):
+            costs[name] = shared.once(("cost",), network, partial(cost, network))
     return costs
 
 

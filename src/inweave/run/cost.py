@@ -3,50 +3,75 @@
 It is counted on the plan, which is what runs: two networks that differ in depth, width and heads
 may come to the same few products, and a head that looks expensive may be one row of a matrix. For
 prompts of the sizes that the network has: for one alone, where calls count, and for each of a large
-batch, which shares the calls and has its numbers further away.
+batch, which shares the calls and has its numbers further away. A plan may go about the two in
+different ways.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from inweave.run.code import live_nodes
-from inweave.run.node import CALL, ENTRY, MULTIPLY, Node, work
-from inweave.run.plan import Plan
+from inweave.run.node import ALONE, BATCHED, Node, Price, Work, work
 
 LOOP = 20  # calls that it takes to prepare a loop
 
-# Nanoseconds for each prompt of a batch of a thousand, measured as those of one prompt in `node`.
-SHARED = 10.0  # of a call: 35 of a product of small matrices, 1 of anything else
-FARTHER = 0.3  # to read or write an entry
-MULTIPLY_SMALL = 0.06  # to multiply and add inside a product, one of many
-
 
 class Cost(NamedTuple):
-    """Estimated seconds of one prompt alone, and the work behind them."""
+    """Estimated seconds of one prompt alone and of each in a large batch; the work of the one."""
 
     seconds: float
+    batched: float
     calls: int
     entries: int
     multiplications: int
 
+
+class Computed(Protocol):
+    """What is counted: nodes in order, and those that are wanted."""
+
     @property
-    def batched(self) -> float:
-        """Estimated seconds of each prompt in a large batch."""
-        work = self.entries * FARTHER + self.multiplications * MULTIPLY_SMALL
-        return 1e-9 * (SHARED * self.calls + work)
+    def nodes(self) -> Sequence[Node]: ...
+
+    @property
+    def outputs(self) -> Sequence[Node]: ...
 
 
-def cost(plan: Plan) -> Cost:
+class Chosen(Protocol):
+    """One way to compute for one prompt, one for many."""
+
+    @property
+    def alone(self) -> Computed: ...
+
+    @property
+    def batched(self) -> Computed: ...
+
+
+class Planned(Protocol):
+    """What is needed of a plan here."""
+
+    @property
+    def from_inputs(self) -> Chosen: ...
+
+
+def cost(plan: Planned) -> Cost:
     """The cost of one call."""
-    variant = plan.from_inputs
-    total = _total(variant.nodes, live_nodes(variant.outputs))
-    calls, entries, multiplications = total
-    return Cost(1e-9 * (CALL * calls + ENTRY * entries + MULTIPLY * multiplications), *total)
+    alone, batched = plan.from_inputs.alone, plan.from_inputs.batched
+    return Cost(1e-9 * price(alone, ALONE), 1e-9 * price(batched, BATCHED), *counted(alone))
 
 
-def _total(nodes: Sequence[Node], live: set[Node]) -> tuple[int, int, int]:
+def price(made: Computed, each: Price) -> float:
+    """Nanoseconds of a way to compute."""
+    return each.of(counted(made))
+
+
+def counted(made: Computed) -> Work:
+    """The work of a way to compute, loops multiplied out."""
+    return _total(made.nodes, live_nodes(made.outputs))
+
+
+def _total(nodes: Sequence[Node], live: set[Node]) -> Work:
     calls = entries = multiplications = 0
     for node in nodes:
         if node not in live:
@@ -55,7 +80,7 @@ def _total(nodes: Sequence[Node], live: set[Node]) -> tuple[int, int, int]:
         if node.op == "loop":
             times, found = node.data.repeat, _total(node.data.nodes, live)
             calls += LOOP
-        calls += times * found[0]
-        entries += times * found[1]
-        multiplications += times * found[2]
-    return calls, entries, multiplications
+        calls += times * found.calls
+        entries += times * found.entries
+        multiplications += times * found.multiplications
+    return Work(calls, entries, multiplications)

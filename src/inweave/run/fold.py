@@ -21,13 +21,19 @@ from typing import NamedTuple
 from inweave.exact.constants import identity
 from inweave.run.graph import Graph, is_near
 from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
+from inweave.run.power import Way, powered
 
 Nodes = Sequence[Node]
 
 
-def folded(nodes: Nodes, outputs: Nodes, live: set[Node]) -> tuple[list[Node], list[Node]]:
-    """The same outputs, and the nodes of the straight line that compute them."""
-    folding = _Folding(live)
+def folded(
+    nodes: Nodes, outputs: Nodes, live: set[Node], powers: Way | None = None
+) -> tuple[list[Node], list[Node]]:
+    """The same outputs, and the nodes of the straight line that compute them.
+
+    Loops whose step is affine are computed by powers, if a way is given and they cost less.
+    """
+    folding = _Folding(live, powers)
     folding.scope(nodes)
     return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
 
@@ -41,9 +47,9 @@ class _Multiple(NamedTuple):
 
 
 class _Folding:
-    def __init__(self, live: set[Node]) -> None:
+    def __init__(self, live: set[Node], powers: Way | None) -> None:
         self.graph = Graph()
-        self.live = live
+        self.live, self.powers = live, powers
         self.new: dict[Node, Node] = {}
         self.bodies: dict[LoopBody, LoopBody] = {}
         self.shared: set[Node] = set()  # new nodes that more than one reads
@@ -66,8 +72,13 @@ class _Folding:
 
     def _loop(self, node: Node, old: LoopBody) -> None:
         graph = self.graph
-        self.bodies[old] = graph.open(old.repeat)
         alive = [i for i, phi in enumerate(old.phis) if phi in self.live]
+        if self.powers is not None:
+            last = powered(graph, old, alive, self.new, self.powers)
+            if last is not None:
+                self._ended(node, dict(zip(alive, last, strict=True)))
+                return
+        self.bodies[old] = graph.open(old.repeat)
         kept = [i for i in alive if not self._rotates(node, old, i)]
         for i in set(alive) - set(kept):
             self._read_in_place(old, i)
@@ -77,11 +88,14 @@ class _Folding:
             self.new[old.phis[i]] = made
         self.scope(old.nodes)
         inits, nexts = ([self.new[ends[i]] for i in kept] for ends in (old.inits, old.nexts))
-        results = dict(zip(kept, graph.close(inits, nexts), strict=True))
+        self._ended(node, dict(zip(kept, graph.close(inits, nexts), strict=True)))
+
+    def _ended(self, node: Node, results: dict[int, Node]) -> None:
+        """Know what a loop ends with."""
         for result in self.live:
             if result.op == "result" and result.args[0] is node:
                 self.new[result] = results[result.data]
-                self.new[result].label = result.label
+                self.new[result].label = self.new[result].label or result.label
 
     def _made(self, node: Node) -> Node:
         if node.op == "at":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from inweave.exact.constants import Ones, Shift
 
@@ -94,32 +94,58 @@ def free_nodes(body: LoopBody) -> list[Node]:
 
 
 # -- what things cost ---------------------------------------------------------------------------
-# Nanoseconds, measured with numpy on one core; only their ratios matter. A product of a matrix and
-# a vector takes 0.09 an entry from a cache, 0.13 from a slow one and 0.38 from memory, a sum 0.08
-# to 0.28; a product of large matrices takes 0.04 a multiplication, half of that if symmetric.
-CALL = 500.0  # to call an array operation at all: 280 in a loop, 520 outside
-ENTRY = 0.12  # to read or write an entry
-MULTIPLY = 0.04  # to multiply and add two entries inside a matrix product
+class Work(NamedTuple):
+    """Calls of array operations, entries read or written, multiplications in matrix products."""
+
+    calls: int
+    entries: int
+    multiplications: int
+
+
+class Price(NamedTuple):
+    """Nanoseconds of each kind of work, measured with numpy on one core; their ratios matter."""
+
+    call: float
+    entry: float
+    multiplication: float
+
+    def of(self, work: Work) -> float:
+        return (
+            self.call * work.calls
+            + self.entry * work.entries
+            + self.multiplication * work.multiplications
+        )
+
+
+ALONE = Price(500.0, 0.12, 0.04)
+"""Of one prompt. A call takes 280 in a loop, 520 outside. A product of a matrix and a vector takes
+0.09 an entry from a cache, 0.13 from a slow one and 0.38 from memory, a sum 0.08 to 0.28; a product
+of large matrices takes 0.04 a multiplication, half of that if symmetric."""
+
+BATCHED = Price(10.0, 0.3, 0.06)
+"""Of each prompt in a batch of a thousand, which shares the calls and has its numbers further away.
+A product of small matrices takes 35 a call, anything else 1."""
+
+CALL, ENTRY, MULTIPLY = ALONE
 
 
 def cost(node: Node) -> float:
     """Roughly how many nanoseconds a node takes."""
-    calls, entries, multiplications = work(node)
-    return CALL * calls + ENTRY * entries + MULTIPLY * multiplications
+    return ALONE.of(work(node))
 
 
-def work(node: Node) -> tuple[int, int, int]:
-    """Calls, entries read and written, and multiplications inside matrix products."""
+def work(node: Node) -> Work:
+    """What computing a node takes."""
     if node.op in ("matmul", "mul"):
         a, b = node.args
         multiplications = node.rows * a.cols * node.cols if node.op == "matmul" else 0
-        return 1, a.size + b.size + node.size, multiplications
+        return Work(1, a.size + b.size + node.size, multiplications)
     if node.op in ("pick", "diagonal"):
-        return 1, node.size, 0
+        return Work(1, node.size, 0)
     if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)
-        return max(1, len(node.args) - 1), read + node.size, 0
-    return 0, 0, 0
+        return Work(max(1, len(node.args) - 1), read + node.size, 0)
+    return Work(0, 0, 0)
 
 
 def flops(node: Node) -> int:

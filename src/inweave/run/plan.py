@@ -12,6 +12,7 @@ network's own).
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -26,7 +27,8 @@ from inweave.model.inputs import accept, plain, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
 from inweave.run.build import Builder
-from inweave.run.code import Lead, broadcast, encode, live_nodes
+from inweave.run.code import Code, Lead, broadcast, encode, live_nodes
+from inweave.run.cost import price
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
@@ -34,24 +36,45 @@ from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, differentiated
 from inweave.run.kernel.call import answers as run_kernel
-from inweave.run.node import Node
+from inweave.run.node import ALONE, BATCHED, Node
+from inweave.run.power import Way
 from inweave.run.ready import Ready, ready
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 
+WORTH = {ALONE: 0.6, BATCHED: 0.8}  # of what a loop costs: estimates of loops are rather too high
+LARGEST = sys.float_info.max
 KEPT = 64  # signatures of inputs whose short way is kept: batches may come in any size
 
 
 class Variant:
-    """The code for one way into a network and one way out."""
+    """The code for one way into a network and one way out: nodes from which outputs are read."""
 
-    def __init__(self, builder: Builder, start: State, ends: Sequence[Box | Place]) -> None:
-        end = builder.run(start)
-        read = [_read(builder, end, place) for place in ends]
-        made = builder.graph.scopes[0].nodes
-        self.nodes, self.outputs = folded(made, read, live_nodes(read))
-        self.code = encode(self.nodes, self.outputs)
+    def __init__(self, made: Sequence[Node], read: Sequence[Node], powers: Way | None) -> None:
+        self._made = made, read
+        self.nodes, self.outputs = folded(made, read, live_nodes(read), powers)
         self._bound: dict[Any, Bound] = {}
+
+    @cached_property
+    def code(self) -> Code:
+        return encode(self.nodes, self.outputs)
+
+    @cached_property
+    def alone(self) -> Variant:
+        """What is quickest for one prompt."""
+        return self._quickest(Way(ALONE, joint=True))
+
+    @cached_property
+    def batched(self) -> Variant:
+        """What is quickest for each of many prompts."""
+        return self._quickest(Way(BATCHED, joint=False))
+
+    def _quickest(self, way: Way) -> Variant:
+        if not any(node.op == "loop" for node in self.nodes):
+            return self
+        other = Variant(*self._made, way)
+        most = WORTH[way.price] * price(self, way.price)
+        return other if price(other, way.price) < most else self
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
@@ -103,7 +126,7 @@ class Plan:
                     found = ready.run(values)
                 except OutOfDomain:
                     found = None  # where, is found out by looking closely
-        if found is not None and (found[1] <= SUSPICIOUS or not check):
+        if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
             return found[0]
         return self._closely(
             inputs, bool(check), program, found, kernel if ready is None else False
@@ -124,14 +147,14 @@ class Plan:
             return dask.call(self.network, inputs, check, self)
         arrays, arithmetic = accept(self.network.inputs, inputs)
         arithmetic.checked = check
-        if known is not None:
+        if known is not None and math.isfinite(known[1]):
             answer, top = known
         else:
             try:
                 with np.errstate(invalid="ignore"):  # divergence is refused below, in words
                     found = self._as_kernel(arrays, arithmetic, kernel)
                     if found is None:
-                        found = self.in_batch(arrays, arithmetic)
+                        found = self._finite(arrays, arithmetic)
             except OutOfDomain as left:
                 raise self._located(arrays, arithmetic, left) or left from None
             outputs = self.network.outputs
@@ -160,8 +183,8 @@ class Plan:
             return
         if len(self._ready) >= KEPT:
             self._ready.clear()
-        bound, sources = self.from_inputs.bind(floats), self.sources(arrays, floats)
-        lead = batch_of(arrays)
+        lead, sources = batch_of(arrays), self.sources(arrays, floats)
+        bound = self._suited(lead, floats).bind(floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
         self._ready[key] = ready(self.network, values, sources, lead, bound, floats, found)
 
@@ -201,9 +224,25 @@ class Plan:
             return refusal(found, steps)
         return None if met is None else refusal(met, steps)
 
-    def in_batch(self, arrays: Mapping[str, Array], arithmetic: Arithmetic) -> dict[str, Array]:
+    def _finite(self, arrays: Mapping[str, Array], arithmetic: Floats) -> dict[str, Array]:
+        """The answers; step by step if powers overflow, perhaps where nothing is multiplied."""
+        suited = self._suited(batch_of(arrays), arithmetic)
+        if suited is not self.from_inputs:
+            with np.errstate(over="ignore"):
+                found = self.in_batch(arrays, arithmetic, suited)
+            if math.isfinite(reach(found, arithmetic.xp)):
+                return found
+        return self.in_batch(arrays, arithmetic, self.from_inputs)
+
+    def in_batch(
+        self,
+        arrays: Mapping[str, Array],
+        arithmetic: Arithmetic,
+        variant: Variant | None = None,
+    ) -> dict[str, Array]:
         """The answers with the batch axes of all inputs, of those too that no answer reads."""
-        found, lead = self.answers(arrays, arithmetic), batch_of(arrays)
+        lead = batch_of(arrays)
+        found = self.answers(arrays, arithmetic, variant=variant)
         if not lead:
             return found
         return dict(zip(found, in_batch([*found.values()], lead, arithmetic), strict=True))
@@ -213,9 +252,11 @@ class Plan:
         inputs: Mapping[str, Array],
         arithmetic: Arithmetic,
         roots: Mapping[str, Array] | None = None,
+        variant: Variant | None = None,
     ) -> dict[str, Array]:
         """Lifted inputs (..., rows, cols) in, answers (..., rows, cols) by name out."""
-        outs = self.from_inputs.run(self.sources(inputs, arithmetic, roots), arithmetic)
+        variant = variant or self._suited(batch_of(inputs), arithmetic)
+        outs = variant.run(self.sources(inputs, arithmetic, roots), arithmetic)
         return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
 
     def sources(
@@ -290,12 +331,24 @@ class Plan:
         self, start: Callable[[Builder], Iterable[Term]], ends: Sequence[Box | Place]
     ) -> Variant:
         builder = Builder(self.network)
-        return Variant(builder, builder.state(start(builder)), ends)
+        end = builder.run(builder.state(start(builder)))
+        read = [_read(builder, end, place) for place in ends]
+        return Variant(builder.graph.scopes[0].nodes, read, None)
 
     @cached_property
     def from_inputs(self) -> Variant:
         fills, places = self.network.fills, [output.place for output in self.network.outputs]
         return self._variant(lambda b: [t for fill in fills for t in _filled(b, fill)], places)
+
+    def _suited(self, lead: Lead, arithmetic: Arithmetic) -> Variant:
+        """From inputs with these batch axes.
+
+        Exact numbers would only grow in other ways, and what jax compiles has no calls to save.
+        """
+        if arithmetic.exact:
+            return self.from_inputs
+        several = lead or arithmetic.library == "jax"
+        return self.from_inputs.batched if several else self.from_inputs.alone
 
     @cached_property
     def from_prompt(self) -> Variant:

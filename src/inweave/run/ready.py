@@ -128,7 +128,8 @@ class Ready:
         outs = self.bound.through(slots, self.batched)
         return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
 
-    outs = np.errstate(invalid="ignore")(filled)  # divergence is refused by the caller, in words
+    # What is not finite goes the long way, where divergence is refused in words.
+    outs = np.errstate(invalid="ignore", over="ignore")(filled)
 
     def answer(self, outs: Sequence[Array]) -> Any:
         """The answers as the user gets them; see `inweave.model.prompt.as_answer`."""

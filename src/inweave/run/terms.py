@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -182,11 +183,13 @@ def transposed(graph: Graph, matrix: Matrix) -> Matrix:
 
 def collect(terms: Iterable[Term]) -> Matrix:
     """Equal terms added up; what cancels is gone."""
-    found: dict[Term, Fraction] = {}
-    for term in terms:
-        key = term if term.coefficient == 1 else term._replace(coefficient=ONE)
-        found[key] = found[key] + term.coefficient if key in found else term.coefficient
-    return tuple(key if c == 1 else key._replace(coefficient=c) for key, c in found.items() if c)
+    found: dict[tuple[Any, ...], Fraction] = {}  # without coefficients: those take long to hash
+    for row, col, core, coefficient, scalars in terms:
+        key = (row, col, core, scalars)
+        found[key] = found[key] + coefficient if key in found else coefficient
+    return tuple(
+        Term(row, col, core, c, scalars) for (row, col, core, scalars), c in found.items() if c
+    )
 
 
 # -- products -----------------------------------------------------------------------------------

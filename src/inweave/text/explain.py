@@ -56,10 +56,10 @@ def candidates(costs: Mapping[str, Cost], kept: str) -> list[str]:
         return []
     out = ["", "candidates: what one prompt takes, by estimate"]
     for name in sorted(costs, key=lambda name: (name != kept, costs[name].seconds)):
-        seconds, calls, entries, multiplications = costs[name]
+        seconds, batched, calls, entries, multiplications = costs[name]
         said = "kept" if name == kept else "rejected"
         out.append(f"   {said} {name}: {CANDIDATES[name]}")
-        took = f"alone {1e6 * seconds:,.1f} µs, in a batch {1e6 * costs[name].batched:,.1f} µs"
+        took = f"alone {1e6 * seconds:,.1f} µs, in a batch {1e6 * batched:,.1f} µs"
         long = "would take long to verify" if math.isinf(seconds) else took
         out.append(
             f"      {long}: {calls:,} calls, {entries:,} entries read or written, "

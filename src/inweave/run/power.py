@@ -1,0 +1,277 @@
+"""Loops whose step is affine, by powers of its matrix.
+
+`x ← A x + c` T times is `Bᵀ` (x, 1) with B = [A c; 0 I], and B squared j times is 2ʲ steps at once.
+That is more arithmetic in fewer calls, or less of both where T is large, so it depends on the price
+of each, which differs for one prompt and for many. A network says what is computed, not how; here a
+plan computes it in another way than a loop.
+
+What a step does to the values that it carries, stacked, is found by following it once with the
+identity in their place: everything that it multiplies from the left keeps its columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from itertools import accumulate
+from typing import NamedTuple
+
+from inweave.run.graph import Graph
+from inweave.run.node import LoopBody, Node, Price, Work, work
+from inweave.run.term import Box, Matrix, Term
+from inweave.run.terms import (
+    assemble,
+    clip,
+    clip_rows,
+    collect,
+    scaled,
+    standing,
+    times,
+    transposed,
+    written,
+)
+
+MOST = 32  # products with a vector that are written out
+
+
+class NotAffine(Exception):
+    """A step has a product of carried values, a function, or reads data row by row."""
+
+
+class Way(NamedTuple):
+    """How loops are to be powered: by which price, and A and c as one matrix or apart.
+
+    As one they take fewer calls; apart, a batch that shares A shares its powers.
+    """
+
+    price: Price
+    joint: bool
+
+
+def powered(
+    graph: Graph, body: LoopBody, kept: Sequence[int], new: Mapping[Node, Node], way: Way
+) -> list[Node] | None:
+    """The last values of what is `kept` of a loop; None if it is not affine or powers cost more.
+
+    `new` are the nodes of the graph for those outside of the loop.
+    """
+    each = [work(node) for node in body.nodes]
+    phis = [body.phis[i] for i in kept]
+    for width in dict.fromkeys(phis[0].shape[::-1]) if phis else ():
+        if not all(width in phi.shape for phi in phis):
+            continue
+        size = sum(phi.size for phi in phis) // width
+        loop = body.repeat * sum(map(way.price.of, each))
+        squarings, total = _fewest(body.repeat, size, width, way.price)
+        if total < loop:
+            mark = graph.mark()
+            try:
+                return _Powers(graph, body, kept, new, width).last(squarings, way.joint)
+            except NotAffine:
+                graph.rollback(mark)
+    return None
+
+
+def _fewest(repeat: int, size: int, width: int, price: Price) -> tuple[int, float]:
+    """How often to square, so that all squares and products with vectors cost least."""
+    square = price.of(Work(1, 3 * size**2, size**3))
+    apply = price.of(Work(1, size**2 + 2 * size * width, size**2 * width))
+
+    def total(squarings: int) -> float:
+        low = repeat & ((1 << squarings) - 1)
+        products = (repeat >> squarings) + low.bit_count()
+        return squarings * square + products * apply
+
+    few = [j for j in range(repeat.bit_length()) if repeat >> j <= MOST]
+    best = min(few, key=total)
+    return best, total(best)
+
+
+class _Wide(NamedTuple):
+    """A value of a step as `[A c]`, which the carried values and the identity below are to meet."""
+
+    matrix: Matrix
+    flip: bool  # the value is the transpose
+
+
+class _Powers:
+    """The step of a loop as a matrix; each carried value has `width` columns, or so many rows."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        body: LoopBody,
+        kept: Sequence[int],
+        new: Mapping[Node, Node],
+        width: int,
+    ) -> None:
+        self.graph, self.body, self.new, self.width = graph, body, new, width
+        phis = [body.phis[i] for i in kept]
+        self.flips = [phi.cols != width for phi in phis]
+        heights = [phi.size // width for phi in phis]
+        *self.starts, self.rows = accumulate(heights, initial=0)
+        self.kept, self.level = kept, phis[0].level
+        self.wide: dict[Node, _Wide] = {
+            phi: _Wide((Term(0, start, height),), flip)
+            for phi, start, height, flip in zip(phis, self.starts, heights, self.flips, strict=True)
+        }
+
+    # -- powers -----------------------------------------------------------------------------------
+    def last(self, squarings: int, joint: bool) -> list[Node]:
+        """The carried values after all steps."""
+        nexts = [self._as(self.body.nexts[i], flip) for i, flip in self._carried()]
+        step = self._stacked(nexts)
+        inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
+        state = self._stacked(inits)
+        one: Matrix = ()
+        if any(term.col >= self.rows for term in step):
+            one = (Term(self.rows, self.rows, self.width),)
+            state += (Term(self.rows, 0, self.width),)
+        rows = self.rows + (self.width if one else 0)
+        parts = [Box(0, 0, rows, rows)] if joint else [
+            Box(0, 0, self.rows, self.rows), Box(0, self.rows, self.rows, rows)
+        ]  # fmt: skip
+        ends = [Box(0, 0, rows if joint else self.rows, self.width)]
+        rest = () if joint else one
+        power = self._settled((*step, *one), parts) + rest
+        repeat = self.body.repeat
+        for j in range(squarings):
+            if repeat >> j & 1:
+                state = self._applied(power, state, ends)
+            power = self._settled(times(self.graph, power, power), parts) + rest
+        for _ in range(repeat >> squarings):
+            state = self._applied(power, state, ends)
+        return [self._end(state, i) for i in range(len(self.kept))]
+
+    def _carried(self) -> zip[tuple[int, bool]]:
+        return zip(self.kept, self.flips, strict=True)
+
+    def _stacked(self, matrices: Sequence[Matrix]) -> Matrix:
+        pairs = zip(self.starts, matrices, strict=True)
+        return tuple(term.moved(start, 0) for start, matrix in pairs for term in matrix)
+
+    def _applied(self, power: Matrix, state: Matrix, ends: Sequence[Box]) -> Matrix:
+        state = times(self.graph, power, state)
+        below = tuple(t for t in state if t.row >= ends[0].bottom)
+        return self._settled(state, ends) + below
+
+    def _settled(self, matrix: Matrix, boxes: Sequence[Box]) -> Matrix:
+        """A matrix as one node for each box in which there is anything."""
+        out = []
+        for box in boxes:
+            found = [part for term in matrix if (part := clip(self.graph, term, box)) is not None]
+            if found:
+                node = assemble(self.graph, found, box)
+                out.append(standing(self.graph, node, box.top, box.left))
+        return tuple(out)
+
+    def _end(self, state: Matrix, i: int) -> Node:
+        phi = self.body.phis[self.kept[i]]
+        start, height = self.starts[i], phi.size // self.width
+        box = Box(start, 0, start + height, self.width)
+        found = [part for term in state if (part := clip(self.graph, term, box)) is not None]
+        node = assemble(self.graph, found, box)
+        return self.graph.flip(node) if self.flips[i] else node
+
+    # -- what a step does -------------------------------------------------------------------------
+    def _as(self, node: Node, flip: bool) -> Matrix:
+        """`[A c]` of a value, or of its transpose."""
+        if node.level < self.level:
+            return tuple(term.moved(0, self.rows) for term in self._fixed(node, flip))
+        found = self._found(node)
+        if found.flip != flip and not node.is_scalar:
+            raise NotAffine
+        return found.matrix
+
+    def _fixed(self, node: Node, flip: bool) -> Matrix:
+        made = self.new[node]
+        matrix = (
+            written(self.graph, made.data)
+            if made.op == "const"
+            else (standing(self.graph, made, 0, 0),)
+        )
+        return transposed(self.graph, matrix) if flip else matrix
+
+    def _found(self, node: Node) -> _Wide:
+        """A value that the step changes; not recursive, for steps may be long."""
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            left = [a for a in top.args if a.level >= self.level and a not in self.wide]
+            if left:
+                stack += left
+                continue
+            stack.pop()
+            if top not in self.wide:
+                self.wide[top] = self._made(top)
+        return self.wide[node]
+
+    def _made(self, node: Node) -> _Wide:
+        makers: dict[str, Callable[[Node], _Wide]] = {
+            "view": self._view, "scale": self._scale, "sum": self._sum,
+            "matmul": self._matmul, "mul": self._mul,
+        }  # fmt: skip
+        if node.op not in makers:
+            raise NotAffine
+        return makers[node.op](node)
+
+    def _view(self, node: Node) -> _Wide:
+        matrix, flipped = self.wide[node.args[0]]
+        row, col, rows, cols, flip = node.data
+        if flipped:
+            row, col, rows, cols = col, row, cols, rows
+        if (col, cols) != (0, self.width):
+            raise NotAffine
+        parts = (clip_rows(self.graph, term, row, row + rows) for term in matrix)
+        cut = tuple(part.moved(-row, 0) for part in parts if part is not None)
+        return _Wide(cut, flipped != flip)
+
+    def _scale(self, node: Node) -> _Wide:
+        matrix, flip = self.wide[node.args[0]]
+        by = Term(0, 0, 1, node.data)
+        return _Wide(tuple(scaled(term, by) for term in matrix), flip)
+
+    def _sum(self, node: Node) -> _Wide:
+        flips = {
+            self.wide[arg].flip
+            for arg in node.args
+            if arg.level >= self.level and not arg.is_scalar
+        }
+        flip = flips.pop() if flips else node.cols != self.width
+        out: list[Term] = []
+        for arg, (sign, row, col) in zip(node.args, node.data[2], strict=True):
+            if flip:
+                row, col = col, row
+            if col and arg.level >= self.level:
+                raise NotAffine
+            by = Term(0, 0, 1, Fraction(sign))
+            out += [scaled(term.moved(row, col), by) for term in self._as(arg, flip)]
+        return _Wide(collect(out), flip)
+
+    def _matmul(self, node: Node) -> _Wide:
+        a, b = node.args
+        for by, of, flip in ((a, b, False), (b, a, True)):
+            if by.level < self.level <= of.level and self.wide[of].flip == flip:
+                front = self._fixed(by, flip)
+                return _Wide(times(self.graph, front, self.wide[of].matrix), flip)
+        raise NotAffine
+
+    def _mul(self, node: Node) -> _Wide:
+        """A number times a value, or a column times a number or every column."""
+        by, of = sorted(node.args, key=lambda arg: arg.level)
+        if by.level >= self.level:
+            raise NotAffine
+        matrix, flip = self.wide[of]
+        if by.is_scalar:
+            number = standing(self.graph, self.new[by], 0, 0)
+            return _Wide(tuple(scaled(term, number) for term in matrix), flip)
+        flip = by.rows == 1 if of.is_scalar else flip
+        if (by.rows if flip else by.cols) != 1:
+            raise NotAffine
+        column = self._fixed(by, flip)
+        if (of.cols if flip else of.rows) == 1:
+            return _Wide(times(self.graph, column, matrix), flip)
+        box = Box(0, 0, by.size, self.rows + self.width)
+        each = assemble(self.graph, column, Box(0, 0, by.size, 1))
+        node = self.graph.entrywise(each, assemble(self.graph, matrix, box))
+        return _Wide((standing(self.graph, node, 0, 0),), flip)

@@ -1,0 +1,144 @@
+"""Affine loops by powers of their matrix: the same answers, in fewer calls."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import inweave
+from inweave import Matrix, Network, Scalar, Vector, gallery
+from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.run.cost import counted
+from inweave.run.node import Price
+from inweave.run.plan import Variant
+from inweave.run.power import Way
+from tests.random_networks import networks
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+FIELD = FieldArithmetic(key=3)
+DEAR = Price(1e9, 1e-9, 1e-9)  # calls: whatever can be powered is
+
+
+def ways(network: Network) -> list[Variant]:
+    """The network's plan with every loop powered that can be, as one matrix and apart."""
+    variant = network.plan.from_inputs
+    return [Variant(*variant._made, Way(DEAR, joint)) for joint in (True, False)]
+
+
+def has_loops(variant: Variant) -> bool:
+    return any(node.op == "loop" for node in variant.nodes)
+
+
+def same(network: Network, lead: tuple[int, ...] = ()) -> None:
+    """Powers are what the steps come to, over the field: bit for bit."""
+    rng = np.random.default_rng(5)
+    inputs = {s.name: FIELD.field.random((*lead, s.rows, s.cols), rng) for s in network.inputs}
+    sources = network.plan.sources(inputs, FIELD)
+    expected = network.plan.from_inputs.run(sources, FIELD)
+    for way in ways(network):
+        for found, right in zip(way.run(sources, FIELD), expected, strict=True):
+            assert (found == right).all()
+
+
+@settings(max_examples=30)
+@given(networks())
+def test_any_network_computes_the_same_by_powers(network):
+    same(network)
+
+
+def terms(a, b, q, A, X, v, y, s):
+    """What the next a, b and q may be sums of."""
+    return (
+        (a, A @ a, X.T @ b, X.T @ (X @ a - b), s * a, v * a, q * v, v),
+        (b, X @ a, -b / 2, y),
+        (q, v @ a, s),
+    )
+
+
+ALL = tuple(set(range(n)) for n in (8, 4, 3))
+
+
+@settings(max_examples=10)
+@example(ALL, 7)
+@given(st.tuples(*(st.sets(st.integers(0, n - 1), min_size=1) for n in (8, 4, 3))),
+       st.integers(2, 40))  # fmt: skip
+@pytest.mark.filterwarnings("ignore:program 'made' does not use")
+def test_any_affine_step_comes_to_the_same_by_powers(chosen, steps):
+    @inweave.program
+    def made(A: Matrix["n", "n"], X: Matrix["m", "n"], v: Vector["n"], y: Vector["m"], s: Scalar):
+        def step(*carried):
+            found = zip(terms(*carried, A, X, v, y, s), chosen, strict=True)
+            return tuple(reduce(add, (of[i] for i in sorted(some))) for of, some in found)
+
+        return inweave.iterate(step, (v, y, s), steps)
+
+    network = inweave.compile(made, n=3, m=2, verify=False)
+    if chosen == ALL:
+        assert not any(map(has_loops, ways(network)))
+    same(network, (2,) if steps % 2 else ())
+
+
+AFFINE = ["ridge_gd", "heavy_ball", "nesterov", "dual_gd", "td0", "ridge_multi_output",
+          "weighted_least_squares", "covariate_shift", "neumann_series"]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_affine_loops_of_the_gallery_are_powered(name):
+    network = gallery.get(name).compile(verify=False)
+    assert not any(map(has_loops, ways(network)))
+    same(network)
+
+
+@pytest.mark.parametrize("name", ["newton_schulz", "lasso_ista", "recursive_least_squares"])
+def test_steps_that_are_not_affine_stay_steps(name):
+    network = gallery.get(name).compile(verify=False)
+    assert all(map(has_loops, ways(network)))
+
+
+@inweave.program
+def powers(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda x: A @ x, x, steps)
+
+
+def test_the_price_decides():
+    small = inweave.compile(powers, n=3, steps=100, verify=False).plan.from_inputs
+    assert not has_loops(small.alone)
+    assert counted(small.alone).calls < 15
+    large = inweave.compile(powers, n=300, steps=100, verify=False).plan.from_inputs
+    assert large.alone is large.batched is large
+    few = inweave.compile(powers, n=40, steps=25, verify=False).plan.from_inputs
+    assert not has_loops(few.alone)  # fewer calls
+    assert has_loops(few.batched)  # but more work
+
+
+def test_a_batch_that_shares_the_matrix_shares_its_powers():
+    network = inweave.compile(powers, n=6, steps=1000, verify=False)
+    rng = np.random.default_rng(0)
+    A, x = rng.normal(size=(6, 6)) / 4, rng.normal(size=(50, 6))
+    expected = x @ np.linalg.matrix_power(A, 1000).T
+    np.testing.assert_allclose(network(A=A, x=x), expected, rtol=1e-9, atol=1e-300)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_powers_that_overflow_where_nothing_is_multiplied_do_no_harm(check, lead):
+    network = inweave.compile(powers, n=2, steps=5000, verify=False)
+    assert not has_loops(network.plan.from_inputs.alone)
+    A, x = np.diag([2.0, 0.999]), np.broadcast_to([0.0, 1.0], (*lead, 2))
+    for _ in range(2):  # the long way in, then the short one
+        found = network(A=A, x=x, check=check)
+        np.testing.assert_allclose(found, np.broadcast_to([0.0, 0.999**5000], (*lead, 2)))
+
+
+def test_jax_compiles_as_many_products_as_there_are_powers():
+    jax = pytest.importorskip("jax")
+    network = inweave.compile(powers, n=3, steps=1000, verify=False)
+    x = jax.numpy.ones(3)
+    staged = str(jax.make_jaxpr(lambda A: network(A=A, x=x))(jax.numpy.eye(3)))
+    assert 1 < staged.count("dot_general") < 3 * (1000).bit_length()
