@@ -114,8 +114,8 @@ def test_gallery_rows_have_a_bar_where_it_counts_and_stand_beside_lapack():
         assert (row.bar == by_entry.WORST) == (hand >= by_entry.COUNTS)
 
 
-TABLED = ("softmax_regression", "functional_gd", "gaussian_mixture", "regression_mixture", "sinkhorn",
-          "logistic_gd")  # fmt: skip
+TABLED = ("softmax_regression", "functional_gd", "gaussian_mixture", "regression_mixture",
+          "sinkhorn", "logistic_gd")  # fmt: skip
 
 
 @pytest.mark.parametrize("library", by_entry.LIBRARIES)

@@ -49,6 +49,29 @@ def rows_go_round(X: Matrix["n", "d"], y: Vector["n"]) -> Any:
     return inweave.iterate(step, (inweave.zeros(X.shape[1]), X), X.shape[0])[0] + X.T @ y
 
 
+@inweave.program
+def with_ones(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int) -> Any:
+    """Gradient descent with an intercept: a column of ones stands beside the data."""
+    F = inweave.hstack([np.ones((X.shape[0], 1)), X])
+    step = lambda w: w - eta * (F.T @ (F @ w - y) + lam * w)  # noqa: E731
+    return inweave.iterate(step, inweave.zeros(F.shape[1]), steps)
+
+
+@inweave.program
+def slopes(X: Matrix["n", "d"], y: Vector["n"]) -> Any:
+    """Whether each fitted value is above zero, from a difference of two that are scaled alike."""
+
+    def step(w: Any) -> Any:
+        fitted = inweave.hold(X @ w)
+        above = 8 * inweave.relu(fitted) - 8 * inweave.relu(fitted - 0.125)
+        return w + X.T @ (y * above) / 4
+
+    return inweave.iterate(step, inweave.ones(X.shape[1]), 3)
+
+
+PROGRAMS = [descent, momentum, rows_go_round, with_ones, slopes]
+
+
 def loop_of(net: Network) -> Repeat:
     (loop,) = [line for line in net.plan.from_inputs.code.lines if isinstance(line, Repeat)]
     return loop
@@ -69,7 +92,7 @@ def exact(net: Network, inputs: dict[str, Any]) -> Any:
 def given(program: Any) -> tuple[dict[str, Any], dict[str, int]]:
     rng = np.random.default_rng(1)
     numbers = lambda *shape: rng.integers(-3, 4, shape) / 4  # noqa: E731
-    if program is descent:
+    if program in (descent, with_ones):
         inputs = {"X": numbers(5, 3), "y": numbers(5), "lam": 0.5, "eta": 0.25}
         return inputs, {"n": 5, "d": 3, "steps": 4}
     if program is momentum:
@@ -78,7 +101,7 @@ def given(program: Any) -> tuple[dict[str, Any], dict[str, int]]:
     return {"X": numbers(4, 3), "y": numbers(4)}, {"n": 4, "d": 3}
 
 
-@pytest.mark.parametrize("program", [descent, momentum, rows_go_round], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("optimize", ["faithful", "speed"])
 def test_folded_plans_are_exactly_the_network(program, optimize):
     inputs, sizes = given(program)
@@ -87,7 +110,7 @@ def test_folded_plans_are_exactly_the_network(program, optimize):
         assert (found == expected).all()
 
 
-@pytest.mark.parametrize("program", [descent, momentum, rows_go_round], ids=lambda p: p.name)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("library", ["numpy", "torch"])
 @pytest.mark.parametrize("batched", [(), ("first",), ("all",)], ids=str)
 def test_loops_that_are_written_out_take_batches_of_some_or_all_inputs(program, library, batched):
@@ -114,6 +137,23 @@ def test_a_step_of_descent_is_one_product_and_one_sum():
 def test_a_matrix_whose_rows_go_round_is_not_carried():
     net = inweave.compile(rows_go_round, n=6, d=3, verify=False)
     assert len(loop_of(net).phis) == 1, describe(net.plan)
+
+
+def test_rows_of_a_gram_matrix_that_stand_apart_are_one_product_of_each_step():
+    net = inweave.compile(with_ones, n=60, d=5, steps=40, optimize="faithful", verify=False)
+    found = [line.op for line in loop_of(net).body if line.op != "flip"]
+    assert found == ["matmul", "add"], describe(net.plan)
+
+
+def test_a_difference_of_equal_multiples_is_multiplied_once():
+    net = inweave.compile(slopes, n=6, d=3, optimize="faithful", verify=False)
+    numbers = {
+        slot
+        for slot, (kind, content) in net.plan.from_inputs.code.fixed.items()
+        if kind == "number" and content == 8
+    }
+    scaled = [line for line in loop_of(net).body if line.op == "mul" and line.b in numbers]
+    assert len(scaled) == 1, describe(net.plan)
 
 
 def test_gradients_flow_through_a_loop_that_is_written_out():

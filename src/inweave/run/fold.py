@@ -5,7 +5,8 @@ fast makes `A = I - s G` once and computes `A w + b`. That is a rewriting of the
 only there it is known how often a value is used: a product that nothing else reads may be computed
 in another way. The graph is built anew, node by node, with rules inside loops, each applied where
 it saves more in all steps than it costs before them: with s, b, A and B fixed, `s (A x)` is
-`(s A) x`, `A x + s x + B x` is `(A + s I + B) x`, and `A (b + B x)` is `A b + (A B) x`.
+`(s A) x`, `A x + s x + B x` is `(A + s I + B) x`, `A (b + B x)` is `A b + (A B) x`, and `A x` above
+`B x` is the product of x with A above B.
 
 And a matrix of which every step reads the first row, and then moves that row to the end, is not
 carried: the row is read where it stands.
@@ -16,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import NamedTuple
 
 from inweave.exact.constants import identity
@@ -54,6 +56,7 @@ class _Folding:
         self.bodies: dict[LoopBody, LoopBody] = {}
         self.shared: set[Node] = set()  # new nodes that more than one reads
         self._readers = Counter(arg for node in live for arg in _read(node, live))
+        self._counts: Counter[Node] = Counter()  # of new nodes: how often each is read
 
     def scope(self, nodes: Iterable[Node]) -> None:
         """Make every live node anew."""
@@ -69,6 +72,7 @@ class _Folding:
             if self._readers[node] > 1 or made in self.new.values():
                 self.shared.add(made)
             self.new[node] = made
+            self._counts[made] += self._readers[node]
 
     def _loop(self, node: Node, old: LoopBody) -> None:
         graph = self.graph
@@ -107,7 +111,7 @@ class _Folding:
         if node.op == "sum":
             return self._sum(node, args)
         if node.op == "matmul":
-            return self._spread(node, *args)
+            return self._multiplying(*args)
         if node.op == "scale" or (node.op == "mul" and args[0].is_scalar):
             inside = self._inside(node, args)
             if inside is not None:
@@ -144,10 +148,10 @@ class _Folding:
                 self.new[node] = graph.view(row, *part, flip != across) if is_first else row
 
     # -- A (b + B x) ------------------------------------------------------------------------------
-    def _spread(self, node: Node, a: Node, b: Node) -> Node:
+    def _multiplying(self, a: Node, b: Node) -> Node:
         """A product with a sum or a product, its fixed factors multiplied before if that pays."""
-        graph = self.graph
-        direct = graph.make("matmul", (a, b), None, *node.shape)
+        graph, shape = self.graph, (a.rows, b.cols)
+        direct = graph.make("matmul", (a, b), None, *shape)
         if a.level >= b.level or b in self.shared:
             return direct
         parts = [(1, b)]
@@ -166,7 +170,7 @@ class _Folding:
              else graph.matmul(graph.matmul(a, x.args[0]), x.args[1]), 0, 0)
             for sign, x in parts
         ]  # fmt: skip
-        spread = graph.total(*node.shape, products)
+        spread = graph.total(*shape, products)
         if graph.cost_since(mark) < sum(map(cost, each)) * graph.weight(b.level):
             return spread
         graph.rollback(mark)
@@ -177,8 +181,8 @@ class _Folding:
         """A multiple of a product, the fixed factor multiplied."""
         product = args[-1]
         level = args[0].level if node.op == "mul" else 0
-        if product.op == "sum" and product not in self.shared and level < product.level:
-            return self._over_sum(node, args)
+        if product.op == "sum":
+            return self._inside_sum(node, args, level)
         if product.op != "matmul" or product in self.shared:
             return None
         for i, factor in enumerate(product.args):
@@ -188,26 +192,22 @@ class _Folding:
                 return self.graph.matmul(multiple, b) if i == 0 else self.graph.matmul(a, multiple)
         return None
 
-    def _over_sum(self, node: Node, args: tuple[Node, ...]) -> Node | None:
-        """`s (A x + b)` as `(s A) x + s b`, where only x changes."""
-        graph, whole = self.graph, args[-1]
-        parts = list(zip(whole.args, whole.data[2], strict=True))
-        varying = [x for x, _ in parts if x.level == whole.level]
-        apart = all(
-            x.op == "matmul"
-            and x not in self.shared
-            and x.args[0].level < x.level
-            and self._pays(node, x.args[0])
-            for x in varying
-        )
-        if not apart or any(x.shape != whole.shape for x, _ in parts):
+    def _inside_sum(self, node: Node, args: tuple[Node, ...], level: int) -> Node | None:
+        """A multiple of `A x + b`, A and b multiplied."""
+        whole = args[-1]
+        if whole in self.shared or level >= whole.level:
             return None
-        multiples = [
-            (sign, graph.matmul(self._times(node, args, x.args[0]), x.args[1])
-             if x in varying else self._times(node, args, x), 0, 0)
-            for x, (sign, _, _) in parts
-        ]  # fmt: skip
-        return graph.total(*whole.shape, multiples)
+        parts = list[Part]()
+        for x, (sign, row, col) in zip(whole.args, whole.data[2], strict=True):
+            if x.level < whole.level:
+                parts.append((sign, self._times(node, args, x), row, col))
+                continue
+            product = self._fixed_times(x)
+            if product is None or not self._pays(node, product[0]):
+                return None
+            by, of = product
+            parts.append((sign, self.graph.matmul(self._times(node, args, by), of), row, col))
+        return self.graph.total(*whole.shape, parts)
 
     def _times(self, node: Node, args: tuple[Node, ...], x: Node) -> Node:
         return self.graph.mul(args[0], x) if node.op == "mul" else self.graph.scale(node.data, x)
@@ -222,15 +222,12 @@ class _Folding:
         """A sum, its multiples of one value as one; what stands transposed is looked at upright."""
         rows, cols, where = node.data
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
-        flat = self._flat(parts)
-        fewer = self._gathered(flat)
-        if fewer != flat:
-            return self.graph.total(rows, cols, fewer)
-        fewer = self._gathered(self._factored(rows, cols, parts))
+        parts = self._flat(parts)
+        fewer = self._gathered(self._factored(rows, cols, self._stacked(rows, cols, parts)))
         if fewer != parts:
             return self.graph.total(rows, cols, fewer)
         upright = [(sign, self.graph.flip(arg), col, row) for sign, arg, row, col in parts]
-        fewer = self._gathered(upright)
+        fewer = self._gathered(self._stacked(cols, rows, upright))
         if fewer != upright:
             return self.graph.flip(self.graph.total(cols, rows, fewer))
         return self.graph.make("sum", args, node.data, rows, cols)
@@ -239,21 +236,65 @@ class _Folding:
         """The same parts, those of sums that nothing else reads in their place."""
         out = list[Part]()
         for sign, node, row, col in parts:
-            if node.op == "sum" and node not in self.shared:
-                inner = zip(node.args, node.data[2], strict=True)
-                own = [(sign * s, x, row + r, col + c) for x, (s, r, c) in inner]
-                out += self._flat(own)
-            else:
+            flip = node.flipped and node.args[0].shape == node.shape[::-1]
+            whole = node.args[0] if flip else node
+            if whole.op != "sum" or self.shared & {node, whole}:
                 out.append((sign, node, row, col))
+                continue
+            own = [(s, x, r, c) for x, (s, r, c) in zip(whole.args, whole.data[2], strict=True)]
+            if flip:
+                own = [(s, self.graph.flip(x), c, r) for s, x, r, c in own]
+            out += self._flat([(sign * s, x, row + r, col + c) for s, x, r, c in own])
         return out
+
+    def _stacked(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
+        """The same parts, products of fixed matrices with one value, one above the other, as one.
+
+        So it is where a column of ones stands beside the data: its row of a Gram matrix is apart.
+        """
+        groups: dict[Node, list[tuple[Part, Node]]] = {}
+        for part in parts:
+            product = self._fixed_times(part[1])
+            if product is not None and part[1].cols == cols and part[1].rows < rows:
+                by, of = product
+                groups.setdefault(of, []).append((part, by))
+        for x, group in groups.items():
+            tops = sorted((row, row + node.rows) for (_, node, row, _), _ in group)
+            apart = all(stop == start for (_, stop), (start, _) in pairwise(tops))
+            if len(group) < 2 or not apart or (tops[0][0], tops[-1][1]) != (0, rows):
+                continue
+            each = [(sign, by, row, 0) for (sign, _, row, _), by in group]
+            matrix = self.graph.total(rows, x.rows, each)
+            if self._counts[x] == len(group):
+                self.shared.discard(x)
+            one = self._multiplying(matrix, x)
+            gone = [part for part, _ in group]
+            return [*(part for part in parts if part not in gone), *self._flat([(1, one, 0, 0)])]
+        return parts
+
+    def _fixed_times(self, node: Node) -> tuple[Node, Node] | None:
+        """A product that nothing else reads, as its fixed factor from the left and the other."""
+        if node.op != "matmul" or self._counts[node] > 1:
+            return None
+        a, b = node.args
+        if a.level < b.level:
+            return a, b
+        if node.is_scalar and b.level < a.level:
+            return self.graph.flip(b), self.graph.flip(a)
+        return None
 
     def _factored(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
         """The same parts, those that a step multiplies by the same number summed before."""
         level = max(node.level for _, node, _, _ in parts)
-        groups: dict[Node, list[tuple[Part, Part]]] = {}
+        groups: dict[Node | Fraction, list[tuple[Part, Part]]] = {}
         for part in parts:
             sign, node, row, col = part
             x = self.graph.flip(node) if node.flipped else node
+            if x.op == "scale" and x not in self.shared and level == x.level > 0:
+                inner = self.graph.flip(x.args[0]) if node.flipped else x.args[0]
+                if node.size == rows * cols:
+                    groups.setdefault(x.data, []).append((part, (sign, inner, row, col)))
+                continue
             if x.op != "mul" or not x.args[0].is_scalar or x in self.shared or not level:
                 continue
             number, times = _core(x.args[0])
@@ -261,11 +302,15 @@ class _Folding:
                 inner = self._multiplied(times, x.args[1])
                 inner = self.graph.flip(inner) if node.flipped else inner
                 groups.setdefault(number, []).append((part, (sign, inner, row, col)))
-        for number, group in groups.items():
+        for factor, group in groups.items():
             if len(group) > 1:
                 gone = [part for part, _ in group]
                 inside = self._gathered([inner for _, inner in group])
-                one = self.graph.entrywise(number, self.graph.total(rows, cols, inside))
+                total = self.graph.total(rows, cols, inside)
+                if isinstance(factor, Fraction):
+                    one = self.graph.scale(factor, total)
+                else:
+                    one = self.graph.entrywise(factor, total)
                 parts = [*(part for part in parts if part not in gone), (1, one, 0, 0)]
         return parts
 
@@ -313,6 +358,9 @@ class _Folding:
 
     def _numbers(self, node: Node) -> tuple[list[Node | Fraction], Node]:
         """A value as fixed numbers times another."""
+        if node.flipped and node.args[0].shape == node.shape[::-1]:
+            numbers, of = self._numbers(node.args[0])
+            return (numbers, self.graph.flip(of)) if numbers else ([], node)
         if node not in self.shared:
             if node.op == "scale" and is_near(node.data):
                 numbers, of = self._numbers(node.args[0])

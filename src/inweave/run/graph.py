@@ -441,7 +441,9 @@ class Graph:
         meet other fixed ones, as in `relu(x - t) - relu(-x - t)`, and up to a sign.
         """
         top = max(node.level for _, node, _, _ in parts)
-        fixed = [p for p in parts if p[1].level < top and p[1].size == rows * cols]
+        fixed = [p for p in parts if p[1].level < top]
+        if sum(p[1].size for p in fixed) < rows * cols or len(fixed) == len(parts):
+            fixed = [p for p in fixed if p[1].size == rows * cols]
         varying = [p for p in parts if p not in fixed]
         if len(fixed) > 1:
             fixed = [(1, self.total(rows, cols, fixed), 0, 0)]

@@ -1,0 +1,122 @@
+"""Pieces of identities, zeros, sums in bands: what a plan reads where it stands, it reads right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inweave import gallery
+from inweave.exact.constants import Shift
+from inweave.run.code import Line
+from inweave.run.graph import Graph, _slice
+from inweave.run.node import Node
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+
+def value(node: Node, sources: dict[str, np.ndarray]) -> np.ndarray:
+    """What a node of the straight line holds."""
+    args = [value(arg, sources) for arg in node.args]
+    if node.op == "source":
+        return sources[node.data]
+    if node.op == "const":
+        return node.data.entries()
+    if node.op == "view":
+        row, col, rows, cols, flip = node.data
+        part = args[0][row : row + rows, col : col + cols]
+        return part.T if flip else part
+    if node.op == "sum":
+        rows, cols, where = node.data
+        out = np.zeros((rows, cols))
+        for x, (sign, row, col) in zip(args, where, strict=True):
+            out[row : row + x.shape[0], col : col + x.shape[1]] += sign * x
+        return out
+    if node.op == "scale":
+        return float(node.data) * args[0]
+    return args[0] @ args[1] if node.op == "matmul" else args[0] * args[1]
+
+
+@st.composite
+def shifts(draw):
+    rows, cols = draw(st.integers(1, 6)), draw(st.integers(1, 6))
+    row, col = draw(st.integers(0, rows)), draw(st.integers(0, cols))
+    return Shift(rows, cols, row, col, draw(st.integers(0, min(rows - row, cols - col))))
+
+
+@given(st.data(), shifts())
+def test_a_slice_of_a_piece_of_an_identity_is_one(data, shift):
+    row, col = data.draw(st.integers(0, shift.rows - 1)), data.draw(st.integers(0, shift.cols - 1))
+    rows = data.draw(st.integers(1, shift.rows - row))
+    cols = data.draw(st.integers(1, shift.cols - col))
+    expected = shift.entries()[row : row + rows, col : col + cols]
+    assert np.array_equal(_slice(shift, row, col, rows, cols).entries(), expected)
+    graph = Graph()
+    for flip in (False, True):
+        node = graph.view(graph.const(shift), row, col, rows, cols, flip)
+        assert node.op == "const"
+        assert np.array_equal(value(node, {}), expected.T if flip else expected)
+
+
+@given(st.data(), shifts(), st.booleans())
+def test_a_product_with_a_piece_of_an_identity_moves_rows_or_columns(data, shift, left):
+    graph, other = Graph(), data.draw(st.integers(1, 5))
+    shape = (shift.cols, other) if left else (other, shift.rows)
+    entries = np.arange(1.0, 1 + shape[0] * shape[1]).reshape(shape)
+    x, moved = graph.source("x", *shape, "x"), graph.const(shift)
+    node = graph.matmul(moved, x) if left else graph.matmul(x, moved)
+    expected = shift.entries() @ entries if left else entries @ shift.entries()
+    assert np.array_equal(value(node, {"x": entries}), expected)
+    assert not [n for n in graph.scopes[0].nodes if n.op in ("matmul", "mul")]
+
+
+@given(st.data(), st.integers(2, 7), st.integers(1, 4))
+def test_sums_in_bands_are_the_sums_and_rows_of_them_are_read_where_they_stand(data, rows, cols):
+    """One matrix after the other, each the one before with something added to some of its rows."""
+    graph, rng = Graph(), np.random.default_rng(data.draw(st.integers(0, 1000)))
+    sources = {"x": rng.integers(-9, 9, (rows, cols)).astype(float)}
+    node, expected = graph.source("x", rows, cols, "x"), sources["x"].copy()
+    for i in range(data.draw(st.integers(1, 5))):
+        low = data.draw(st.integers(0, rows - 1))
+        high, sign = data.draw(st.integers(low + 1, rows)), data.draw(st.sampled_from([1, -1]))
+        sources[f"p{i}"] = rng.integers(-9, 9, (high - low, cols)).astype(float)
+        part = graph.source(f"p{i}", high - low, cols, "p")
+        node = graph.total(rows, cols, [(1, node, 0, 0), (sign, part, low, 0)])
+        expected[low:high] += sign * sources[f"p{i}"]
+        if data.draw(st.booleans()):  # something reads all of it
+            square = graph.matmul(graph.flip(node), node)
+            assert np.array_equal(value(square, sources), expected.T @ expected)
+        row = data.draw(st.integers(0, rows - 1))
+        read = graph.view(node, row, 0, 1, cols)
+        assert np.array_equal(value(read, sources), expected[row : row + 1])
+    assert np.array_equal(value(node, sources), expected)
+
+
+@given(st.integers(1, 5), st.integers(0, 3), st.integers(0, 3), st.integers(1, 4))
+def test_rows_of_zeros_take_no_part_in_a_product(size, above, below, cols):
+    graph, rng = Graph(), np.random.default_rng(size)
+    rows = above + size + below
+    sources = {
+        "a": rng.integers(-9, 9, (3, rows)).astype(float),
+        "b": rng.integers(-9, 9, (size, cols)).astype(float),
+    }
+    a, b = graph.source("a", 3, rows, "a"), graph.source("b", size, cols, "b")
+    padded = graph.total(rows, cols, [(1, b, above, 0)])
+    expected = sources["a"][:, above : above + size] @ sources["b"]
+    turned = graph.flip(graph.matmul(graph.flip(padded), graph.flip(a)))
+    for node in (graph.matmul(a, padded), turned):
+        assert np.array_equal(value(node, sources), expected)
+    assert all(n.args[0].cols == size for n in graph.scopes[0].nodes if n.op == "matmul")
+
+
+def test_elimination_below_the_pivots_leaves_the_rows_above_alone():
+    """As many additions as by hand, and no step puts the whole matrix together again."""
+    net = gallery.get("gaussian_elimination").compile(m=8, k=2, verify=False)
+    lines = [line for line in net.plan.from_inputs.code.lines if isinstance(line, Line)]
+    assert sum(line.op == "concat" and line.cols == 10 for line in lines) <= 1
+    tables = 8 * 4 * 63  # of the pivots' reciprocals
+    assert net.plan.from_inputs.code.flops - tables < 2 * 8**3
+    rng = np.random.default_rng(0)
+    F, B = rng.normal(size=(8, 8)) + 8 * np.eye(8), rng.normal(size=(8, 2))
+    assert np.allclose(net(F=F, B=B), np.linalg.solve(F, B), rtol=1e-12)
