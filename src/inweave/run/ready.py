@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter, methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy import vdot
@@ -27,7 +27,9 @@ from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
 from inweave.run.kernel.call import differentiated
-from inweave.run.kernel.generate import Kernel
+
+if TYPE_CHECKING:
+    from inweave.run.kernel.generate import Kernel
 
 Lift = Callable[[Any], Array]
 

@@ -7,16 +7,18 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from inweave.errors import InputError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.run.code import Lead
-from inweave.run.kernel.generate import Kernel, Shape, generate
 from inweave.run.kernel.text import Refused
 from inweave.run.node import Node
+
+if TYPE_CHECKING:
+    from inweave.run.kernel.generate import Kernel, Shape
 
 LEAST = 16  # prompts: a kernel is quicker from one on, but has to be compiled
 DTYPES = ("float32", "float64")
@@ -31,6 +33,8 @@ class Kernels:
 
     def get(self, dtype: str, check: bool, shape: Shape | None = None) -> Kernel:
         """The kernel for a dtype; Refused if there is none."""
+        from inweave.run.kernel.generate import generate
+
         key = (dtype, check, shape)
         if key not in self._found:
             try:

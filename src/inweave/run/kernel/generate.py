@@ -93,7 +93,7 @@ def _per_thread(
     writer = PromptPerThread(values, "NAME", numbers, check, shape.threads, shape.unrolled)
     taken = registers(writer) * (numbers.bytes // 4)
     if taken > REGISTERS and not shape.kind:
-        raise Refused(f"a prompt takes about {taken} registers, a thread has {REGISTERS}")
+        raise Refused(f"a prompt takes about {taken} registers, {REGISTERS} are the most")
     body = writer.body()
     shared, threads = writer.shared * numbers.bytes, writer.threads
     head = ["int prompt = blockIdx.x * blockDim.x + threadIdx.x;", "if (prompt >= prompts) return;"]
@@ -109,7 +109,7 @@ def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_no
     wide = numbers.bytes // 4
     taken = registers(writer) * wide
     if taken > REGISTERS and not shape.kind:
-        raise Refused(f"a row takes about {taken} registers, a thread has {REGISTERS}")
+        raise Refused(f"a row takes about {taken} registers, {REGISTERS} are the most")
     group, prompts = writer.group, writer.prompts
     head = [
         f"SHARED(shared, {writer.shared * prompts});",
