@@ -66,7 +66,8 @@ def test_a_value_is_spelled_as_one_word(compute, expected):
     @inweave.program
     def powered(X: Matrix[4, 2], y: Vector[4], eta: Scalar, rate: Scalar):
         value = inweave.hold(compute(SimpleNamespace(X=X, y=y, eta=eta, rate=rate)))
-        return value.T @ value @ (value.T @ value) @ (value.T @ value) + rate * eta * (y @ y) + y @ X @ X[0]
+        inner = value.T @ value
+        return inner @ inner @ inner + rate * eta * (y @ y) + y @ X @ X[0]
 
     names = [name for block in inweave.compile(powered).layout.names for name in block.split(THEN)]
     assert expected in [*names, *map(transposed, names)]
