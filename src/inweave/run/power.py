@@ -11,7 +11,7 @@ identity in their place: everything that it multiplies from the left keeps its c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate
 from typing import NamedTuple
@@ -39,12 +39,20 @@ class NotAffine(Exception):
 
 
 class Way(NamedTuple):
-    """How loops are to be powered: by which price, and A and c as one matrix or apart.
+    """How loops are to be powered: by which price, and whether A and c may be one matrix.
 
     As one they take fewer calls; apart, a batch that shares A shares its powers.
     """
 
     price: Price
+    joint: bool
+
+
+class _Course(NamedTuple):
+    """How often to square, A and c as one matrix or apart, and what that costs."""
+
+    cost: float
+    squarings: int
     joint: bool
 
 
@@ -55,36 +63,36 @@ def powered(
 
     `new` are the nodes of the graph for those outside of the loop.
     """
-    each = [work(node) for node in body.nodes]
+    loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
     phis = [body.phis[i] for i in kept]
     for width in dict.fromkeys(phis[0].shape[::-1]) if phis else ():
         if not all(width in phi.shape for phi in phis):
             continue
         size = sum(phi.size for phi in phis) // width
-        loop = body.repeat * sum(map(way.price.of, each))
-        squarings, total = _fewest(body.repeat, size, width, way.price)
-        if total < loop:
+        best = min(_courses(body.repeat, size, width, way))
+        if best.cost < loop:
             mark = graph.mark()
             try:
-                return _Powers(graph, body, kept, new, width).last(squarings, way.joint)
+                return _Powers(graph, body, kept, new, width).last(best.squarings, best.joint)
             except NotAffine:
                 graph.rollback(mark)
     return None
 
 
-def _fewest(repeat: int, size: int, width: int, price: Price) -> tuple[int, float]:
-    """How often to square, so that all squares and products with vectors cost least."""
-    square = price.of(Work(1, 3 * size**2, size**3))
-    apply = price.of(Work(1, size**2 + 2 * size * width, size**2 * width))
-
-    def total(squarings: int) -> float:
-        low = repeat & ((1 << squarings) - 1)
-        products = (repeat >> squarings) + low.bit_count()
-        return squarings * square + products * apply
-
-    few = [j for j in range(repeat.bit_length()) if repeat >> j <= MOST]
-    best = min(few, key=total)
-    return best, total(best)
+def _courses(repeat: int, size: int, width: int, way: Way) -> Iterator[_Course]:
+    """What can be done: squares cost much, but each halves the products with vectors."""
+    for joint in (True, False) if way.joint else (False,):
+        side = size + width if joint else size
+        square = Work(1, 3 * side**2, side**3)
+        apply = Work(1, side**2 + 2 * side * width, side**2 * width)
+        plus = Work(0, 0, 0) if joint else Work(1, 3 * size * width, 0)
+        each = way.price.of(apply) + way.price.of(plus)
+        doubled = way.price.of(square) + (0.0 if joint else each)
+        for squarings in range(repeat.bit_length()):
+            low = repeat & ((1 << squarings) - 1)
+            products = (repeat >> squarings) + low.bit_count()
+            if repeat >> squarings <= MOST:
+                yield _Course(squarings * doubled + products * each, squarings, joint)
 
 
 class _Wide(NamedTuple):
