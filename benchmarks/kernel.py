@@ -364,24 +364,21 @@ def on_the_host() -> None:
 
 # -- the choices of the generator -----------------------------------------------------------------
 def shapes(case: Case) -> Iterator[Shape]:
-    """Layouts to try."""
+    """Layouts to try: prompts of a block, rows of a piece and of a thread, blocks at a time."""
     rows = {
-        "closed": ((4, 6, 8, 12), (20, 40), (0,)),
-        "(40 x 32)": ((1, 2, 4), (40,), (0, 1)),
-        "(128 x 64)": ((1, 2), (32, 64, 128), (0, 1)),
-        "(256 x 128)": ((1,), (32, 64), (0, 2, 3)),
+        "closed": ((6, 8), (20, 40), ((1, 0),)),
+        "(40 x 32)": ((2, 4, 8), (40,), ((1, 0), (2, 0), (2, 1), (2, 512), (2, 640))),
+        "(128 x 64)": ((1, 2, 4), (32, 64), ((1, 0), (2, 0), (2, 1), (2, 256), (2, 320))),
+        "(256 x 128)": ((1,), (32, 64), ((1, 0), (1, 256))),
     }
-    for name, (prompts, chunks, most) in rows.items():
+    for name, (prompts, chunks, choices) in rows.items():
         if name in case.name:
-            for p, c, b in itertools.product(prompts, chunks, most):
-                fitting = {0: 0, 1: 640 // (p * 64)}.get(b, b)
-                yield Shape(kind="row", prompts=p, chunk=c, blocks=fitting)
-    if "(40 x 20)" in case.name and "descent" in case.name:
-        yield from (Shape(kind="prompt", threads=threads) for threads in (32, 64, 128))
+            for p, c, (deep, threads) in itertools.product(prompts, chunks, choices):
+                width = int(name.split()[-1].rstrip(")")) if "(" in name else 20
+                blocks = threads if threads < 2 else threads // max(1, p * width // deep)
+                yield Shape(kind="row", prompts=p, chunk=c, rows=deep, blocks=blocks)
     if "logistic" in case.name:
-        for threads, unrolled in itertools.product((32, 64, 96), (1, 2, 4, 8)):
-            yield Shape(kind="prompt", threads=threads, unrolled=unrolled)
-        yield from (Shape(kind="row", long=1000, prompts=p) for p in (1, 2, 3, 4, 6))
+        yield from (Shape(kind="prompt", unrolled=unrolled) for unrolled in (2, 4, 8))
 
 
 def explored() -> Iterator[dict[str, Any]]:

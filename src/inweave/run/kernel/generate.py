@@ -30,6 +30,7 @@ class Shape:
     kind: str = ""  # 'prompt' or 'row' per thread; '' for whichever fits
     long: int = LONG
     prompts: int = 0  # in a block, of a row per thread
+    rows: int = 1  # of a thread, where that can be
     chunk: int = 0  # rows of a stream that are staged at a time
     unrolled: int = 0  # rows of a stream at a time, of a prompt per thread
     blocks: int = 0  # that a multiprocessor is to run at a time, at least
@@ -104,7 +105,7 @@ def _per_thread(
 
 
 def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str) -> Kernel:
-    writer = RowPerThread(values, "NAME", numbers, check, shape.prompts, shape.chunk)
+    writer = RowPerThread(values, "NAME", numbers, check, shape.prompts, shape.chunk, shape.rows)
     body = writer.body()
     wide = numbers.bytes // 4
     taken = registers(writer) * wide

@@ -91,7 +91,8 @@ class RowPerThread(StagedRows):
         steps = {None if move is None else move.step for move in moves}
         step = steps.pop() if len(steps) == 1 else None
         fits = all(body.phis[i].rows == self.group for i in carried)
-        nested = any(x.op == "loop" for x in body.nodes) or self.counters
+        double = any(self.deep(body.phis[i]) > 1 for i in carried)
+        nested = double or any(x.op == "loop" for x in body.nodes) or self.counters
         if not step or not fits or nested or step * body.repeat % self.group:
             return 0
         return step
@@ -101,12 +102,12 @@ class RowPerThread(StagedRows):
         self.declare(phi, f"n{phi.order}")
         move = self.values.moves[after] if turns and not phi.is_scalar else None
         with self.statement(), self.each(phi) as (r, c):
-            at = r if self.axis(phi) else c
+            at = self.register(phi, r if self.axis(phi) else c, f"n{phi.order}")
             if move is None:
                 value = self.entry(after, r, c)
             else:
                 value = self.entry(move.base, r, through(c, move.cols))
-            self.out(f"n{phi.order}[{at}] = {value};")
+            self.out(f"{at} = {value};")
 
     def _carry(self, phi: Node) -> None:
         """Take the next value; its mirror is another one than that of the step before."""
@@ -158,7 +159,7 @@ class RowPerThread(StagedRows):
             if node.is_scalar:
                 with self.out.block("if (lane == 0)"):
                     self._answer(i, node, ZERO, ZERO)
-            elif self.length(node) <= self.group:
+            elif self.length(node) <= self.group or node.op == "phi" or self.is_written(node):
                 with self.each(node) as (r, c):
                     self._answer(i, node, r, c)
             else:

@@ -24,13 +24,22 @@ class Rows(SharedMemory):
     """Values that lie over the threads of a prompt."""
 
     def __init__(
-        self, values: Values, name: str, numbers: Numbers, check: bool, prompts: int, chunk: int
+        self,
+        values: Values,
+        name: str,
+        numbers: Numbers,
+        check: bool,
+        prompts: int,
+        chunk: int,
+        deep: int,
     ) -> None:
         super().__init__(values, name, numbers, check)
         self.mirrored: set[Node] = set()
         self.restart()
         self.chunk = chunk
         self.group = self._group()
+        if deep > 1 and self._can_double():
+            self.group //= 2
         self._asked = prompts
         self.turning: dict[Node, str] = {}
         self.taken: dict[tuple[str, int, int], str] | None = None  # whole rows, four by four
@@ -47,10 +56,19 @@ class Rows(SharedMemory):
         if self.length(longest) > LARGEST:
             raise Refused(f"{self.title(longest)} has {self.length(longest)} rows, "
                           f"a prompt has {LARGEST} threads")  # fmt: skip
-        widest = max(kept, key=self.size)
-        if self.size(widest) > 2 * LARGEST:
-            raise Refused(f"{self.title(widest)} has {self.size(widest)} columns")
+        widest = max(kept, key=self.width)
+        if self.width(widest) > 2 * LARGEST:
+            raise Refused(f"{self.title(widest)} has {self.width(widest)} columns")
         return self.length(longest)
+
+    def _can_double(self) -> bool:
+        """Whether a thread can have two rows: all values are as long, or half as long at most."""
+        lengths = {
+            self.length(x) for x in self.values.every() if x.op == "phi" or self.is_written(x)
+        }
+        lengths |= {self.length(x) for x in self.sources if self.is_held(x)}
+        half = self.group // 2
+        return self.group % 2 == 0 and all(x <= half or x == self.group for x in lengths if x)
 
     # -- entries ----------------------------------------------------------------------------------
     def axis(self, node: Node) -> int:
@@ -61,9 +79,17 @@ class Rows(SharedMemory):
         """Over how many threads a value lies."""
         return node.shape[self.axis(node)]
 
+    def deep(self, node: Node) -> int:
+        """How many rows of a value a thread has."""
+        return -(-self.length(node) // self.group)
+
+    def width(self, node: Node) -> int:
+        """How many registers a row of a value takes."""
+        return node.shape[1 - self.axis(node)]
+
     def size(self, node: Node) -> int:
         """How many registers a value takes."""
-        return node.shape[1 - self.axis(node)]
+        return self.deep(node) * self.width(node)
 
     def is_held(self, source: Node) -> bool:
         if source.is_scalar:
@@ -93,7 +119,14 @@ class Rows(SharedMemory):
     def own(self, node: Node) -> Index:
         """Which row of a value is the thread's own."""
         name = self.turning.get(node)
+        if self.deep(node) > 1:
+            name = f"(lane + s * {self.group})"
         return LANE if name is None else Index(name, own=True, known=False)
+
+    def register(self, node: Node, at: Index, name: str = "") -> str:
+        """An entry of the own row of a value."""
+        where = str(at) if self.deep(node) == 1 else plus(times("s", self.width(node)), str(at))
+        return f"{name or f'v{node.order}'}[{where}]"
 
     def held(self, node: Node, i: Index, j: Index) -> str:
         name = f"v{node.order}"
@@ -101,9 +134,9 @@ class Rows(SharedMemory):
             return f"{name}[0]"
         mine, other = (i, j) if self.axis(node) == 0 else (j, i)
         if mine == self.own(node) and other.known:
-            return f"{name}[{other}]"
+            return self.register(node, other)
         if node in self.values.symmetric and j == self.own(node) and i.known:
-            return f"{name}[{i}]"
+            return self.register(node, i)
         self._reads_mirror(node, i)
         name = self._seen(self.mirror(node))
         row = i.number
@@ -182,7 +215,7 @@ class Rows(SharedMemory):
     @contextmanager
     def guarded(self, length: int) -> Iterator[None]:
         """Lines for the threads that have a row of a value."""
-        if length in (1, self.group):
+        if length == 1 or length >= self.group:
             with self.out.block(""):
                 yield
         else:
@@ -196,8 +229,18 @@ class Rows(SharedMemory):
             with self.out.block(""):
                 yield ZERO, ZERO
             return
-        with self.guarded(self.length(node)), self.out.loop("j", self.size(node)) as j:
+        with self.rows_of(node), self.out.loop("j", self.width(node)) as j:
             yield (self.own(node), j) if self.axis(node) == 0 else (j, self.own(node))
+
+    @contextmanager
+    def rows_of(self, node: Node) -> Iterator[None]:
+        """A loop over the own rows of a value, where there are several."""
+        if self.deep(node) == 1:
+            with self.guarded(self.length(node)):
+                yield
+        else:
+            with self.out.loop("s", self.deep(node)):
+                yield
 
     def declare(self, node: Node, name: str = "") -> None:
         self.out(f"real {name or f'v{node.order}'}[{self.size(node)}];")
@@ -213,8 +256,8 @@ class Rows(SharedMemory):
             self._copy_out(node, name)
         elif rows:
             mine = self.own(node)
-            with self.out.block(f"if ({' || '.join(f'{mine} == {row}' for row in sorted(rows))})"):
-                self._copy_out(node, name)
+            condition = " || ".join(f"{mine} == {row}" for row in sorted(rows))
+            self._copy_out(node, name, f"if ({condition})")
 
     def _rows_read(self, node: Node) -> set[int] | None:
         """The rows of a matrix that others read; None if it can be any."""
@@ -226,9 +269,12 @@ class Rows(SharedMemory):
             found |= rows
         return found
 
-    def _copy_out(self, node: Node, name: str) -> None:
-        with self.each(node) as (i, j):
-            self.out(f"{name}[{plus(times(i, node.cols), str(j))}] = {self.held(node, i, j)};")
+    def _copy_out(self, node: Node, name: str, condition: str = "") -> None:
+        with self.rows_of(node), self.out.block(condition):
+            with self.out.loop("j", self.width(node)) as j:
+                i, j = (self.own(node), j) if self.axis(node) == 0 else (j, self.own(node))
+                at = plus(times(i, node.cols), str(j))
+                self.out(f"{name}[{at}] = {self.held(node, i, j)};")
 
     def _mirrors(self, node: Node) -> list[str]:
         return [f"m{node.order}"] if node in self.mirrored and not node.is_scalar else []
@@ -311,13 +357,14 @@ class Rows(SharedMemory):
 
     def _matmul(self, node: Node) -> None:
         a, b = node.args
-        with self._accumulated(node):
-            if node.cols > 1 and self.axis(node) == 0:
-                with self.out.loop("k", a.cols) as k:
-                    self._add_row(node, a, b, k)
-            else:
-                i, j = self._own(node)
-                self._dot(self.held(node, i, j), a, i, b, j)
+        if node.cols > 1 and self.axis(node) == 0:
+            with self.each(node) as (i, j):
+                self.out(f"{self.held(node, i, j)} = 0;")
+            with self.guarded(self.length(node)), self.out.loop("k", a.cols) as k:
+                self._add_row(node, a, b, k)
+        else:
+            with self.guarded(self.length(node)):
+                self._dots(node, a, b)
 
     def _own(self, node: Node) -> tuple[Index, Index]:
         if node.is_scalar:
@@ -325,48 +372,51 @@ class Rows(SharedMemory):
         mine = self.own(node)
         return (mine, ZERO) if self.axis(node) == 0 else (ZERO, mine)
 
-    @contextmanager
-    def _accumulated(self, node: Node) -> Iterator[None]:
-        with self.guarded(self.length(node)):
-            if node.cols > 1 and self.axis(node) == 0:
-                with self.out.loop("j", node.cols) as j:
-                    self.out(f"{self.held(node, self.own(node), j)} = 0;")
-            yield
-
     def _add_row(self, node: Node, a: Node, b: Node, k: Index) -> None:
         """Add an entry of the own row of one factor, times a row of the other."""
-        mine = self.own(node)
-        self.out(f"real x = {self.entry(a, mine, k)};")
+        mine, deep = self.own(node), self.deep(node)
+        self.out(f"real x[{deep}];")
+        with self.out.loop("s", deep) as s:
+            self.out(f"x[{s}] = {self.entry(a, mine, k)};")
         run = self.run(b, k, 1) if node.cols % 4 == 0 else None
         if run is None:
             with self.out.loop("j", node.cols) as j:
-                self.out(f"{self.held(node, mine, j)} += x * ({self.entry(b, k, j)});")
+                self.out(f"real y = {self.entry(b, k, j)};")
+                with self.out.loop("s", deep) as s:
+                    self.out(f"{self.held(node, mine, j)} += x[{s}] * y;")
             return
         with self.out.loop("q", node.cols // 4) as q:
             self.out(f"real4 y4 = LDS4({run}, {q});")
-            for e, part in enumerate("xyzw"):
-                at = Index(plus(times(q, 4), str(e)))
-                self.out(f"{self.held(node, mine, at)} += x * y4.{part};")
+            with self.out.loop("s", deep) as s:
+                for e, part in enumerate("xyzw"):
+                    at = Index(plus(times(q, 4), str(e)))
+                    self.out(f"{self.held(node, mine, at)} += x[{s}] * y4.{part};")
 
-    def _dot(self, target: str, a: Node, i: Index, b: Node, j: Index) -> None:
-        """The sum over k of `a[i, k] b[k, j]`, in four sums where that can be."""
-        size = a.cols
-        runs = {
-            side: run for side, run in (("a", self.run(a, i, 1)), ("b", self.run(b, j, 0))) if run
-        }
+    def _dots(self, node: Node, a: Node, b: Node) -> None:
+        """Own sums over k of `a[i, k] b[k, j]`, each in four where that can be."""
+        size, deep, (i, j) = a.cols, self.deep(node), self._own(node)
+        found = (("a", self.run(a, i, 1)), ("b", self.run(b, j, 0)))
+        runs = {side: run for side, run in found if run}
         if size % 4 or not runs:
-            self.out("real s = 0;")
-            with self.out.loop("k", size) as k:
-                self.out(f"s += ({self.entry(a, i, k)}) * ({self.entry(b, k, j)});")
-            self.out(f"{target} = s;")
+            with self.out.loop("s", deep):
+                self.out("real sum = 0;")
+                with self.out.loop("k", size) as k:
+                    self.out(f"sum += ({self.entry(a, i, k)}) * ({self.entry(b, k, j)});")
+                self.out(f"{self.held(node, i, j)} = sum;")
             return
-        self.out("real p0 = 0, p1 = 0, p2 = 0, p3 = 0;")
+        self.out(f"real p[{4 * deep}];")
+        with self.out.loop("e", 4 * deep) as e:
+            self.out(f"p[{e}] = 0;")
         with self.out.loop("q", size // 4) as q:
             for side, run in runs.items():
                 self.out(f"real4 {side}4 = LDS4({run}, {q});")
-            for e, part in enumerate("xyzw"):
-                k = Index(f"({plus(times(q, 4), str(e))})")
-                x = f"a4.{part}" if "a" in runs else f"({self.entry(a, i, k)})"
-                y = f"b4.{part}" if "b" in runs else f"({self.entry(b, k, j)})"
-                self.out(f"p{e} += {x} * {y};")
-        self.out(f"{target} = (p0 + p1) + (p2 + p3);")
+            with self.out.loop("s", deep) as s:
+                for e, part in enumerate("xyzw"):
+                    k = Index(f"({plus(times(q, 4), str(e))})")
+                    x = f"a4.{part}" if "a" in runs else f"({self.entry(a, i, k)})"
+                    y = f"b4.{part}" if "b" in runs else f"({self.entry(b, k, j)})"
+                    self.out(f"p[{plus(times(s, 4), str(e))}] += {x} * {y};")
+        with self.out.loop("s", deep) as s:
+            parts = [f"p[{plus(times(s, 4), str(e))}]" for e in range(4)]
+            target = self.held(node, i, j)
+            self.out(f"{target} = ({parts[0]} + {parts[1]}) + ({parts[2]} + {parts[3]});")

@@ -45,7 +45,8 @@ class StagedRows(Rows):
         with self.guarded(self.length(node)):
             if node.cols > 1 and self.axis(node) == 0:
                 self._add_row(node, a, b, k)
-            else:
+                return
+            with self.out.loop("s", self.deep(node)):
                 i, j = self._own(node)
                 product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
                 self.out(f"{self.held(node, i, j)} += {product};")
