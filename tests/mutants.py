@@ -256,6 +256,27 @@ MUTANTS = [
         "every value that a block holds in turn is called after the first",
     ),
     Mutant(
+        "run/lent.py",
+        "if value.dtype not in DTYPES or _has_tangent(value):",
+        "if value.dtype not in DTYPES:",
+        "tests/test_lent.py",
+        "numpy computes a tensor whose tangent is followed",
+    ),
+    Mutant(
+        "run/lent.py",
+        "return is_script_tracing() or is_in_torch_dispatch_mode()",
+        "return is_in_torch_dispatch_mode()",
+        "tests/test_lent.py",
+        "numpy computes while torch writes down operations",
+    ),
+    Mutant(
+        "stack/opaque.py",
+        "given = dict(zip(names, tensors, strict=True))",
+        "given = dict[str, Tensor]()",
+        "tests/test_transforms.py",
+        "a compiled long module has the weights it began with",
+    ),
+    Mutant(
         "proof/words.py",
         "scalars.append(min(tuple(piece), turned))",
         "scalars.append(min(tuple(piece), turned)[:1])",

@@ -116,7 +116,9 @@ class Prompt(nn.Module):
         if fill.source is None:
             value: Tensor = getattr(self, fill.name)
         else:
-            value = inputs[fill.source] * fill.coefficient
+            value = inputs[fill.source]
+            if fill.coefficient != 1:
+                value = value * fill.coefficient
             if fill.diagonal:
                 value = value * torch.eye(fill.diagonal, dtype=value.dtype, device=value.device)
             value = value.mT if fill.transpose else value
