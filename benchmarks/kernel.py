@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -35,7 +35,7 @@ from benchmarks.row import Row
 from inweave import Network, gallery
 from inweave import compile as compiled
 from inweave.model.inputs import accept
-from inweave.run.kernel import cache, device
+from inweave.run.kernel import cache, device, generate
 from inweave.run.kernel.generate import Kernel, Shape
 from inweave.run.kernel.text import Refused
 from inweave.run.plan import batch_of
@@ -183,13 +183,14 @@ def launched(
     arithmetic.checked = True
     kernel = net.plan.kernels.get("float32", True, shape)
     found, lead = net.plan.sources(arrays, arithmetic), batch_of(arrays)
-    launch = device.Launcher(kernel, lead, arithmetic.device)
-    mark = torch.zeros(1, dtype=torch.int32, device="cuda")
     sources = [found[name] for name in kernel.sources]
+    launch = device.Launcher(kernel, sources, lead, arithmetic.device)
+    mark = torch.zeros(1, dtype=torch.int32, device="cuda")
 
     def call() -> Any:
         assert mark.is_cuda  # and alive
-        return launch.queue(sources, mark.data_ptr())
+        stream = torch.cuda.current_stream().cuda_stream
+        return launch.queue(sources, stream, mark.data_ptr())
 
     return kernel, call
 
@@ -276,9 +277,9 @@ def _numpy(answer: Any) -> Any:
     )
 
 
-def entries() -> Iterator[dict[str, Any]]:
+def entries(names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Every entry of the gallery at its own size: the kernel beside the plan call by call."""
-    for entry in gallery.entries():
+    for entry in map(gallery.get, names or gallery.names()):
         try:
             case = gallery_case(entry.name, 1.0)
             net, given = case.network(), case.inputs()
@@ -295,18 +296,6 @@ def entries() -> Iterator[dict[str, Any]]:
                 row["error"] = error(net, given)
             except Refused as refused:
                 row["why not"] = str(refused)
-            for kind in ("prompt", "row"):
-                try:
-                    start = time.perf_counter()
-                    kernel, launch = launched(net, given, Shape(kind=kind))
-                    ready = device.loaded(kernel, 0)
-                    row[f"{kind} per thread"] = {
-                        "s": time.perf_counter() - start, "ms": milliseconds(launch, rounds=3),
-                        "estimate": kernel.registers, "registers": ready.registers,
-                        "spilled": ready.spilled,
-                    }  # fmt: skip
-                except Refused as refused:
-                    row[f"{kind} per thread"] = str(refused)
         except Exception as problem_met:
             row = {"case": entry.name, "failed": repr(problem_met)[:500]}
         yield row
@@ -419,12 +408,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel", description=__doc__)
     parser.add_argument("--out", type=Path, default=os.environ.get("OUT"), help="a folder for JSON")
     parser.add_argument("--shapes", action="store_true", help="the choices of the generator")
-    parser.add_argument("--entries", action="store_true", help="every entry of the gallery")
+    parser.add_argument("--entries", nargs="*", help="every entry of the gallery, or these")
     parser.add_argument("--batches", action="store_true", help="time against batch size")
     parser.add_argument("--host", action="store_true", help="where the time of a call goes")
     parser.add_argument("--cases", nargs="*", help="cases whose names hold one of these words")
     parser.add_argument("--compile", action="store_true", help="torch.compile is a rival, too")
+    parser.add_argument("--two-rows", type=int, metavar="COLUMNS",
+                        help="threads have two rows of up to so many columns")  # fmt: skip
     options = parser.parse_args()
+    if options.two_rows is not None:
+        generate.TWO_ROWS = options.two_rows
     if not torch.cuda.is_available():
         print("no CUDA device", file=sys.stderr)
         return 1
@@ -442,7 +435,9 @@ def main() -> int:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(json.dumps({"machine": machine(), **found}, indent=1, default=str))
 
-    if options.cases is not None or not (options.shapes or options.entries or options.batches):
+    if options.cases is not None or not (
+        options.shapes or options.entries is not None or options.batches
+    ):
         for case in cases():
             if not options.cases or any(word in case.name for word in options.cases):
                 try:
@@ -451,7 +446,7 @@ def main() -> int:
                     keep("cases", {"case": case.name, "failed": traceback.format_exc()[-3000:]})
     for asked, part, each in (
         (options.batches, "batches", batches),
-        (options.entries, "entries", entries),
+        (options.entries is not None, "entries", partial(entries, options.entries or ())),
         (options.shapes, "shapes", explored),
     ):
         if asked:

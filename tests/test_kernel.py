@@ -7,6 +7,7 @@ so that a barrier that is missing or a value that is not there shows in the answ
 from __future__ import annotations
 
 import functools
+import json
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 import inweave
+from benchmarks import kernel_docs
 from inweave import gallery
 from inweave.exact.arithmetic import Floats
 from inweave.model.inputs import accept
@@ -34,7 +36,8 @@ SHAPES = {
     "prompt": Shape(kind="prompt"),
     "prompt, short streams": Shape(kind="prompt", long=2, unrolled=2),
     "row": Shape(kind="row", prompts=4),
-    "row, short streams": Shape(kind="row", long=2, chunk=2, prompts=3),
+    "row, short streams": Shape(kind="row", long=2, chunk=2, prompts=3, rows=1),
+    "two rows": Shape(kind="row", prompts=2, rows=2),
 }
 """Layouts; short streams, so that small cases have some, in pieces that do not divide them."""
 
@@ -251,3 +254,12 @@ def test_without_cupy_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(inweave.MissingExtraError, match=r"cuda"):
         device.compiled(kernel, 0)
+
+
+# -- the page --------------------------------------------------------------------------------------
+def test_the_page_says_what_was_measured():
+    found = json.loads(kernel_docs.RESULTS.read_text("utf-8"))
+    page = kernel_docs.PAGE.read_text("utf-8")
+    assert kernel_docs.filled(page, found) == page
+    assert {row["case"] for row in found["entries"]} == set(gallery.names())
+    assert not any("failed" in row for part in ("cases", "entries") for row in found[part])

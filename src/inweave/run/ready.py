@@ -227,17 +227,22 @@ class AsKernel(InTorch):
 
         *others, kernel = known
         super().__init__(*others)
+        sources, lead = others[2], others[3]
         names = {slot: name for name, slot in self.bound.code.sources.items()}
-        sources = {names[slot]: (name, lift) for slot, name, lift in self.fills}
-        self.sources = [(name, *sources[name]) for name in kernel.sources]
-        self.known: dict[Any, tuple[Any, Array]] = {}
-        self.launch = Launcher(kernel, self.lead, self.arithmetic.device)
+        ways = {names[slot]: (at, lift) for slot, at, lift in self.fills}
+        self.ways = [ways[name] for name in kernel.sources]
+        given = [sources[name] for name in kernel.sources]
+        self.known: dict[int, tuple[Any, Array]] = {}
+        self.launch = Launcher(kernel, given, lead, self.arithmetic.device)
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:
             if not -LARGEST <= values[at] <= LARGEST:
                 return None
-        sources = [self.source(name, values[at], lift) for name, at, lift in self.sources]
+        sources = [
+            values[at] if lift is None else self.lifted(at, values[at], lift)
+            for at, lift in self.ways
+        ]
         if differentiated(sources):
             return super().run(values)
         try:
@@ -248,16 +253,14 @@ class AsKernel(InTorch):
             outs = None
         return super().run(values) if outs is None else (self.answer(outs), 0.0)
 
-    def source(self, name: Any, value: Any, lift: Lift | None) -> Array:
+    def lifted(self, at: int, value: Any, lift: Lift) -> Array:
         """A source; that of a number stays on the device until another number comes."""
-        if lift is None:
-            return value
         if type(value) not in NUMBERS:
             return lift(value)
-        number, known = self.known.get(name, (None, None))
+        number, known = self.known.get(at, (None, None))
         if known is None or number != value:
             known = lift(value)
-            self.known[name] = (value, known)
+            self.known[at] = (value, known)
         return known
 
 

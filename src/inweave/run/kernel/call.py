@@ -97,7 +97,8 @@ def answers(
     """The answers with these batch axes; None if a prompt is marked, so that all are looked at."""
     from inweave.run.kernel.device import Launcher
 
-    return Launcher(kernel, lead, device)([sources[name] for name in kernel.sources])
+    given = [sources[name] for name in kernel.sources]
+    return Launcher(kernel, given, lead, device)(given)
 
 
 def differentiated(sources: Iterable[Array]) -> bool:

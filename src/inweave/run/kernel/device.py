@@ -80,57 +80,61 @@ def loaded(kernel: Kernel, device: int) -> Loaded:
 
 
 class Launcher:
-    """A kernel that is ready for batches of one shape on one device."""
+    """A kernel that is ready for sources of known shapes on one device."""
 
-    def __init__(self, kernel: Kernel, lead: Lead, device: Any) -> None:
+    def __init__(self, kernel: Kernel, sources: Sequence[Array], lead: Lead, device: Any) -> None:
         import torch
 
         self.torch, self.lead, self.device, self.index = torch, lead, device, index_of(device)
         self.ready, self.prompts = loaded(kernel, self.index), prod(lead)
-        self.sizes, self.dtype = kernel.sizes, getattr(torch, kernel.dtype)
+        self.dtype, self.check = getattr(torch, kernel.dtype), kernel.check
         self.shapes = [(*lead, *shape) for shape in kernel.outputs]
         blocks = kernel.blocks(self.prompts)
         self.layout = (self.ready.pointer, blocks, 1, 1, kernel.threads, 1, 1, kernel.shared)
-        self.check = kernel.check
+        self.places: list[tuple[int, tuple[int, ...] | None]] = []  # step, and shape to be had
+        for tensor, size in zip(sources, kernel.sizes, strict=True):
+            step = 0 if tensor.numel() == size else size
+            spread = bool(step) and tuple(tensor.shape[:-2]) != lead
+            self.places.append((step, (*lead, *tensor.shape[-2:]) if spread else None))
 
     def __call__(self, sources: Sequence[Array]) -> list[Array] | None:
         """The answers; None if a prompt is marked."""
+        stream = self.torch.cuda.current_stream(self.index)
         if not self.check:
-            return self.queue(sources)
+            return self.queue(sources, stream.cuda_stream)
         flag = _flag.get()
         flag.number.value = 0
-        outs = self.queue(sources, flag.address)
-        self.torch.cuda.current_stream(self.index).synchronize()
+        outs = self.queue(sources, stream.cuda_stream, flag.address)
+        stream.synchronize()
         return None if flag.number.value else outs
 
-    def queue(self, sources: Sequence[Array], marked: int = 0) -> list[Array]:
-        """The answers, once the current stream has come to them; `marked` is written if any is."""
+    def queue(self, sources: Sequence[Array], stream: int, marked: int = 0) -> list[Array]:
+        """The answers, once a stream has come to them; `marked` is written if a prompt is."""
         torch = self.torch
         if self.index != torch.cuda.current_device():
             with torch.cuda.device(self.index):
-                return self.queue(sources, marked)
+                return self.queue(sources, stream, marked)
+        kept: list[Array] = []  # copies live until the launch is queued
+        given: list[int] = []
+        for tensor, (step, shape) in zip(sources, self.places, strict=True):
+            if shape is not None:
+                tensor = tensor.expand(shape)
+            if not tensor.is_contiguous():
+                tensor = tensor.contiguous()
+            address = tensor.data_ptr()
+            if address % 16:
+                tensor = tensor.clone()
+                address = tensor.data_ptr()
+            kept.append(tensor)
+            given += (address, step)
         outs = [torch.empty(shape, dtype=self.dtype, device=self.device) for shape in self.shapes]
+        given += [*(out.data_ptr() for out in outs), 0, marked, self.prompts]
         if self.prompts:
-            kept = [self._placed(x, size) for x, size in zip(sources, self.sizes, strict=True)]
-            given = [number for x, step in kept for number in (x.data_ptr(), step)]
-            given += [*(out.data_ptr() for out in outs), 0, marked, self.prompts]
-            stream = torch.cuda.current_stream(self.index).cuda_stream
             values = (ctypes.c_longlong * len(given))(*given)  # which a launch reads at once
             start = ctypes.addressof(values)
             places = (ctypes.c_void_p * len(given))(*range(start, start + 8 * len(given), 8))
             self.ready.queue(*self.layout, stream, ctypes.addressof(places), 0)
         return outs
-
-    def _placed(self, tensor: Array, size: int) -> tuple[Array, int]:
-        """A source as it is read: one prompt after another, or one for all."""
-        step = 0
-        if tensor.numel() != size:
-            step = size
-            if tensor.shape[:-2] != self.lead:
-                tensor = tensor.expand(*self.lead, *tensor.shape[-2:])
-        if not tensor.is_contiguous():
-            tensor = tensor.contiguous()
-        return (tensor, step) if tensor.data_ptr() % 16 == 0 else (tensor.clone(), step)
 
 
 class _Flag(threading.local):

@@ -10,13 +10,16 @@ from typing import Any
 from inweave.run.kernel.pressure import registers, work
 from inweave.run.kernel.prompt_per_thread import PromptPerThread
 from inweave.run.kernel.row_per_thread import RowPerThread
+from inweave.run.kernel.rows import LARGEST
 from inweave.run.kernel.text import Numbers, Refused
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
 from inweave.run.node import Node
 
 LONG = 12  # rows from which on a value is made row by row
-REGISTERS = 300  # of 255: a few more wait in memory nearby, which costs less than the other shape
+REGISTERS = 360  # of 255: a few more wait in memory nearby, which costs less than the other shape
+LOOK_UPS = 256  # of tables, that are written out for one prompt: more take long to compile
+TWO_ROWS = 64  # columns up to which a thread has two rows
 THREADS = 128
 FILE = 65536  # registers of a multiprocessor
 WIDE = 64  # registers from which on it is said how many blocks are to run
@@ -30,7 +33,7 @@ class Shape:
     kind: str = ""  # 'prompt' or 'row' per thread; '' for whichever fits
     long: int = LONG
     prompts: int = 0  # in a block, of a row per thread
-    rows: int = 1  # of a thread, where that can be
+    rows: int = 0  # of a thread, where that can be: one, or two
     chunk: int = 0  # rows of a stream that are staged at a time
     unrolled: int = 0  # rows of a stream at a time, of a prompt per thread
     blocks: int = 0  # that a multiprocessor is to run at a time, at least
@@ -95,6 +98,9 @@ def _per_thread(
     taken = registers(writer) * (numbers.bytes // 4)
     if taken > REGISTERS and not shape.kind:
         raise Refused(f"a prompt takes about {taken} registers, {REGISTERS} are the most")
+    looked_up = sum(x.size for x in values.live if x.op == "apply" and x not in values.streams)
+    if looked_up > LOOK_UPS and not shape.kind:
+        raise Refused(f"a prompt takes {looked_up} values of functions, {LOOK_UPS} are the most")
     body = writer.body()
     shared, threads = writer.shared * numbers.bytes, writer.threads
     head = ["int prompt = blockIdx.x * blockDim.x + threadIdx.x;", "if (prompt >= prompts) return;"]
@@ -105,9 +111,10 @@ def _per_thread(
 
 
 def _per_row(values: Values, numbers: Numbers, check: bool, shape: Shape, why_not: str) -> Kernel:
-    writer = RowPerThread(values, "NAME", numbers, check, shape.prompts, shape.chunk, shape.rows)
-    body = writer.body()
     wide = numbers.bytes // 4
+    two_rows = LARGEST * (shape.rows > 1) if shape.rows else TWO_ROWS // wide
+    writer = RowPerThread(values, "NAME", numbers, check, shape.prompts, shape.chunk, two_rows)
+    body = writer.body()
     taken = registers(writer) * wide
     if taken > REGISTERS and not shape.kind:
         raise Refused(f"a row takes about {taken} registers, {REGISTERS} are the most")

@@ -54,7 +54,7 @@ class RowPerThread(StagedRows):
                 self.buffer(f"s{results[i].order}", place.size)
         moved = [i for i in carried if body.nexts[i] is not body.phis[i]]
         name = f"t{len(self.counters)}"
-        turn = self._turn(node)
+        turn = self.turn(node)
         if turn:
             self.out(f"int row{name} = lane;")
             inside = {*body.nodes, *body.phis}
@@ -81,21 +81,6 @@ class RowPerThread(StagedRows):
                 if (phi, False) in self.read_rows:
                     with self.statement(*self._mirrors(phi)):
                         self._publish(phi)
-
-    def _turn(self, loop: Node) -> int:
-        """By how many rows all that a loop carries goes round in a step: rows then stay where they
-        are and threads change theirs. 0 if they do not, or do not come back to where they were."""
-        body: LoopBody = loop.data
-        carried = [i for i in self.values.carried[loop] if not body.phis[i].is_scalar]
-        moves = [self.values.moves.get(body.nexts[i]) for i in carried]
-        steps = {None if move is None else move.step for move in moves}
-        step = steps.pop() if len(steps) == 1 else None
-        fits = all(body.phis[i].rows == self.group for i in carried)
-        double = any(self.deep(body.phis[i]) > 1 for i in carried)
-        nested = double or any(x.op == "loop" for x in body.nodes) or self.counters
-        if not step or not fits or nested or step * body.repeat % self.group:
-            return 0
-        return step
 
     def _next(self, phi: Node, after: Node, turns: bool) -> None:
         """What a carried value will be: where rows go round, the own one but for its columns."""

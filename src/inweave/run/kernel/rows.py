@@ -13,7 +13,7 @@ from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.shared import SharedMemory
 from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
-from inweave.run.node import Node
+from inweave.run.node import LoopBody, Node
 
 LARGEST = 128  # threads of a prompt
 
@@ -31,14 +31,14 @@ class Rows(SharedMemory):
         check: bool,
         prompts: int,
         chunk: int,
-        deep: int,
+        two_rows: int,
     ) -> None:
         super().__init__(values, name, numbers, check)
         self.mirrored: set[Node] = set()
         self.restart()
         self.chunk = chunk
         self.group = self._group()
-        if deep > 1 and self._can_double():
+        if self._can_double(two_rows):
             self.group //= 2
         self._asked = prompts
         self.turning: dict[Node, str] = {}
@@ -61,14 +61,32 @@ class Rows(SharedMemory):
             raise Refused(f"{self.title(widest)} has {self.width(widest)} columns")
         return self.length(longest)
 
-    def _can_double(self) -> bool:
-        """Whether a thread can have two rows: all values are as long, or half as long at most."""
-        lengths = {
-            self.length(x) for x in self.values.every() if x.op == "phi" or self.is_written(x)
-        }
-        lengths |= {self.length(x) for x in self.sources if self.is_held(x)}
-        half = self.group // 2
-        return self.group % 2 == 0 and all(x <= half or x == self.group for x in lengths if x)
+    def _can_double(self, two_rows: int) -> bool:
+        """Whether a thread has two rows: all values are as long, or half as long at most.
+
+        A value that it reads of others then serves both. Rows that go round stay single.
+        """
+        held = [x for x in self.values.every() if x.op == "phi" or self.is_written(x)]
+        held += [x for x in self.sources if self.is_held(x)]
+        held = [x for x in held if x.op != "loop"]
+        half, turns = self.group // 2, any(map(self.turn, self.values.carried))
+        fits = all(self.length(x) <= half or self.length(x) == self.group for x in held)
+        narrow = max(map(self.width, held)) <= two_rows
+        return self.group % 2 == 0 and fits and narrow and not turns
+
+    def turn(self, loop: Node) -> int:
+        """By how many rows all that a loop carries goes round in a step: rows then stay where they
+        are and threads change theirs. 0 if they do not, or do not come back to where they were."""
+        body: LoopBody = loop.data
+        carried = [i for i in self.values.carried[loop] if not body.phis[i].is_scalar]
+        moves = [self.values.moves.get(body.nexts[i]) for i in carried]
+        steps = {None if move is None else move.step for move in moves}
+        step = steps.pop() if len(steps) == 1 else None
+        fits = all(body.phis[i].rows == self.group for i in carried)
+        nested = loop.level or any(x.op == "loop" for x in body.nodes)
+        if not step or not fits or nested or step * body.repeat % self.group:
+            return 0
+        return step
 
     # -- entries ----------------------------------------------------------------------------------
     def axis(self, node: Node) -> int:
@@ -270,11 +288,11 @@ class Rows(SharedMemory):
         return found
 
     def _copy_out(self, node: Node, name: str, condition: str = "") -> None:
-        with self.rows_of(node), self.out.block(condition):
-            with self.out.loop("j", self.width(node)) as j:
-                i, j = (self.own(node), j) if self.axis(node) == 0 else (j, self.own(node))
-                at = plus(times(i, node.cols), str(j))
-                self.out(f"{name}[{at}] = {self.held(node, i, j)};")
+        size, mine = self.width(node), self.own(node)
+        with self.rows_of(node), self.out.block(condition), self.out.loop("j", size) as other:
+            i, j = (mine, other) if self.axis(node) == 0 else (other, mine)
+            at = plus(times(i, node.cols), str(j))
+            self.out(f"{name}[{at}] = {self.held(node, i, j)};")
 
     def _mirrors(self, node: Node) -> list[str]:
         return [f"m{node.order}"] if node in self.mirrored and not node.is_scalar else []
@@ -405,8 +423,8 @@ class Rows(SharedMemory):
                 self.out(f"{self.held(node, i, j)} = sum;")
             return
         self.out(f"real p[{4 * deep}];")
-        with self.out.loop("e", 4 * deep) as e:
-            self.out(f"p[{e}] = 0;")
+        with self.out.loop("e", 4 * deep) as every:
+            self.out(f"p[{every}] = 0;")
         with self.out.loop("q", size // 4) as q:
             for side, run in runs.items():
                 self.out(f"real4 {side}4 = LDS4({run}, {q});")
