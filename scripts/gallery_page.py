@@ -45,7 +45,7 @@ prompt.
 ![Layers of every entry as written, at least depth, and the bound](figures/gallery.png)
 
 The picture (`python scripts/gallery_figure.py`) shows what `optimize="depth"` gains: affine
-recurrences collapse to the bound or one layer above it, other loops keep their length.
+recurrences and geometric sums collapse to the bound, other loops keep their length.
 """
 
 DEPTHS = """\
@@ -55,7 +55,8 @@ Layers until ‖I − MS‖ is below an error, for the inverse of S with eigenva
 case over such S, each method with its best constant). Newton–Schulz squares its error in one layer,
 the cubic hyperpower iteration cubes it in two. Gradient descent is the slowest of them step by
 step, and the shallowest once `optimize="depth"` has folded its steps: an affine recurrence of T
-steps takes ⌈log₃ T⌉ layers and its first one.
+steps takes ⌈log₃ T⌉ layers and its first one. (Newton–Schulz and hyperpower are counted as written
+here; `optimize="depth"` folds them too.)
 """
 
 DIVISION = """\

@@ -115,10 +115,24 @@ MUTANTS = [
     ),
     Mutant(
         "compiler/collapse.py",
-        "        return min(tried, key=self._estimate.depth)\n",
-        "        return tried[0]\n",
+        "        return min(tried, key=lambda made: (self._estimate.depth(made[0]), made[1]))[0]\n",
+        "        return tried[0][0]\n",
         "tests/test_sizes.py tests/test_compiler.py",
         "the read-out of a collapsed loop takes a layer of its own",
+    ),
+    Mutant(
+        "compiler/segments.py",
+        "            return min(i + int(3**k), end)\n",
+        "            return min(i + int(2**k), end)\n",
+        "tests/test_least_depth.py",
+        "a layer is taken to multiply two pieces, not three",
+    ),
+    Mutant(
+        "compiler/letters.py",
+        "state = frozenset((key, c / scale) for key, c in rest.items())",
+        "state = frozenset((key, c) for key, c in rest.items())",
+        "tests/test_least_depth.py",
+        "the number by which a state was divided is multiplied by twice",
     ),
     Mutant(
         "compiler/allocate.py",

@@ -191,7 +191,7 @@ def test_explain_prints_every_stage():
     text = inweave.explain(ridge_gd, optimize="depth", n=4, d=2, steps=3)
     for stage in ("trace", "normalize", "expand", "schedule", "allocate", "emit"):
         assert stage in text
-    assert "A(w) := " in text
+    assert "A := " in text
 
 
 def test_explain_ends_with_what_a_call_computes():

@@ -117,7 +117,7 @@ def test_what_becomes_a_loop_is_no_longer_listed_as_it_was_written():
 def test_other_modes_and_other_loops_stay_as_they_are():
     def squared(loop):
         def program(A: Matrix["n", "n"], M: Matrix["n", "n"]):
-            return loop(lambda M: (2 * M - M @ A @ M,), M)[0]
+            return loop(lambda M: (3 * M - M @ A @ M,), M)[0]
 
         return program
 

@@ -10,7 +10,7 @@ body every scratch block is subtracted away, so that each repetition finds zeros
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inweave.compiler.forms import ONE, CarriedLeaf, Form, GivenLeaf, InputLeaf
@@ -34,7 +34,7 @@ from inweave.model.prompt import Fill, Place
 
 
 def allocate(schedule: Schedule, options: Options) -> Allocation:
-    return Allocator(schedule, options.given).run()
+    return Allocator(schedule, options.given, options.forms.called).run()
 
 
 @dataclass(eq=False)
@@ -60,8 +60,8 @@ class Life:
 class Allocator:
     """Allocates one schedule; layers are known by their numbers, those of a loop counted once."""
 
-    def __init__(self, schedule: Schedule, given: Given | None) -> None:
-        self.schedule, self.given = schedule, given
+    def __init__(self, schedule: Schedule, given: Given | None, called: Mapping[str, str]) -> None:
+        self.schedule, self.given, self.called = schedule, given, called
         self.layers: list[LayerSpec] = []
         self.spans: list[tuple[int, int]] = []
         self.lives: dict[Key, Life] = {}
@@ -124,7 +124,7 @@ class Allocator:
         self._clear_bodies(where)
         spaces = list(dict.fromkeys(where.values()))
         if self.given is None:
-            _name(spaces)
+            _name(spaces, self.called)
         made = Allocation(
             tuple(self._with_clears(self.parts, itertools.count())),
             self.schedule.outputs,
@@ -253,7 +253,7 @@ def _loops(parts: Sequence[Part]) -> Iterator[LoopSpec]:
             yield from _loops(part.body)
 
 
-def _name(spaces: Sequence[Space]) -> None:
+def _name(spaces: Sequence[Space], called: Mapping[str, str]) -> None:
     """Name blocks after what stands in them."""
     used: set[str] = set()
     count = itertools.count(1)
@@ -262,5 +262,6 @@ def _name(spaces: Sequence[Space]) -> None:
         if isinstance(first.value, (InputLeaf, CarriedLeaf)):
             space.name = unused(first.label + "·I" * (space.diagonal > 1), used)
         else:
-            space.name = block_name(space.keys, used) or unused(f"scratch{next(count)}", used)
+            name = block_name(space.keys, used, called)
+            space.name = name or unused(f"scratch{next(count)}", used)
         used.add(space.name)

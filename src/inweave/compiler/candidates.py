@@ -128,7 +128,8 @@ def _compiled(
     origin: Origin, recorded: Traced, candidate: str, asked: dict[str, Any]
 ) -> Compilation:
     """The compilation of a candidate; for least depth, or with nothing moved out of the loops."""
-    done = run(recorded, candidate=candidate, **asked)
+    least_depth = origin.optimize == "depth" and origin.layout is None
+    done = run(recorded, candidate=candidate, least_depth=least_depth, **asked)
     loops = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
     if origin.optimize == "depth" and loops:
         plain = run(recorded, candidate=AS_WRITTEN, **asked)

@@ -421,6 +421,7 @@ class Forms:
         self._others: dict[Any, Any] = {}
         self._twins: dict[Form, Form] = {}
         self._parts: dict[tuple[Form, ...], Form] = {}
+        self.called: dict[str, str] = {}  # names for people of sums, by what they are in words
 
     def intern(self, kind: type[Interned], *fields: Any) -> Interned:
         """The one object of a class with these fields."""

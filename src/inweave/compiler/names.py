@@ -10,7 +10,7 @@ has no such name.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -38,12 +38,12 @@ class TooLong(Exception):
     """What a value is called would not be read."""
 
 
-def block_name(keys: Sequence[Key], used: set[str]) -> str:
+def block_name(keys: Sequence[Key], used: set[str], called: Mapping[str, str]) -> str:
     """The name of a block after what stands in it in turn; nothing if that has no name.
 
-    What another block is `used` to hold gets a prime.
+    What another block is `used` to hold gets a prime. Some sums are `called` something shorter.
     """
-    names = [_spelled(key) for key in keys]
+    names = [_spelled(key, called) for key in keys]
     if set(names) == {CUT}:
         return ""
     while len(THEN.join(names)) > TOTAL or names[-2:] == [CUT, CUT]:
@@ -61,8 +61,10 @@ def unused(name: str, used: Container[str]) -> str:
     return name
 
 
-def _spelled(key: Key) -> str:
+def _spelled(key: Key, called: Mapping[str, str]) -> str:
     value = key.value
+    if isinstance(value, Form) and repr(value) in called:
+        return transposed(called[repr(value)]) if key.flipped else called[repr(value)]
     try:
         return _alone(_parts(value, key.flipped, DEEP))
     except TooLong:

@@ -36,6 +36,7 @@ class Options:
     narrow: bool = False  # tokens are free, columns are not
     flipped: Mapping[str, bool] | None = None  # which values stand transposed, if that is known
     units: Sizes = UNKNOWN  # of inputs
+    least_depth: bool = False  # words are cut inside the steps of loops where that saves a layer
     draft: bool = False  # tell costs apart: search orientations and trees a little
 
     @property

@@ -13,13 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from inweave.compiler.forms import ONE, Form, Forms
+from inweave.compiler.naming import Names, joined
 
 
 class Recurrence:
     """`x ← A x + c` from a start: powers, sums, states and read-outs, each stored once."""
 
-    def __init__(self, A: Form, c: Form, start: Form, name: str, forms: Forms) -> None:
-        self.start, self.name, self.forms = start, name, forms
+    def __init__(self, A: Form, c: Form, start: Form, names: Names, forms: Forms) -> None:
+        self.start, self.names, self.forms = start, names, forms
         self._powers = {1: A}
         self._sums = {0: forms.form(start.rows, start.cols), 1: c}
         self._states = {0: start}
@@ -29,14 +30,14 @@ class Recurrence:
         """A^e."""
         if e not in self._powers:
             chain = [self.power(part) for part in thirds(e) if part]
-            self._powers[e] = self.forms.bind(self.forms.product((), chain), f"A({self.name})^{e}")
+            self._powers[e] = self.forms.bind(self.forms.product((), chain), self.names.power(e))
         return self._powers[e]
 
     def sum(self, e: int) -> Form:
         """z_e = c + A c + ... + A^(e-1) c."""
         if e not in self._sums:
             out = self._after(thirds(e), self.sum)
-            self._sums[e] = self.forms.bind(out, f"z({self.name})[{e}]")
+            self._sums[e] = self.forms.bind(out, self.names.sum(e))
         return self._sums[e]
 
     def state(self, e: int) -> Form:
@@ -45,7 +46,7 @@ class Recurrence:
             return self.sum(e)
         if e not in self._states:
             out = self._after(thirds(e), self.state)
-            self._states[e] = self.forms.bind(out, f"x({self.name})[{e}]")
+            self._states[e] = self.forms.bind(out, self.names.state(e))
         return self._states[e]
 
     def last(self, e: int) -> Form:
@@ -58,7 +59,11 @@ class Recurrence:
         while 3 * below < factors:
             below *= 3
         halves = -(-e // 2), 0, e // 2
-        return self._after(halves if factors <= 2 * below else thirds(e), self.state)
+        split = halves if factors <= 2 * below else thirds(e)
+        out, first = self._after(split, self.state), self.sum(split[0])
+        later = repr(self.forms.combine([(ONE, out), (-ONE, first)]))
+        self.forms.called[later] = f"{self.names.state(e)}−{self.names.sum(split[0])}"
+        return out
 
     def read(self, u: Form, e: int) -> Form:
         """u x_e, with u carried through the powers; the smallest third stands beside u."""
@@ -80,7 +85,9 @@ class Recurrence:
         if (u, e) not in self._rows:
             *parts, small = thirds(e)
             chain = [self._carried(u, small), *(self.power(part) for part in parts if part)]
-            out = self.forms.bind(self.forms.product((), chain), f"u A({self.name})^{e}")
+            out = self.forms.bind(
+                self.forms.product((), chain), joined([repr(u), self.names.power(e)])
+            )
             self._rows[u, e] = out
         return self._rows[u, e]
 

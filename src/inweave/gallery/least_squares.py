@@ -149,7 +149,8 @@ def chebyshev(
 
     def step(w: Any, v: Any, omega: Any) -> Any:
         descent = w - v - eta * (X.T @ (X @ w - y) + lam * w)
-        return v + omega[0] * descent, w, inweave.vstack([omega[1:], omega[:1]])
+        moved = inweave.vstack([omega[1:], omega[:1]]) if steps > 1 else omega
+        return v + omega[0] * descent, w, moved
 
     start = inweave.zeros(X.shape[1])
     omega = inweave.constant(chebyshev_weights(low, high, steps))
