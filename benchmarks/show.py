@@ -75,6 +75,8 @@ def by_entry(rows: list[Row], family: str) -> str:
     A ratio in brackets is beside code that takes less than what the bar counts from.
     """
     lines: dict[tuple[str, str], dict[str, str]] = {}
+    if not any(row.family == family for row in rows):
+        return "Not stored yet."
     for row in rows:
         entry, _, size = row.name.partition(" ")
         if row.family == family and row.against:

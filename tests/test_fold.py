@@ -69,7 +69,19 @@ def slopes(X: Matrix["n", "d"], y: Vector["n"]) -> Any:
     return inweave.iterate(step, inweave.ones(X.shape[1]), 3)
 
 
-PROGRAMS = [descent, momentum, rows_go_round, with_ones, slopes]
+@inweave.program
+def chained(A: Matrix["d", "d"], B: Matrix["d", "k"], X: Matrix["n", "d"]) -> Any:
+    """A vector by a product of two matrices that change, which an earlier layer multiplied."""
+
+    def step(state: Any, x: Any) -> Any:
+        P, S = state
+        P, S = inweave.hold(P + x * x.T), inweave.hold(S + x @ (x.T @ B))
+        return (P, S), inweave.hold(P @ S).T @ x
+
+    return inweave.scan(step, (A, B), X)[1]
+
+
+PROGRAMS = [descent, momentum, rows_go_round, with_ones, slopes, chained]
 
 
 def loop_of(net: Network) -> Repeat:
@@ -95,6 +107,9 @@ def given(program: Any) -> tuple[dict[str, Any], dict[str, int]]:
     if program in (descent, with_ones):
         inputs = {"X": numbers(5, 3), "y": numbers(5), "lam": 0.5, "eta": 0.25}
         return inputs, {"n": 5, "d": 3, "steps": 4}
+    if program is chained:
+        inputs = {"A": numbers(4, 4), "B": numbers(4, 3), "X": numbers(5, 4)}
+        return inputs, {"d": 4, "k": 3, "n": 5}
     if program is momentum:
         inputs = {"A": numbers(3, 3), "b": numbers(3), "c": numbers(4), "beta": 0.5}
         return inputs, {"d": 3, "t": 4}
@@ -154,6 +169,12 @@ def test_a_difference_of_equal_multiples_is_multiplied_once():
     }
     scaled = [line for line in loop_of(net).body if line.op == "mul" and line.b in numbers]
     assert len(scaled) == 1, describe(net.plan)
+
+
+def test_a_product_of_three_is_taken_in_the_shorter_order():
+    net = inweave.compile(chained, n=5, d=8, k=6, optimize="faithful", verify=False)
+    products = [line for line in loop_of(net).body if line.op == "matmul"]
+    assert all(1 in (line.rows, line.cols) for line in products), describe(net.plan)
 
 
 def test_gradients_flow_through_a_loop_that_is_written_out():

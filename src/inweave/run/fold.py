@@ -6,7 +6,7 @@ only there it is known how often a value is used: a product that nothing else re
 in another way. The graph is built anew, node by node, with rules inside loops, each applied where
 it saves more in all steps than it costs before them: with s, b, A and B fixed, `s (A x)` is
 `(s A) x`, `A x + s x + B x` is `(A + s I + B) x`, `A (b + B x)` is `A b + (A B) x`, and `A x` above
-`B x` is the product of x with A above B.
+`B x` is the product of x with A above B. A product of three is taken in the shorter order.
 
 And a matrix of which every step reads the first row, and then moves that row to the end, is not
 carried: the row is read where it stands.
@@ -151,6 +151,9 @@ class _Folding:
     def _multiplying(self, a: Node, b: Node) -> Node:
         """A product with a sum or a product, its fixed factors multiplied before if that pays."""
         graph, shape = self.graph, (a.rows, b.cols)
+        shorter = self._reordered(a, b)
+        if shorter is not None:
+            return shorter
         direct = graph.make("matmul", (a, b), None, *shape)
         if a.level >= b.level or b in self.shared:
             return direct
@@ -175,6 +178,32 @@ class _Folding:
             return spread
         graph.rollback(mark)
         return direct
+
+    # -- (A B) x ----------------------------------------------------------------------------------
+    def _reordered(self, a: Node, b: Node) -> Node | None:
+        """A product with a product that nothing else reads, in the other order if that is shorter.
+
+        A network multiplies layer by layer: `Aᵀ B` in one, and a vector by it in the next.
+        """
+        left, right, graph = self._factors(a), self._factors(b), self.graph
+        if left is not None and a.level >= b.level:
+            first, second = left
+            if second.size * b.cols + first.size * b.cols < a.size * (second.rows + b.cols):
+                return graph.matmul(first, graph.matmul(second, b))
+        if right is not None and b.level >= a.level:
+            first, second = right
+            if a.rows * (first.size + second.size) < b.size * (second.rows + a.rows):
+                return graph.matmul(graph.matmul(a, first), second)
+        return None
+
+    def _factors(self, x: Node) -> tuple[Node, Node] | None:
+        """The two factors of a product of matrices; of a transposed one, turned round."""
+        flip = x.flipped and x.args[0].shape == x.shape[::-1]
+        product = x.args[0] if flip else x
+        if product.op != "matmul" or self.shared & {x, product} or 1 in product.shape:
+            return None
+        a, b = product.args
+        return (self.graph.flip(b), self.graph.flip(a)) if flip else (a, b)
 
     # -- s (A x) ----------------------------------------------------------------------------------
     def _inside(self, node: Node, args: tuple[Node, ...]) -> Node | None:
