@@ -9,7 +9,7 @@ import pytest
 
 import inweave
 from inweave import Layout, Matrix, Scalar, Vector
-from inweave.compiler.names import transposed
+from inweave.compiler.names import SYMBOL, transposed
 from inweave.exact.names import FACTOR, THEN
 from inweave.gallery import get
 from inweave.text.network import Words
@@ -66,11 +66,16 @@ def test_a_value_is_spelled_as_one_word(compute, expected):
     @inweave.program
     def powered(X: Matrix[4, 2], y: Vector[4], eta: Scalar, rate: Scalar):
         value = inweave.hold(compute(SimpleNamespace(X=X, y=y, eta=eta, rate=rate)))
-        inner = value.T @ value
-        return inner @ inner @ inner + rate * eta * (y @ y) + y @ X @ X[0]
+        squared = value.T @ value
+        return squared @ squared @ squared + rate * eta * (y @ y) + y @ X @ X[0]
 
     names = [name for block in inweave.compile(powered).layout.names for name in block.split(THEN)]
     assert expected in [*names, *map(transposed, names)]
+
+
+def test_letters_with_numbers_are_symbols_and_words_are_not():
+    assert all(SYMBOL.fullmatch(name) for name in ("X", "Xᵀ", "A³", "w₂₇ᵀ", "ηI", "v′"))
+    assert not any(SYMBOL.fullmatch(name) for name in ("rate", "XX", "A³w", ""))
 
 
 def test_names_of_different_blocks_differ_at_any_time():

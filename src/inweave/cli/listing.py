@@ -12,6 +12,7 @@ from inweave.cli import output
 from inweave.cli.show import report, tell
 from inweave.gallery import difference, entries, get
 from inweave.model.prompt import by_name
+from inweave.proof.entries import AFFINE
 
 SHOWN = 4  # entries of an answer that are printed
 
@@ -34,6 +35,7 @@ def tell_all(json: bool) -> int:
     else:
         out = output.console()
         out.print(_table(found, narrow=out.width < 100))
+        output.say(f"bound: the fewest layers of an exact network {AFFINE}")
     return int(any(row["certificate"] is None for row in found.values()))
 
 

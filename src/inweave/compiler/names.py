@@ -10,6 +10,7 @@ has no such name.
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Container, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -32,6 +33,7 @@ LONG = 20  # characters of one value's name
 TOTAL = 48  # of a block's, which holds several in turn
 DEEP = 12  # values inside values; what is made of more is long
 CUT = "…"
+SYMBOL = re.compile(r"\w[⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉′]*I?ᵀ?")  # one letter, as X, A³ or w₉ᵀ
 
 
 class TooLong(Exception):
@@ -146,7 +148,7 @@ def _product(product: Product, turned: bool, depth: int) -> Parts:
         words += [f"({text})"] if joint == "+" or text.startswith("−") else parts
     if len(words) > 1 and words[-1] == "I":
         words[-2:] = [f"{words[-2]}I"]
-    short = all(len(word.rstrip("ᵀI")) <= 1 or compound(word) for word in words)
+    short = all(SYMBOL.fullmatch(word) or compound(word) for word in words)
     return "" if short else "·", words or ["I"]
 
 
