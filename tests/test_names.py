@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Layout, Matrix, Scalar, Vector
-from inweave.compiler.names import SYMBOL, transposed
-from inweave.exact.names import FACTOR, THEN
+from inweave import AttentionLayer, Layout, Matrix, Scalar, Vector
+from inweave.compiler.driver import run
+from inweave.compiler.layers import layers
+from inweave.compiler.names import CUT, SYMBOL, transposed
+from inweave.exact.names import FACTOR, OTHERS, THEN, in_turn
 from inweave.gallery import get
 from inweave.text.network import Words
 from inweave.text.plan import describe
@@ -81,7 +83,7 @@ def test_letters_with_numbers_are_symbols_and_words_are_not():
 def test_names_of_different_blocks_differ_at_any_time():
     for entry in map(get, ("diagonal_transformer", "lasso_ista", "conjugate_gradient")):
         names = [n for block in entry.compile(verify=False).layout.names for n in block.split(THEN)]
-        told = [n for n in names if n != "…"]
+        told = [n for n in names if n not in (CUT, OTHERS)]
         assert len(told) == len(set(told))
 
 
@@ -105,6 +107,33 @@ def test_each_layer_that_writes_into_a_block_writes_the_next_of_its_values():
     assert found.keys() == meant.keys()
     for name, value in found.items():
         np.testing.assert_allclose(value, meant[name], rtol=1e-10, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    ("name", "candidate"),
+    [("sinkhorn", "hoisted"), ("nesterov", "hoisted"), ("conjugate_gradient", "as written")],
+)
+def test_what_is_told_of_a_block_is_what_the_compiler_put_there(name, candidate):
+    """Layers that add nothing, because what they write stands there already, are told as well."""
+    entry = get(name)
+    made = run(entry.program.trace(**entry.sizes), candidate=candidate).made
+    allocation, told = made["allocate"], Words(made["emit"]).turns
+    at = [i for i, x in enumerate(made["emit"].layers) if isinstance(x, AttentionLayer)]
+    specs = list(zip(at, layers(allocation.parts), strict=True))
+    checked = 0
+    for block, names in ((block, in_turn(block)) for block in told):
+        for key, value in zip(allocation.blocks[block].keys, names, strict=True):
+            wrote = [i for i, x in specs if key in x.written and not clears(x, key)]
+            assert dict.fromkeys(wrote, value).items() <= told[block].items()
+            checked += 1
+    assert checked or not any(map(in_turn, allocation.blocks))
+
+
+def clears(spec, key):
+    """Whether a layer only takes away what stands in a block."""
+    heads = any(dest == key for head in spec.heads for dest, _ in head.values)
+    linear = [x.read for x in spec.linear if x.dest == key]
+    return not heads and all([(i.key, i.coefficient) for i in x] == [(key, -1)] for x in linear)
 
 
 def test_print_page_and_plan_say_what_stands_in_a_block():

@@ -27,7 +27,7 @@ from inweave.compiler.forms import (
 )
 from inweave.compiler.layers import DiagonalLeaf, Key
 from inweave.exact.constants import Constant, Ones
-from inweave.exact.names import GREEK, THEN, compound
+from inweave.exact.names import GREEK, OTHERS, THEN, compound
 
 LONG = 20  # characters of one value's name
 TOTAL = 48  # of a block's, which holds several in turn
@@ -48,9 +48,11 @@ def block_name(keys: Sequence[Key], used: set[str], called: Mapping[str, str]) -
     names = [_spelled(key, called) for key in keys]
     if set(names) == {CUT}:
         return ""
-    while len(THEN.join(names)) > TOTAL or names[-2:] == [CUT, CUT]:
-        names = [*names[:-2], CUT]
-    names = [name if name == CUT else unused(name, used) for name in names]
+    while len(THEN.join(names)) > TOTAL or names[-2:] in ([CUT, CUT], [CUT, OTHERS]):
+        names = [*names[:-2], OTHERS]
+    if names == [OTHERS]:
+        return ""
+    names = [name if name in (CUT, OTHERS) else unused(name, used) for name in names]
     used.update(names)
     return THEN.join(names)
 

@@ -13,7 +13,18 @@ from inweave.errors import BlockError, InweaveError
 GREEK = {"eta": "η", "lam": "λ", "lambda": "λ", "beta": "β", "alpha": "α", "gamma": "γ",
          "sigma": "σ", "rho": "ρ", "mu": "μ", "tau": "τ"}  # fmt: skip
 THEN = "›"  # between the names of values that one block holds in turn
+OTHERS = "⋯"  # in place of the last of them, if they are too many to be named
 FACTOR = "~"  # before the name of a block that holds a multiple of a value
+
+
+def in_turn(name: str) -> list[str]:
+    """The values that a block holds in turn, if it is called after several and after all of them.
+
+    >>> in_turn("A›A³›A⁹"), in_turn("A"), in_turn("A›⋯")
+    (['A', 'A³', 'A⁹'], [], [])
+    """
+    names = name.split(THEN)
+    return names if len(names) > 1 and names[-1] != OTHERS else []
 
 
 def compound(name: str) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inweave.exact.names import FACTOR, THEN
+from inweave.exact.names import FACTOR, in_turn
 from inweave.model.layout import Block
 from inweave.run.node import Node
 
@@ -26,8 +26,8 @@ class Labels:
     def give(self, node: Node, block: Block, part: str, factor: bool) -> None:
         """Label a value that stands in a part of a block, or is a factor of what does."""
         mark, name = FACTOR * factor, block.name
-        if THEN in name:
-            turns, names = self._turns.setdefault(block, {}), name.split(THEN)
+        if names := in_turn(name):
+            turns = self._turns.setdefault(block, {})
             turn = turns.get(id(self.layer), len(turns))
             self._told.setdefault(block, []).append((node, mark, part))
             name = names[turn] if turn < len(names) else name
@@ -41,6 +41,6 @@ class Labels:
     def settle(self) -> None:
         """After the last layer: call those after the block that cannot be told apart."""
         for block, told in self._told.items():
-            if len(self._turns[block]) != len(block.name.split(THEN)):
+            if len(self._turns[block]) != len(in_turn(block.name)):
                 for node, mark, part in told:
                     node.label = mark + block.name + part

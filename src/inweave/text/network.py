@@ -16,7 +16,7 @@ from inweave.compiler.forms import number
 from inweave.compiler.names import CUT, transposed
 from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift, product
-from inweave.exact.names import GREEK, THEN, compound
+from inweave.exact.names import GREEK, compound, in_turn
 from inweave.model.layers import (
     AttentionLayer,
     BlockPointwiseLayer,
@@ -70,12 +70,12 @@ class Words:
 
         A layer that only takes away what stands there leaves nothing that has a name.
         """
-        found: dict[str, list[int]] = {b.name: [] for b in network.layout if THEN in b.name}
+        named = {b.name: in_turn(b.name) for b in network.layout}
+        found: dict[str, list[int]] = {name: [] for name, several in named.items() if several}
         for i, layer in enumerate(network.layers if found else ()):
             for dest, what in self._written(layer).items():
                 if dest in found and what != [_signed(-ONE, pretty(dest))]:
                     found[dest].append(i)
-        named = {name: name.split(THEN) for name in found}
         return {
             name: dict(zip(at, named[name], strict=True))
             for name, at in found.items()
