@@ -16,6 +16,7 @@ that git ignores.
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -70,21 +71,23 @@ def ours(name: str, tokens: list[int]) -> dict[str, Any]:
 
 
 def seconds(call: Callable[[], Any], times: int) -> float:
-    """The median of some calls, after the first."""
+    """The median of the processor time of some calls, after the first."""
     call()
     found = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = time.process_time()
         call()
-        found.append(time.perf_counter() - start)
+        found.append(time.process_time() - start)
     return median(found)
 
 
 # -- Tracr ----------------------------------------------------------------------------------------
+# `seconds` stands before it.
 THEIRS = """
 import json, sys, time
 from statistics import median
 import jax
+import jax.numpy as jnp
 from tracr.compiler import compiling, lib
 from tracr.rasp import rasp
 
@@ -100,18 +103,8 @@ def compiled():
     return compiling.compile_rasp_to_model(
         program(), vocab=set(letters), max_seq_len=len(tokens), compiler_bos="BOS")
 
-def seconds(call, times):
-    call()
-    found = []
-    for _ in range(times):
-        start = time.perf_counter()
-        call()
-        found.append(time.perf_counter() - start)
-    return median(found)
-
 model = compiled()
 given = ["BOS", *(letters[i] for i in tokens)]
-import jax.numpy as jnp
 encoded = jnp.asarray([model.input_encoder.encode(given)])
 forward = jax.jit(lambda x: model.forward(model.params, x).transformer_output)
 print(json.dumps({
@@ -149,8 +142,9 @@ def _has_tracr(python: Path) -> bool:
 def theirs(python: Path, name: str, tokens: list[int]) -> dict[str, Any]:
     """The same of Tracr, in its own process."""
     asked = json.dumps([name, tokens, VOCABULARY])
+    script = f"from __future__ import annotations\n{inspect.getsource(seconds)}{THEIRS}"
     done = subprocess.run(
-        [str(python), "-c", THEIRS, asked], capture_output=True, text=True, check=True
+        [str(python), "-c", script, asked], capture_output=True, text=True, check=True
     )
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -233,7 +233,10 @@ def test_estimators_are_compared_in_time_memory_and_first_fit():
 
 
 def test_the_other_families_make_well_formed_rows():
-    well_formed(compiling.rows(1, **TINY, modes=("speed",)))
+    told = {"a * b": (compiling.products, {"n": 3})}
+    entry = (gallery.get("ridge_gd"),)
+    found = well_formed(compiling.rows(1, **TINY, modes=("speed",), programs=told, entries=entry))
+    assert [row.name for row in found][1:] == ["a * b, speed", "slowest of the gallery, speed"]
     well_formed(memory.rows(1, sizes=((6, 3, 2),), steps=3))
     one, many = well_formed(
         modes.rows(1, 0.0, times=(1,), names=("neumann_series",), batches=(1, 3))
