@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from inweave.run.kernel.device import Loaded
 from inweave.run.kernel.generate import Kernel
 from inweave.run.kernel.prelude import COMMON
 
@@ -177,3 +178,37 @@ def batch_of_examples(example: Callable[[int], dict[str, Any]], lead: tuple[int,
                         (count, *np.shape(x))).reshape(*lead, *np.shape(x))
         for name, x in found[0].items()
     }  # fmt: skip
+
+
+# -- a device that is none -------------------------------------------------------------------------
+class Stream:
+    """Where everything is done at once."""
+
+    cuda_stream = 0
+
+    def synchronize(self) -> None:
+        """Nothing is left to wait for."""
+
+
+def loaded(kernel: Kernel, folder: Path) -> Loaded:
+    """A kernel that the CPU runs, launched as the driver launches kernels of a device."""
+    place = folder / f"{kernel.name}-{kernel.dtype}-{kernel.check}"
+    place.mkdir()
+    library = build([kernel], place, "-O0")
+    inputs, outputs = len(kernel.sources), len(kernel.outputs)
+
+    def queue(_: int, blocks: int, *layout: int) -> None:
+        threads, params = layout[2], layout[-2]
+        places = (ctypes.c_void_p * (2 * inputs + outputs + 3)).from_address(params)
+        numbers = [ctypes.c_longlong.from_address(at).value for at in places]
+        steps = [ctypes.c_longlong(step) for step in numbers[1 : 2 * inputs : 2]]
+        count = ctypes.c_int(numbers[-1])
+        given: list[int | None] = []
+        for address, step in zip(numbers[: 2 * inputs : 2], steps, strict=True):
+            given += [address, ctypes.addressof(step)]
+        given += [number or None for number in numbers[2 * inputs : -1]]
+        given.append(ctypes.addressof(count))
+        run = getattr(library, f"run_{kernel.name}")
+        run((ctypes.c_void_p * len(given))(*given), blocks, threads)
+
+    return Loaded(library, 0, queue, 0, 0, 0)

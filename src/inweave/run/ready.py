@@ -227,13 +227,20 @@ class AsKernel(InTorch):
 
         *others, kernel = known
         super().__init__(*others)
-        sources, lead = others[2], others[3]
-        names = {slot: name for name, slot in self.bound.code.sources.items()}
-        ways = {names[slot]: (at, lift) for slot, at, lift in self.fills}
-        self.ways = [ways[name] for name in kernel.sources]
-        given = [sources[name] for name in kernel.sources]
+        network, values, sources, lead = others[:4]
+        at = {spec.name: i for i, spec in enumerate(network.inputs)}
+        self.ways = [
+            (at[name], self.lift(values[at[name]], sources[kind, name], self.arithmetic))
+            for kind, name in kernel.sources
+        ]
         self.known: dict[int, tuple[Any, Array]] = {}
+        given = [sources[name] for name in kernel.sources]
         self.launch = Launcher(kernel, given, lead, self.arithmetic.device)
+        for i, ((where, _), (_, spread)) in enumerate(
+            zip(self.ways, self.launch.places, strict=True)
+        ):
+            if spread is None and type(values[where]) not in NUMBERS:
+                self.ways[i] = (where, None)  # a vector stands in memory as a column does
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:

@@ -62,9 +62,9 @@ class Kernels:
     def _fitting(
         self, sources: Mapping[Any, Array], lead: Lead, arithmetic: Floats, asked: bool
     ) -> Kernel | None:
-        if arithmetic.library != "torch" or getattr(arithmetic.device, "type", "") != "cuda":
+        if arithmetic.library != "torch" or not is_cuda(arithmetic.device):
             raise Refused("its inputs are no tensors of torch on a CUDA device")
-        if not asked and (prod(lead) < LEAST or not _has_cupy()):
+        if not asked and (prod(lead) < LEAST or not has_cupy()):
             return None
         dtype = str(arithmetic.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
@@ -89,6 +89,11 @@ class Kernels:
             warnings.warn(f"this batch runs call by call and not as one kernel: {refused}",
                           stacklevel=6)  # fmt: skip
             raise refused from error
+
+
+def is_cuda(device: Any) -> bool:
+    """Whether a device of torch is one that runs kernels."""
+    return getattr(device, "type", "") == "cuda"
 
 
 def answers(
@@ -116,5 +121,5 @@ def differentiated(sources: Iterable[Array]) -> bool:
 
 
 @cache
-def _has_cupy() -> bool:
+def has_cupy() -> bool:
     return importlib.util.find_spec("cupy") is not None

@@ -1,0 +1,181 @@
+"""Calls that run as one kernel, where the CPU plays the device: all but CUDA itself."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import inweave
+from inweave import gallery
+from inweave.run.kernel import call, device
+from inweave.run.ready import AsKernel
+from tests import kernels
+from tests.kernels import batch_of_examples
+
+torch = pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.usefixtures("unchecked_passes"),
+    pytest.mark.skipif(kernels.compiler() is None, reason="needs a C compiler"),
+]
+
+LEAD = (4, 5)
+
+
+@pytest.fixture(scope="module")
+def libraries(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kernels")
+    return functools.cache(lambda kernel: kernels.loaded(kernel, folder))
+
+
+@pytest.fixture(autouse=True)
+def on_cpu(monkeypatch, libraries):
+    """Every tensor is on the device."""
+    launched = []
+
+    def loaded(kernel, _):
+        ready = libraries(kernel)
+        return device.Loaded(
+            ready.module, 0, lambda *given: (launched.append(kernel), ready.queue(*given)), 0, 0, 0
+        )
+
+    word = torch.zeros(1, dtype=torch.int32)
+    number = ctypes.c_int.from_address(word.data_ptr())
+    flag = SimpleNamespace(number=number, address=word.data_ptr(), word=word)
+    monkeypatch.setattr(device, "_flag", SimpleNamespace(get=lambda: flag))
+    monkeypatch.setattr(device, "loaded", loaded)
+    monkeypatch.setattr(device, "index_of", lambda _: 0)
+    monkeypatch.setattr(call, "is_cuda", lambda _: True)
+    monkeypatch.setattr(call, "has_cupy", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: kernels.Stream())
+    return launched
+
+
+def problem(name, lead=LEAD, dtype=torch.float64):
+    entry = gallery.get(name)
+    inputs = batch_of_examples(entry.example, lead)
+    return entry.compile(verify=False), {
+        n: torch.as_tensor(x, dtype=dtype) for n, x in inputs.items()
+    }
+
+
+def close(found, expected, tolerance=1e-10):
+    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_large_batch_is_one_launch_and_a_small_one_none(on_cpu):
+    net, inputs = problem("ridge_gd")
+    expected = net(kernel=False, **inputs)
+    assert not on_cpu
+    for calls in (1, 2, 3):
+        close(net(**inputs), expected)
+        assert len(on_cpu) == calls
+    close(net(check=False, **inputs), expected)
+    assert [kernel.check for kernel in on_cpu] == [True, True, True, False]
+    few = {name: x[0, :2] for name, x in inputs.items()}
+    net(**few)
+    assert len(on_cpu) == 4
+    close(net(kernel=True, **few), expected[0, :2])
+    assert len(on_cpu) == 5
+
+
+def test_answers_have_the_dtype_and_the_names_of_the_plan():
+    net, inputs = problem("ridge_gd", dtype=torch.float32)
+    assert net(**inputs).dtype == torch.float32
+    net, inputs = problem("pca")
+    found, expected = net(**inputs), net(kernel=False, **inputs)
+    assert type(found) is type(expected)
+    close(found, expected)
+
+
+def test_inputs_that_a_batch_shares_or_that_stand_oddly_in_memory():
+    net, inputs = problem("ridge_gd", (20,))
+    odd = {n: torch.stack([x, x], dim=-1)[..., 0] for n, x in inputs.items()}
+    shifted = torch.cat([torch.zeros(1, dtype=torch.float64), inputs["X"].ravel()])
+    cases = {
+        "strided": odd,
+        "not aligned": {**inputs, "X": shifted[1:].view(inputs["X"].shape)},
+        "one number": {**inputs, "lam": 0.1, "eta": 0.001},
+        "another number": {**inputs, "lam": 0.2, "eta": 0.001},
+        "one X": {**inputs, "X": inputs["X"][0]},
+        "one X with an axis": {**inputs, "X": inputs["X"][:1]},
+        "an outer batch": {**inputs, "y": inputs["y"][:1].expand(3, 1, -1)},
+        "an expanded y": {**inputs, "y": inputs["y"][:1].expand(20, -1)},
+    }
+    for name, given in cases.items():
+        expected = net(kernel=False, **given)
+        for _ in range(2):  # the long way, then the short one
+            found = net(kernel=True, **given)
+            assert found.shape == expected.shape, name
+            close(found, expected)
+
+
+def test_what_is_wrong_is_found_by_looking_closely():
+    net, inputs = problem("ridge_gd")
+    for _ in range(2):
+        with pytest.raises(inweave.DivergenceError, match="w grows"):
+            net(**{**inputs, "eta": inputs["eta"] * 1e4})
+        bad = inputs["X"].clone()
+        bad[3, 2, 1, 0] = float("nan")
+        with pytest.raises(inweave.InputError, match="'X' holds NaN"):
+            net(**{**inputs, "X": bad})
+        close(net(**inputs), net(kernel=False, **inputs))
+    net, inputs = problem("conjugate_gradient")
+    net(**inputs)
+    with pytest.raises(inweave.DomainError, match="reciprocal got"):
+        net(**{**inputs, "A": -inputs["A"]})
+    outside = {**inputs, "A": 1e-4 * inputs["A"]}  # where a table is flat
+    unchecked = [net(check=False, kernel=kernel, **outside) for kernel in (True, False)]
+    torch.testing.assert_close(*unchecked, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def test_gradients_go_call_by_call_which_is_said():
+    net, inputs = problem("ridge_gd")
+    for _ in range(2):
+        y = inputs["y"].clone().requires_grad_()
+        with pytest.warns(UserWarning, match="gradients are wanted"):
+            net(**{**inputs, "y": y}).sum().backward()
+        assert y.grad.abs().max() > 0
+    with torch.no_grad():
+        close(net(**{**inputs, "y": y}), net(kernel=False, **inputs))
+    assert any(isinstance(ready, AsKernel) for ready in net.plan._ready.values())
+
+
+def test_a_tensor_without_values_goes_call_by_call():
+    net, inputs = problem("ridge_gd", (20,))
+    expected = net(**inputs)
+    both = torch.stack([inputs["X"], inputs["X"]])
+    found = torch.func.vmap(lambda X: net(**{**inputs, "X": X}))(both)
+    close(found, torch.stack([expected, expected]))
+
+
+def test_what_cannot_be_compiled_is_said_once_and_runs_as_before(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("no such architecture")
+
+    monkeypatch.setattr(device, "loaded", broken)
+    net, inputs = problem("ridge_gd")
+    with pytest.warns(UserWarning, match="no such architecture"):
+        found = net(**inputs)
+    close(found, net(kernel=False, **inputs))
+    close(net(**inputs), found)
+    with pytest.raises(inweave.InputError, match="no such architecture"):
+        net(kernel=True, **inputs)
+
+
+def test_an_empty_batch_has_no_answers():
+    net, inputs = problem("ridge_gd", (20,))
+    none = {name: x[:0] for name, x in inputs.items()}
+    assert net(kernel=True, **none).shape == (0,)
+
+
+def test_the_numbers_of_a_call_are_not_mixed_up():
+    net, inputs = problem("ridge_gd", (20,))
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        given = {**inputs, "lam": float(rng.uniform(0, 1)), "eta": float(rng.uniform(0, 1e-3))}
+        close(net(**given), net(kernel=False, **given))
