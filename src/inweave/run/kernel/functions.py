@@ -53,7 +53,7 @@ class Functions:
 
     def table(self, numbers: np.ndarray[Any, Any]) -> str:
         """An array of numbers in the device's memory."""
-        found = [self.numbers(float(x)) for x in np.asarray(numbers).ravel()] or ["0"]
+        found = self.numbers.listed(np.asarray(numbers)) or ["0"]
         return self._array("real", ", ".join(found), len(found))
 
     def _array(self, kind: str, numbers: str, size: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,15 @@ class Numbers:
     dtype: str
 
     def __call__(self, number: float) -> str:
+        (text,) = self.listed(np.array([number]))
+        return f"({text})" if text.startswith("-") else text
+
+    def listed(self, numbers: np.ndarray[Any, Any]) -> list[str]:
+        """Numbers as they stand in a list of C."""
         with np.errstate(over="ignore"):
-            number = float(np.dtype(self.dtype).type(number))
-        if np.isinf(number):
-            return "INF" if number > 0 else "(-INF)"
-        text = f"{number:.9g}" if self.dtype == "float32" else repr(number)
-        if not any(c in text for c in ".en"):
-            text += ".0"
-        text += "f" if self.dtype == "float32" else ""
-        return f"({text})" if number < 0 else text
+            found = numbers.astype(np.float64).astype(self.dtype).ravel().tolist()
+        narrow = self.dtype == "float32"
+        return [_narrow(x) if narrow else _wide(x) for x in found]
 
     @property
     def largest(self) -> float:
@@ -48,6 +49,19 @@ class Numbers:
         if (float(found) - end) * side < 0:
             found = np.nextafter(found, kind(side * np.inf))
         return self(float(found))
+
+
+def _narrow(number: float) -> str:
+    """A float of C; what looks like a whole number gets its point."""
+    text = f"{number:.9g}"
+    if text.lstrip("-").isdigit():
+        text += ".0"
+    return f"{text}f" if text[-1] != "f" else _wide(number)
+
+
+def _wide(number: float) -> str:
+    """A double of C."""
+    return repr(number) if abs(number) < np.inf else f"{'-' * (number < 0)}INF"
 
 
 class Lines:
