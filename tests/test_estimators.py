@@ -35,6 +35,7 @@ from inweave.estimators.programs import (
     sigmoid,
     sigmoid_table,
 )
+from tests import ways
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
@@ -203,7 +204,7 @@ def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
 
 
 def test_the_tripling_loop_is_as_shallow_as_the_collapsed_one() -> None:
-    folded = inweave.compile(ridge_descent, d=4, steps=81, optimize="depth")
+    folded = ways.compiled(ridge_descent, "collapsed", d=4, steps=81)
     assert inweave.compile(ridge_tripling, d=4, levels=4).depth == folded.depth
 
 

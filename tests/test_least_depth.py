@@ -71,6 +71,7 @@ def loops(draw):
                           min_size=carried, max_size=carried))  # fmt: skip
     start = draw(st.sampled_from(["zero", "b", "A b"]))
     front = draw(st.lists(st.sampled_from(["A", "B", "s"]), max_size=2))
+    read = draw(st.booleans())
     times = draw(st.integers(1, 6))
 
     @inweave.program
@@ -91,7 +92,8 @@ def loops(draw):
 
         first = {"zero": inweave.zeros(A.shape[0]), "b": b, "A b": A @ b}[start]
         found = inweave.iterate(step, (first,) * carried if carried > 1 else first, times)
-        return times_word(front, found[0] if carried > 1 else found)
+        last = times_word(front, found[0] if carried > 1 else found)
+        return b.T @ last if read else last
 
     return drawn
 

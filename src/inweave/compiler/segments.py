@@ -150,7 +150,7 @@ class Segments:
                 for f in self._parts(front, part, begin, end)
             ]
         rows = front.factors[i].rows if i < 0 else self.letters.size(s)
-        zero = self.forms.form(rows, self.letters.size(t) if j > 0 else front.factors[j].rows)
+        zero = self.forms.form(rows, self.letters.size(t) if j >= 0 else front.factors[j].rows)
         products = [self.forms.product((), chain) for chain, _ in paths]
         return self.forms.combine([(ONE, f) for f in (zero, *products)])
 

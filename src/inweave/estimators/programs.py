@@ -44,9 +44,9 @@ def ridge_tripling(
     """3^levels steps of the same gradient descent, in `levels` repetitions of one layer.
 
     A step is w ← Aw + z with A = I − ηS and z = ηb. If (A, z) stands for T steps, then
-    (A³, z + Az + A²z) stands for 3T; A is symmetric, so AAᵀA is one head. It is what
-    `optimize="depth"` makes of `ridge_descent`, written as a loop: so it is proved by induction, at
-    a cost that does not grow with the number of steps.
+    (A³, z + Az + A²z) stands for 3T; A is symmetric, so AAᵀA is one head. It is `ridge_descent`
+    collapsed between its steps, written as a loop: so it is proved by induction, at a cost that
+    does not grow with the number of steps.
     """
 
     def triple(A: Matrix[d, d], z: Vector[d]) -> tuple[Matrix[d, d], Vector[d]]:
