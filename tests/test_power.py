@@ -142,3 +142,46 @@ def test_jax_compiles_as_many_products_as_there_are_powers():
     x = jax.numpy.ones(3)
     staged = str(jax.make_jaxpr(lambda A: network(A=A, x=x))(jax.numpy.eye(3)))
     assert 1 < staged.count("dot_general") < 3 * (1000).bit_length()
+
+
+# -- loops whose surroundings vanish ---------------------------------------------------------------
+def sums(carried, row):
+    return carried + row, carried + row
+
+
+@inweave.program
+def scan_in_a_still_loop(v: Vector["n"], A: Matrix["n", "n"]):
+    return inweave.iterate(lambda a, _b: (a, inweave.scan(sums, a, A)[0]), (v, v), 4)
+
+
+@inweave.program
+def rows_in_a_still_loop(v: Vector["n"], A: Matrix["n", "n"]):
+    def step(a, _b):
+        return a, inweave.scan(sums, a, A, reverse=True)[1]
+
+    return inweave.iterate(step, (v, A), 4)
+
+
+@inweave.program
+def loop_that_changes_nothing(a: Scalar, b: Scalar):
+    x, _ = inweave.iterate(lambda x, y: (y, x), (a, a), 2)
+    inner = lambda w: inweave.iterate(lambda _p, _q: (w, b), (x, b), 2)[0]  # noqa: E731
+    return inweave.iterate(inner, b, 3)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "depth", "speed"])
+@pytest.mark.parametrize(
+    "program", [scan_in_a_still_loop, rows_in_a_still_loop, loop_that_changes_nothing]
+)
+@pytest.mark.filterwarnings("ignore:program .* does not use")
+def test_loops_inside_loops_that_vanish_are_computed(program, optimize):
+    rng = np.random.default_rng(2)
+    if program is loop_that_changes_nothing:
+        inputs = {"a": 2.0, "b": 3.0}
+    else:
+        inputs = {"v": rng.normal(size=3), "A": rng.normal(size=(3, 3))}
+    net = inweave.compile(program, **program.sizes_of(inputs), optimize=optimize)
+    found, expected = net(**inputs), program(**inputs)
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, rtol=1e-12)

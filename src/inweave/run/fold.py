@@ -53,7 +53,7 @@ class _Folding:
         self.graph = Graph()
         self.live, self.powers = live, powers
         self.new: dict[Node, Node] = {}
-        self.bodies: dict[LoopBody, LoopBody] = {}
+        self.bodies: dict[LoopBody, tuple[LoopBody, int]] = {}  # the new ones, and their levels
         self.shared: set[Node] = set()  # new nodes that more than one reads
         self._readers = Counter(arg for node in live for arg in _read(node, live))
         self._counts: Counter[Node] = Counter()  # of new nodes: how often each is read
@@ -82,7 +82,8 @@ class _Folding:
             if last is not None:
                 self._ended(node, dict(zip(alive, last, strict=True)))
                 return
-        self.bodies[old] = graph.open(old.repeat)
+        body = graph.open(old.repeat)
+        self.bodies[old] = body, len(graph.scopes) - 1  # loops around it may be gone
         kept = [i for i in alive if not self._rotates(node, old, i)]
         for i in set(alive) - set(kept):
             self._read_in_place(old, i)
@@ -104,7 +105,7 @@ class _Folding:
     def _made(self, node: Node) -> Node:
         if node.op == "at":
             body, backward = node.data
-            return self.graph.make("at", (), (self.bodies[body], backward), 1, 1, node.level)
+            return self._at(body, backward)
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "view":
             return self.graph.view(args[0], *node.data)
@@ -117,6 +118,11 @@ class _Folding:
             if inside is not None:
                 return inside
         return self.graph.make(node.op, args, node.data, *node.shape)
+
+    def _at(self, old: LoopBody, backward: bool) -> Node:
+        """The number of the step of a loop."""
+        body, level = self.bodies[old]
+        return self.graph.make("at", (), (body, backward), 1, 1, level)
 
     # -- rows that go round -----------------------------------------------------------------------
     def _rotates(self, loop: Node, body: LoopBody, i: int) -> bool:
@@ -137,8 +143,7 @@ class _Folding:
         """The first row of what goes round, in every step."""
         graph, phi, start = self.graph, body.phis[i], self.new[body.inits[i]]
         across = _round_by(phi, body.nexts[i]) == 1
-        at = graph.make("at", (), (self.bodies[body], False), 1, 1, len(graph.scopes) - 1)
-        row = graph.pick(graph.flip(start) if across else start, at)
+        row = graph.pick(graph.flip(start) if across else start, self._at(body, False))
         self.new[phi] = self.new[body.nexts[i]] = row
         for node in body.nodes:
             if node in self.live and node.op == "view" and node.args == (phi,):

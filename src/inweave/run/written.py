@@ -115,7 +115,9 @@ class Writer:
             self.stack(f"left{k}", stack, self.values[stack.slot])
         self.carry([self.values[slot] for slot in loop.nexts])
         steps = [f"for i in range({loop.times}):", *(f"    {line}" for line in self.body)]
-        if self.around:
+        if not self.body:  # nothing changes
+            steps = []
+        elif self.around:
             steps = [f"with {self.around}:", *(f"    {line}" for line in steps)]
         for slot, phi in zip(loop.phis, self.phis, strict=True):
             self.after.append(f"slots[{slot}] = {phi.name}")
