@@ -38,9 +38,9 @@ certificate and a run on its example beside the reference.
 Layers are attention layers executed, at the entry's own sizes and as the program is written
 (`optimize="faithful"`); heads are heads stored, those of a tied loop once. The degree is that of
 the answer as a polynomial in the inputs; the bound, ⌈log₃ degree⌉, holds for every exact network of
-linear attention whose prompt is affine in the inputs. Programs with pointwise functions (division, ReLU) are no polynomials and have
-neither. All entries compile for both targets: for LSA, the constants of a program stand in the
-prompt.
+linear attention whose prompt is affine in the inputs. Programs with pointwise functions (division,
+ReLU) are no polynomials and have neither. All entries compile for both targets: for LSA, the
+constants of a program stand in the prompt.
 
 ![Layers of every entry as written, at least depth, and the bound](figures/gallery.png)
 
