@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector, gallery
 from inweave.proof.degree import lower_bound
+from scripts import least_depth
 from scripts.least_depth import PROGRAMS, SMALL, bound, digits, network, rises, sizes
 from tests.fuzz import equal_in_rationals
 from tests.ways import compiled
@@ -231,3 +232,10 @@ def test_the_matrix_of_a_loop_has_the_name_of_no_input():
     net = by_depth("newton_schulz", 3, verify=False)
     assert "A" in net.layout.names
     assert any(name.startswith("B") for name in net.layout.names)
+
+
+def test_the_page_holds_a_table_of_every_program():
+    page = least_depth.PAGE.read_text()
+    for name in PROGRAMS:
+        assert f"**{name}**" in page
+    assert page.count("all at the bound") == len(PROGRAMS)
