@@ -93,9 +93,9 @@ def test_each_layer_that_writes_into_a_block_writes_the_next_of_its_values():
     gram = X.T @ D @ X + lam * np.eye(3)
     meant = {
         "XᵀDy": X.T @ D @ y,
-        "ηXᵀDy": eta * (X.T @ D @ y),
+        "w₁": eta * (X.T @ D @ y),
         "XᵀDX+λI": gram,
-        "I−η(XᵀDX+λI)": np.eye(3) - eta * gram,
+        "A": np.eye(3) - eta * gram,
     }
     states = [step.after for step in net.trace(**inputs).steps]
     found = {
@@ -139,14 +139,14 @@ def clears(spec, key):
 def test_print_page_and_plan_say_what_stands_in_a_block():
     net = inweave.compile(smoothed, optimize="depth", **SIZES)
     lines = [line.strip() for line in str(net).splitlines()]
-    assert "1  XᵀDy η → ηXᵀDy" in lines  # one block, read and written
+    assert "1  XᵀDy η → w₁" in lines  # one block, read and written
     blocks = [block for block in net.layout.names if THEN in block]
     assert blocks
     assert not any(block in line for line in lines[6:] for block in blocks)
     page = inweave.explore.page(net, drawn())
-    assert '["XᵀDy η","ηXᵀDy"]' in page.replace(", ", ",")
+    assert '["XᵀDy η","w₁"]' in page.replace(", ", ",")
     plan = describe(net.plan)
-    assert "[I−η(XᵀDX+λI)] = I3 - eta [XᵀDX+λI]" in plan
+    assert "A = I3 - eta [XᵀDX+λI]" in plan
 
 
 def test_a_factor_of_what_stands_in_a_block_is_not_called_after_it():
@@ -154,7 +154,7 @@ def test_a_factor_of_what_stands_in_a_block_is_not_called_after_it():
         inweave.compile(get("ridge_gd").program, optimize="depth", n=5, d=3, steps=9).plan
     )
     assert " = Xᵀ y" in plan
-    assert "[ηXᵀy] = Xᵀ y" not in plan
+    assert "z₁ = Xᵀ y" not in plan
     assert FACTOR not in plan
 
 
