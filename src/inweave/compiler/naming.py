@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from inweave.compiler.forms import Form, InputLeaf, LoopForm, ordered
+from inweave.compiler.names import SYMBOL
 from inweave.exact.names import GREEK, compound
 
 STEMS = ("A", "B", "M", "P", "S")
@@ -22,7 +23,7 @@ def joined(words: Iterable[str]) -> str:
     """A product as one word; with dots where letters could be taken for a name."""
     greek = [GREEK.get(word, word) for word in words]
     text = "".join(greek)
-    short = all(len(word.rstrip("ᵀ")) == 1 for word in greek)
+    short = all(map(SYMBOL.fullmatch, greek))
     return text if short and (compound(text) or len(greek) < 2) else "·".join(greek)
 
 
