@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from inweave.atomic import atomically
 from inweave.exact.constants import Array
-from inweave.files.atomic import atomically
 from inweave.paper.division import Function, Sigma, inverse_square, sigma
 
 BLUE, ORANGE, GREY = "#0072B2", "#C24E00", "#555555"

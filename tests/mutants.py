@@ -362,7 +362,7 @@ MUTANTS = [
         "numbers out of their range are read",
     ),
     Mutant(
-        "files/atomic.py",
+        "atomic.py",
         "        draft.unlink(missing_ok=True)",
         "        pass",
         "tests/test_files.py tests/test_cli.py",

@@ -348,7 +348,10 @@ def test_rows_are_shown_as_a_table_and_a_plot(tmp_path, capsys):
     assert show.markdown(rows, "growth").count("\n") == 2
 
 
-@pytest.mark.parametrize("path", sorted(RESULTS.glob("*.json")), ids=lambda path: path.stem)
+STORED = sorted(set(RESULTS.glob("*.json")) - {RESULTS / "kernel.json"})  # which has its own page
+
+
+@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_stored_results_can_be_read(path):
     found = json.loads(path.read_text())
     well_formed(from_json(found["rows"]))

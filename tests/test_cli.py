@@ -18,11 +18,11 @@ import numpy as np
 import pytest
 
 from inweave import load
+from inweave.atomic import atomically
 from inweave.cli import main
 from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
 from inweave.files import network_file
-from inweave.files.atomic import atomically
 from inweave.gallery import get
 from tests import without_extras
 

@@ -22,6 +22,7 @@ SOURCE = Path(inweave.__file__).parent
 # (the gallery, the lab) may import it.
 ROOMS = """
 version errors
+atomic
 exact
 model
 language

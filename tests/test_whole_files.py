@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import FileFormatError, InputError
+from inweave.atomic import atomically, write
 from inweave.cli import tables
 from inweave.files import regular
-from inweave.files.atomic import atomically, write
 from inweave.lab.config import from_toml
 from inweave.lab.results import read_result
 
@@ -109,7 +109,7 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write_and_nothing_els
     """A draft in the hands of another process is left to it; one of another file, too."""
     code = """
 import os, sys
-from inweave.files.atomic import atomically
+from inweave.atomic import atomically
 with atomically(sys.argv[1]) as file:
     file.write(b"half"); file.flush()
     if sys.argv[2] == "dies":
@@ -183,9 +183,9 @@ def test_everything_that_is_written_goes_through_here() -> None:
         for match in writes.finditer(path.read_text(encoding="utf-8"))
     ]
     assert found == [
+        "atomic.py: .replace(final)",
+        'atomic.py: open(draft, "xb"',
         'cli/output.py: open("w"',
-        "files/atomic.py: .replace(final)",
-        'files/atomic.py: open(draft, "xb"',
         'lab/train.py: open("a"',
     ]
 

@@ -142,7 +142,7 @@ class Frontier:
 
     def figure(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to an SVG file."""
-        from inweave.files.atomic import write
+        from inweave.atomic import write
 
         check_figure(path)
         write(path, self.svg())

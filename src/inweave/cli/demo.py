@@ -7,9 +7,9 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from inweave.atomic import check_place
 from inweave.cli.options import Json
 from inweave.errors import InputError
-from inweave.files.atomic import check_place
 
 
 def demo(

@@ -7,12 +7,12 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from inweave.atomic import check_place
 from inweave.cli import output
 from inweave.cli.options import OUTPUT, Mode, Sizes, Source, Target
 from inweave.cli.show import network_of
 from inweave.cli.sources import chosen
 from inweave.errors import InputError
-from inweave.files.atomic import check_place
 
 
 def explore(

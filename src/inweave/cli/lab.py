@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from cyclopts import App, Parameter
 
+from inweave.atomic import check_apart
 from inweave.cli import output
 from inweave.cli.options import FLAG
 from inweave.errors import needs_extra
-from inweave.files.atomic import check_apart
 
 HELP = """Train networks of the compiled shape and compare them with the constructed.
 

@@ -35,7 +35,7 @@ def refuse_overwriting(command: Callable[..., Any], given: inspect.BoundArgument
     """Refuse to write a file that is named in the same command to be read."""
     if not inspect.isfunction(command):  # help, or the version
         return
-    from inweave.files.atomic import check_apart
+    from inweave.atomic import check_apart
 
     hints = get_type_hints(command, include_extras=True)
     marked = [name for name, hint in hints.items() if OUTPUT in getattr(hint, "__metadata__", ())]

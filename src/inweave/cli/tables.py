@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from inweave.atomic import atomically, check_place
 from inweave.cli.delimited import Delimited
 from inweave.cli.numbers import Numbers, column
 from inweave.errors import InputError, needs_extra
 from inweave.files import regular
-from inweave.files.atomic import atomically, check_place
 
 SUFFIXES = (".csv", ".tsv", ".npz", ".parquet")
 

@@ -41,7 +41,7 @@ def write(
     reference: Any = None,
 ) -> None:
     """Write the page to a file, whole or not at all; several networks are scrubbed together."""
-    from inweave.files import atomic
+    from inweave import atomic
 
     atomic.write(path, page(networks, inputs, reference=reference))
 

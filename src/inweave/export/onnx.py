@@ -16,8 +16,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from inweave.atomic import write
 from inweave.errors import InputError
-from inweave.files.atomic import write
 from inweave.model.cost import check_numbers, written
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.modules import Executor, Module

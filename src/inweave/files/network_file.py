@@ -24,6 +24,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from inweave.atomic import check_place, write
 from inweave.compiler.origin import Origin
 from inweave.errors import FileFormatError, InputError
 from inweave.exact.names import check_line, is_line
@@ -31,7 +32,6 @@ from inweave.exact.schema import Coefficient, Count, Line, Mismatch, Must, conte
 from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
 from inweave.files import regular
-from inweave.files.atomic import check_place, write
 from inweave.language.recorded import Recorded
 from inweave.model.layout import Layout
 from inweave.model.network import Network

@@ -17,10 +17,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
+from inweave.atomic import write
 from inweave.errors import FileFormatError, needs_extra
 from inweave.exact.schema import Count, Must, dumps, loads, named, read
 from inweave.files import regular
-from inweave.files.atomic import write
 from inweave.lab.checks import is_file_name
 
 with needs_extra("the lab", "lab"):

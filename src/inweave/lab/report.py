@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from inweave.atomic import atomically, check_apart, write
 from inweave.errors import needs_extra
-from inweave.files.atomic import atomically, check_apart, write
 from inweave.lab.results import read_result
 
 # what a row may say beside its loss, in the order of the columns

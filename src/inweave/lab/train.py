@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from inweave.atomic import write
 from inweave.errors import DivergenceError, FileFormatError, InputError, needs_extra
-from inweave.files.atomic import write
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.devices import within_memory

@@ -68,7 +68,8 @@ def _is_watched() -> bool:
 def give_back(found: Any) -> Any:
     """Arrays as tensors of the same memory, alone, in a tuple or by name."""
     if isinstance(found, np.ndarray):
-        return torch.from_numpy(found if min(found.strides, default=0) >= 0 else found.copy())
+        plain = found.flags.writeable and min(found.strides, default=0) >= 0
+        return torch.from_numpy(found if plain else found.copy())
     if isinstance(found, Mapping):
         return {name: give_back(array) for name, array in found.items()}
     return tuple(map(give_back, found))

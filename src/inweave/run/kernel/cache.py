@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
+
+from inweave import atomic
 
 FOLDER = "INWEAVE_CACHE"  # the environment variable that names another folder
 DIGEST = 32
@@ -46,10 +47,4 @@ def write(key: str, content: bytes) -> None:
     with suppress(OSError, RuntimeError):
         place = folder()
         place.mkdir(parents=True, exist_ok=True)
-        handle, draft = tempfile.mkstemp(dir=place, prefix=".draft-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(content).digest() + content)
-            Path(draft).replace(place / key)
-        finally:
-            Path(draft).unlink(missing_ok=True)
+        atomic.write(place / key, hashlib.sha256(content).digest() + content)
