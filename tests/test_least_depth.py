@@ -239,3 +239,23 @@ def test_the_page_holds_a_table_of_every_program():
     for name in PROGRAMS:
         assert f"**{name}**" in page
     assert page.count("all at the bound") == len(PROGRAMS)
+
+
+@inweave.program
+def by_an_entry(A: Matrix["d", "d"], x: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: A[0, 1] * w + x, x, steps)
+
+
+@inweave.program
+def by_a_sum(x: Vector["d"], *, steps: int):
+    k = x.sum()
+    return inweave.iterate(lambda w: w + k * w + k * x, x, steps)
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.parametrize("program", [by_an_entry, by_a_sum])
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+def test_where_collapsing_costs_more_than_it_saves_a_loop_stays(program, steps, target):
+    asked = {"d": 3, "steps": steps, "target": target}
+    as_written = inweave.compile(program, **asked)
+    assert inweave.compile(program, optimize="depth", **asked).depth <= as_written.depth

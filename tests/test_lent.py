@@ -9,6 +9,7 @@ import pytest
 
 import inweave
 from inweave import gallery
+from tests.cases import ridge_gd
 
 torch = pytest.importorskip("torch")
 
@@ -114,3 +115,16 @@ def test_who_writes_down_operations_sees_them(net, inputs):
     assert counter.get_total_flops() > 0
     traced = torch.jit.trace(lambda X: net(X=X, **inputs), (X,), check_trace=False)
     assert torch.allclose(traced(2 * X), net(X=2 * X, **inputs))
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+def test_a_call_in_inference_mode_leaves_gradients_to_later_ones(optimize):
+    net = inweave.compile(ridge_gd, n=4, d=3, steps=40, optimize=optimize)
+    X, y, u, lam, eta = torch.randn(4, 3), torch.randn(4), torch.randn(3), 0.1, torch.tensor(0.01)
+    with torch.inference_mode():
+        before = net(X=X, y=y, u=u, lam=lam, eta=eta)
+    eta = eta.clone().requires_grad_()
+    after = net(X=X, y=y, u=u, lam=lam, eta=eta)
+    after.sum().backward()
+    assert eta.grad is not None
+    assert torch.allclose(after, before.clone())

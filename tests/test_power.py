@@ -28,7 +28,7 @@ DEAR = Price(1e9, 1e-9, 1e-9)  # calls: whatever can be powered is
 def ways(network: Network) -> list[Variant]:
     """The network's plan with every loop powered that can be, as one matrix and apart."""
     variant = network.plan.from_inputs
-    return [Variant(*variant._made, Way(DEAR, joint)) for joint in (True, False)]
+    return [Variant(*variant._made, Way(DEAR, joint, any_matrix=True)) for joint in (True, False)]
 
 
 def has_loops(variant: Variant) -> bool:
@@ -103,7 +103,8 @@ def test_steps_that_are_not_affine_stay_steps(name):
 
 @inweave.program
 def powers(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return inweave.iterate(lambda x: A @ x, x, steps)
+    """By a matrix that is known to be symmetric."""
+    return inweave.iterate(lambda x: A.T @ (A @ x), x, steps)
 
 
 def test_the_price_decides():
@@ -121,7 +122,7 @@ def test_a_batch_that_shares_the_matrix_shares_its_powers():
     network = inweave.compile(powers, n=6, steps=1000, verify=False)
     rng = np.random.default_rng(0)
     A, x = rng.normal(size=(6, 6)) / 4, rng.normal(size=(50, 6))
-    expected = x @ np.linalg.matrix_power(A, 1000).T
+    expected = x @ np.linalg.matrix_power(A.T @ A, 1000)
     np.testing.assert_allclose(network(A=A, x=x), expected, rtol=1e-9, atol=1e-300)
 
 
@@ -130,7 +131,7 @@ def test_a_batch_that_shares_the_matrix_shares_its_powers():
 def test_powers_that_overflow_where_nothing_is_multiplied_do_no_harm(check, lead):
     network = inweave.compile(powers, n=2, steps=5000, verify=False)
     assert not has_loops(network.plan.from_inputs.alone)
-    A, x = np.diag([2.0, 0.999]), np.broadcast_to([0.0, 1.0], (*lead, 2))
+    A, x = np.diag([2.0, 0.999]) ** 0.5, np.broadcast_to([0.0, 1.0], (*lead, 2))
     for _ in range(2):  # the long way in, then the short one
         found = network(A=A, x=x, check=check)
         np.testing.assert_allclose(found, np.broadcast_to([0.0, 0.999**5000], (*lead, 2)))
@@ -185,3 +186,24 @@ def test_loops_inside_loops_that_vanish_are_computed(program, optimize):
     pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+@inweave.program
+def affine(A: Matrix["d", "d"], c: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: A @ w + c, inweave.zeros(A.shape[0]), steps)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed"])
+@pytest.mark.parametrize(("d", "steps", "at", "above"), [(8, 500, 0.8, 3.0), (6, 64, 0.5, 5.0)])
+def test_steps_whose_powers_are_large_on_the_way_are_as_good_as_by_hand(
+    d, steps, at, above, optimize
+):
+    """A^k grows by many orders before it falls: squares of it would lose every digit."""
+    rng = np.random.default_rng(0)
+    Q = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    A, c = Q @ (at * np.eye(d) + above * np.eye(d, k=1)) @ Q.T, rng.normal(size=d)
+    by_hand, exact = np.zeros(d), np.zeros(d, np.longdouble)
+    for _ in range(steps):
+        by_hand, exact = A @ by_hand + c, A.astype(np.longdouble) @ exact + c
+    found = inweave.compile(affine, d=d, steps=steps, optimize=optimize)(A=A, c=c)
+    assert abs(found - exact).max() <= 10 * abs(by_hand - exact).max()

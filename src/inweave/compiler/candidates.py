@@ -96,12 +96,14 @@ def _drafts(origin: Origin) -> dict[str, Network]:
     of a compilation, are little to a network's plan. Where candidates come to the same, they share
     it: without loops, most do.
     """
-    asked = {"target": origin.target, "layout": origin.layout, "draft": True, "shared": Shared()}
+    asked = {"target": origin.target, "layout": origin.layout, "shared": Shared()}
     found: dict[str, Network] = {}
     with checked_by(None):  # the one that is kept is compiled again
         for name in CANDIDATES:
             with suppress(CompileError):
-                found[name] = run(origin.traced, candidate=name, **asked).network
+                found[name] = run(
+                    origin.traced, candidate=name, draft=True, steady=True, **asked
+                ).network
     return found
 
 
@@ -129,9 +131,12 @@ def _compiled(
 ) -> Compilation:
     """The compilation of a candidate; for least depth, or with nothing moved out of the loops."""
     least_depth = origin.optimize == "depth" and origin.layout is None
-    done = run(recorded, candidate=candidate, least_depth=least_depth, **asked)
-    loops = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
-    if origin.optimize == "depth" and loops:
+    steady = origin.optimize == "speed"
+    done = run(recorded, candidate=candidate, least_depth=least_depth, steady=steady, **asked)
+    kept = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
+    steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
+    few = bool(steps) and max(steps) < done.network.depth  # a step takes a layer or more
+    if origin.optimize == "depth" and (kept or few):
         plain = run(recorded, candidate=AS_WRITTEN, **asked)
         done = min(done, plain, key=lambda tried: tried.network.depth)
     return done

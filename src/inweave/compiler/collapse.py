@@ -39,16 +39,16 @@ Reader = Callable[[Sequence[Form]], Form]  # factors in front of what a loop end
 
 
 def collapse(written: Written, options: Options) -> Written:
-    collapser = Collapser(options.forms, options.least_depth)
+    collapser = Collapser(options.forms, options.least_depth, options.steady)
     return collapser.written(written, collapser.each)
 
 
 class Collapser(Rewriter):
     """Puts what loops end with in place of their results, and reads it out the shallowest way."""
 
-    def __init__(self, forms: Forms, least_depth: bool) -> None:
+    def __init__(self, forms: Forms, least_depth: bool, steady: bool) -> None:
         super().__init__(forms)
-        self.least_depth = least_depth
+        self.least_depth, self.steady = least_depth, steady
         self._readers: dict[Form, End] = {}
         self._taken: set[str] = set()  # names of matrices of loops
         self._cut: set[Form] = set()  # what is read with words cut inside steps
@@ -89,13 +89,21 @@ class Collapser(Rewriter):
 
     def _affine(self, loop: LoopForm, row: bool) -> list[End]:
         parts = affine_step(loop, self.forms, row) if _alike(loop.carried, row) else None
-        if parts is None:
+        if parts is None or (self.steady and not self._symmetric(parts)):
             return []
         start = self._start(loop, row)
         called = self._names(loop, [parts], start)
         coarse = _stacked(loop, parts, start, called, self.forms)
         fine = self._segments(loop, [parts], loop.times, start, called)
         return [End(read, fine, i, row, self._estimate) for i, read in enumerate(coarse)]
+
+    def _symmetric(self, parts: Sequence[Parts]) -> bool:
+        """Whether the matrix of a step is its own transpose.
+
+        The powers of others, such as those of momentum, may be large on the way to a small result.
+        """
+        matrix = parts[0].get(0)
+        return len(parts) == 1 and (matrix is None or self.forms.transpose(matrix) is matrix)
 
     def _varying(self, loop: LoopForm, row: bool) -> list[End]:
         found = varying(loop, self.forms, row) if self.least_depth else None

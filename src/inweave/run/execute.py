@@ -31,7 +31,7 @@ class Bound:
         self.code, self.arithmetic = code, arithmetic
         self.library = arithmetic.library
         self.slots: list[Any] = [None] * code.slots
-        with _outside_tracing(self.library):
+        with _for_later(self.library):
             for slot, (kind, content) in code.fixed.items():
                 self.slots[slot] = fixed(kind, content, arithmetic)
         functions = operations(arithmetic)
@@ -136,13 +136,21 @@ def steps_of(
     return steps
 
 
-def _outside_tracing(library: str) -> AbstractContextManager[Any]:
-    """Constants are kept for later calls, so they must not belong to a trace that is under way."""
-    if library != "jax":
-        return nullcontext()
-    import jax
+def _for_later(library: str) -> AbstractContextManager[Any]:
+    """Constants are kept for later calls, so they must not belong to a trace that is under way.
 
-    return jax.ensure_compile_time_eval()
+    Nor may they be torch's inference tensors, which no gradient can pass.
+    """
+    if library == "jax":
+        import jax
+
+        return jax.ensure_compile_time_eval()
+    if library == "torch":
+        import torch
+
+        if torch.is_inference_mode_enabled():
+            return torch.inference_mode(mode=False)
+    return nullcontext()
 
 
 def _stretch(lines: list[tuple[Any, int, int, int]]) -> Step:

@@ -7,12 +7,16 @@ plan computes it in another way than a loop.
 
 What a step does to the values that it carries, stacked, is found by following it once with the
 identity in their place: everything that it multiplies from the left keeps its columns.
+
+Only symmetric matrices are powered: the powers of others, such as those of momentum, may be large
+on the way where the values that a loop goes through are small, and their rounding errors then too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -34,8 +38,11 @@ from inweave.run.terms import (
 MOST = 32  # products with a vector that are written out
 
 
-class NotAffine(Exception):
-    """A step has a product of carried values, a function, or reads data row by row."""
+class StaysALoop(Exception):
+    """A step has a product of carried values, a function, or reads data row by row.
+
+    Or its matrix is not known to be symmetric.
+    """
 
 
 class Way(NamedTuple):
@@ -46,6 +53,7 @@ class Way(NamedTuple):
 
     price: Price
     joint: bool
+    any_matrix: bool = False  # digits do not matter, as over a field
 
 
 class _Course(NamedTuple):
@@ -73,8 +81,11 @@ def powered(
         if best.cost < loop:
             mark = graph.mark()
             try:
-                return _Powers(graph, body, kept, new, width).last(best.squarings, best.joint)
-            except NotAffine:
+                powers = _Powers(graph, body, kept, new, width)
+                if not (way.any_matrix or powers.is_symmetric):
+                    raise StaysALoop
+                return powers.last(best.squarings, best.joint)
+            except StaysALoop:
                 graph.rollback(mark)
     return None
 
@@ -124,11 +135,20 @@ class _Powers:
             for phi, start, height, flip in zip(phis, self.starts, heights, self.flips, strict=True)
         }
 
+    @cached_property
+    def _step(self) -> Matrix:
+        """`[A c]`."""
+        return self._stacked([self._as(self.body.nexts[i], flip) for i, flip in self._carried()])
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether A is known to be its own transpose."""
+        return self._node(self._step, Box(0, 0, self.rows, self.rows)).symmetric
+
     # -- powers -----------------------------------------------------------------------------------
     def last(self, squarings: int, joint: bool) -> list[Node]:
         """The carried values after all steps."""
-        nexts = [self._as(self.body.nexts[i], flip) for i, flip in self._carried()]
-        step = self._stacked(nexts)
+        step = self._step
         inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
         state = self._stacked(inits)
         one: Matrix = ()
@@ -176,10 +196,13 @@ class _Powers:
     def _end(self, state: Matrix, i: int) -> Node:
         phi = self.body.phis[self.kept[i]]
         start, height = self.starts[i], phi.size // self.width
-        box = Box(start, 0, start + height, self.width)
-        found = [part for term in state if (part := clip(self.graph, term, box)) is not None]
-        node = assemble(self.graph, found, box)
+        node = self._node(state, Box(start, 0, start + height, self.width))
         return self.graph.flip(node) if self.flips[i] else node
+
+    def _node(self, matrix: Matrix, box: Box) -> Node:
+        """What stands in a box of a matrix."""
+        found = [part for term in matrix if (part := clip(self.graph, term, box)) is not None]
+        return assemble(self.graph, found, box)
 
     # -- what a step does -------------------------------------------------------------------------
     def _as(self, node: Node, flip: bool) -> Matrix:
@@ -188,7 +211,7 @@ class _Powers:
             return tuple(term.moved(0, self.rows) for term in self._fixed(node, flip))
         found = self._found(node)
         if found.flip != flip and not node.is_scalar:
-            raise NotAffine
+            raise StaysALoop
         return found.matrix
 
     def _fixed(self, node: Node, flip: bool) -> Matrix:
@@ -220,7 +243,7 @@ class _Powers:
             "matmul": self._matmul, "mul": self._mul,
         }  # fmt: skip
         if node.op not in makers:
-            raise NotAffine
+            raise StaysALoop
         return makers[node.op](node)
 
     def _view(self, node: Node) -> _Wide:
@@ -229,7 +252,7 @@ class _Powers:
         if flipped:
             row, col, rows, cols = col, row, cols, rows
         if (col, cols) != (0, self.width):
-            raise NotAffine
+            raise StaysALoop
         parts = (clip_rows(self.graph, term, row, row + rows) for term in matrix)
         cut = tuple(part.moved(-row, 0) for part in parts if part is not None)
         return _Wide(cut, flipped != flip)
@@ -251,7 +274,7 @@ class _Powers:
             if flip:
                 row, col = col, row
             if col and arg.level >= self.level:
-                raise NotAffine
+                raise StaysALoop
             by = Term(0, 0, 1, Fraction(sign))
             out += [scaled(term.moved(row, col), by) for term in self._as(arg, flip)]
         return _Wide(collect(out), flip)
@@ -262,20 +285,20 @@ class _Powers:
             if by.level < self.level <= of.level and self.wide[of].flip == flip:
                 front = self._fixed(by, flip)
                 return _Wide(times(self.graph, front, self.wide[of].matrix), flip)
-        raise NotAffine
+        raise StaysALoop
 
     def _mul(self, node: Node) -> _Wide:
         """A number times a value, or a column times a number or every column."""
         by, of = sorted(node.args, key=lambda arg: arg.level)
         if by.level >= self.level:
-            raise NotAffine
+            raise StaysALoop
         matrix, flip = self.wide[of]
         if by.is_scalar:
             number = standing(self.graph, self.new[by], 0, 0)
             return _Wide(tuple(scaled(term, number) for term in matrix), flip)
         flip = by.rows == 1 if of.is_scalar else flip
         if (by.rows if flip else by.cols) != 1:
-            raise NotAffine
+            raise StaysALoop
         column = self._fixed(by, flip)
         if (of.cols if flip else of.rows) == 1:
             return _Wide(times(self.graph, column, matrix), flip)
