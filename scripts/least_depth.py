@@ -29,7 +29,7 @@ from inweave.run.plan import Plan
 
 PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "lower-bound.md"
 BEGIN, END = "<!-- least depth: begin -->", "<!-- least depth: end -->"
-SMALL = {"n": 3, "d": 2, "m": 3}  # depths do not depend on sizes
+SMALL = {"n": 3, "d": 2, "m": 3}  # from two on, depths do not depend on sizes
 USUAL = {"n": 40, "d": 8, "m": 8}  # those at which heads, columns and flops are said
 EVERY, MOST, RANDOM = 100, 2187, 30  # every number of steps up to, none beyond, so many at random
 
