@@ -1,4 +1,7 @@
-"""Single precision is usable: no network loses more than twice what hand-written code loses."""
+"""Single precision is usable: no network loses more than twice what hand-written code loses.
+
+But for inverses that least depth makes geometric sums of: their bar is said in machine precisions.
+"""
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("unchecked_passes")
 def test_a_network_is_not_twice_as_far_off_in_float32_as_the_same_algorithm_by_hand(entry):
     for mode, network in precision.networks(entry).items():
         found = precision.errors(entry, network)
-        assert found["network"] <= precision.BAR * precision.allowed(found), (mode, found)
+        assert found["network"] <= precision.most(entry.name, mode, found), (mode, found)
 
 
 @pytest.mark.parametrize("entry", gallery.entries(), ids=lambda entry: entry.name)
