@@ -70,13 +70,16 @@ def _spelled(key: Key, called: Mapping[str, str]) -> str:
     if isinstance(value, Form) and repr(value) in called:
         return transposed(called[repr(value)]) if key.flipped else called[repr(value)]
     try:
-        return _alone(_parts(value, key.flipped, DEEP))
+        return _alone(_parts(value, key.flipped, DEEP, {}))
     except TooLong:
         name = value.name if isinstance(value, DefinedLeaf) else ""
         return transposed(name) if name and key.flipped else name or CUT
 
 
 Parts = tuple[str, Sequence[str]]  # what stands between them
+Known = dict[
+    tuple[Node, bool, int], Parts | None
+]  # None: too long; values share most of their parts
 
 
 def _alone(parts: Parts, room: int = LONG) -> str:
@@ -94,30 +97,43 @@ def _alone(parts: Parts, room: int = LONG) -> str:
     raise TooLong
 
 
-def _parts(value: Node, turned: bool, depth: int) -> Parts:
+def _parts(value: Node, turned: bool, depth: int, known: Known) -> Parts:
+    key = (value, turned, depth)
+    if key not in known:
+        try:
+            known[key] = _found(value, turned, depth, known)
+        except TooLong:
+            known[key] = None
+    found = known[key]
+    if found is None:
+        raise TooLong
+    return found
+
+
+def _found(value: Node, turned: bool, depth: int, known: Known) -> Parts:
     if depth == 0:
         raise TooLong
     if isinstance(value, DiagonalLeaf):
-        scalar = _alone(_parts(value.scalar.value, False, depth - 1))
+        scalar = _alone(_parts(value.scalar.value, False, depth - 1, known))
         return "", [f"({scalar})·I" if compound(scalar) else f"{scalar}·I"]
     if isinstance(value, AppliedLeaf):
-        return "", [_applied(value, turned, depth)]
+        return "", [_applied(value, turned, depth, known)]
     if isinstance(value, DefinedLeaf) and (not value.name or "(" in value.name):
         if not isinstance(value, AnswerLeaf):
-            return _parts(value.definition, turned, depth - 1)
+            return _parts(value.definition, turned, depth - 1, known)
     if isinstance(value, Leaf):
         name = GREEK.get(value.name, value.name)
         return "", [transposed(name) if turned and not value.is_scalar else name]
     if isinstance(value, Product):
-        return _product(value, turned, depth)
+        return _product(value, turned, depth, known)
     assert isinstance(value, Form)
-    return _sum(value, turned, depth)
+    return _sum(value, turned, depth, known)
 
 
-def _applied(value: AppliedLeaf, turned: bool, depth: int) -> str:
+def _applied(value: AppliedLeaf, turned: bool, depth: int, known: Known) -> str:
     name = value.function.name.partition("(")[0]
     try:
-        inside = _alone(_parts(value.definition, turned, depth - 1), LONG - len(name) - 2)
+        inside = _alone(_parts(value.definition, turned, depth - 1, known), LONG - len(name) - 2)
     except TooLong:
         inside = CUT
     return f"{name}({inside})"
@@ -136,25 +152,27 @@ def transposed(name: str) -> str:
     return inside if len(inside) == len(name) - 3 and min(depths) >= 0 else f"({name})ᵀ"
 
 
-def _product(product: Product, turned: bool, depth: int) -> Parts:
+def _product(product: Product, turned: bool, depth: int, known: Known) -> Parts:
     chain = product.chain[::-1] if turned else product.chain
     factors = [(s, False) for s in product.scalars] + [(f, turned) for f in chain]
     words: list[str] = []
     for form, flipped in factors:
         if form.is_identity and chain[1:]:
             continue
-        joint, parts = _parts(form, flipped, depth - 1)
+        joint, parts = _parts(form, flipped, depth - 1, known)
         if form.diagonal and chain[1:] and joint != "+":
             parts = [*parts[:-1], parts[-1].removesuffix("I")]
         text = joint.join(parts).replace("+−", "−")
         words += [f"({text})"] if joint == "+" or text.startswith("−") else parts
+        if sum(map(len, words)) > LONG:
+            raise TooLong
     if len(words) > 1 and words[-1] == "I":
         words[-2:] = [f"{words[-2]}I"]
     short = all(SYMBOL.fullmatch(word) or compound(word) for word in words)
     return "" if short else "·", words or ["I"]
 
 
-def _sum(form: Form, turned: bool, depth: int) -> Parts:
+def _sum(form: Form, turned: bool, depth: int, known: Known) -> Parts:
     """A sum, up to what cannot be spelled; of a scalar as `s I`, with the I."""
     fixed: list[Any] = [(k, False, c) for k, c in form.constants]
     terms = [*fixed, *form.terms] if all(c > 0 for _, _, c in fixed) else [*form.terms, *fixed]
@@ -164,7 +182,7 @@ def _sum(form: Form, turned: bool, depth: int) -> Parts:
             joint, parts = (
                 ("", [_constant(value)])
                 if isinstance(value, Constant)
-                else _parts(value, flipped != turned, depth - 1)
+                else _parts(value, flipped != turned, depth - 1, known)
             )
         except TooLong:
             if not words:
