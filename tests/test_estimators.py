@@ -24,6 +24,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import inweave
+from inweave.compiler.driver import run
+from inweave.compiler.options import COLLAPSED
 from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
 from inweave.estimators.logistic import FINEST, MOST_PASSES, STEPS
@@ -35,7 +37,6 @@ from inweave.estimators.programs import (
     sigmoid,
     sigmoid_table,
 )
-from tests import ways
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
@@ -204,7 +205,7 @@ def test_depth_is_gradient_descent_for_a_power_of_three_steps() -> None:
 
 
 def test_the_tripling_loop_is_as_shallow_as_the_collapsed_one() -> None:
-    folded = ways.compiled(ridge_descent, "collapsed", d=4, steps=81)
+    folded = run(ridge_descent.trace(d=4, steps=81), candidate=COLLAPSED).network
     assert inweave.compile(ridge_tripling, d=4, levels=4).depth == folded.depth
 
 
