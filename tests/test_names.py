@@ -9,6 +9,7 @@ import pytest
 
 import inweave
 from inweave import AttentionLayer, Layout, Matrix, Scalar, Vector
+from inweave.compiler import names as naming
 from inweave.compiler.driver import run
 from inweave.compiler.layers import layers
 from inweave.compiler.names import CUT, SYMBOL, transposed
@@ -168,3 +169,20 @@ def test_a_name_that_says_more_values_than_are_written_is_taken_as_it_is():
     net = inweave.compile(product, layout=layout, n=4, d=2)
     assert "X w → p›q›r" in str(net)
     assert "p›q›r" in describe(net.plan)
+
+
+def test_values_that_share_their_parts_are_looked_at_once(monkeypatch):
+    """By way of every path there would be 6¹² looks."""
+    looks = []
+    found = naming._found
+    monkeypatch.setattr(naming, "_found", lambda *args: looks.append(1) or found(*args))
+
+    @inweave.program
+    def shared(A: Matrix["n", "n"]):
+        x = A
+        for _ in range(12):
+            x = inweave.hold(x @ A + A @ x + x @ x)
+        return x
+
+    inweave.compile(shared, n=2, verify=False)
+    assert 12 < len(looks) < 10_000
