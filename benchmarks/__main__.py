@@ -1,9 +1,10 @@
 """`make bench`, `inweave bench`, `python -m benchmarks`: every row, in one run.
 
 Each family runs in a process of its own, once per number of threads, because BLAS, OpenMP and XLA
-read how many threads they may use when they start. Of the gallery, every entry has a process of its
-own: `--jobs` of them run side by side, each bound to a core, and `--resume` keeps what each found
-in a folder, so that a run which was broken off goes on where it was.
+read how many threads they may use when they start. Of the gallery, every entry and size has a
+process of its own (`benchmarks.jobs`): `--jobs` of them run side by side, each bound to a core,
+`--resume` keeps what each found in a folder, so that a run which was broken off goes on where it
+was, and `--within` begins none after so many seconds, stores what is there and leaves the rest.
 """
 
 from __future__ import annotations
@@ -17,24 +18,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from queue import SimpleQueue
 from statistics import median
 from typing import Any
 
-from benchmarks import gallery, ridge
+from benchmarks import gallery, jobs, ridge
+from benchmarks.jobs import Job, cores
 from benchmarks.row import Row, from_json
-from benchmarks.show import plot, table
+from benchmarks.show import plot, summary, table
 from inweave.gallery import entries, get
 
 RESULTS = Path(__file__).parent / "results"
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 LIBRARIES = ("numpy", "scipy", "torch", "jax", "scikit-learn")
 THREADS = (1, 2)
+LONGEST = 300  # seconds of one job of the gallery, after which it is given up
 
 FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     **{f"ridge-{library}": ("ridge", THREADS) for library in ridge.LIBRARIES},
@@ -79,6 +80,8 @@ def main() -> int:
     parser.add_argument("--resume", type=Path, metavar="FOLDER",
                         help="keep the rows of every entry of the gallery here, and do not measure "
                              "those that are here already")  # fmt: skip
+    parser.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS",
+                        help="begin no entry of the gallery after so many seconds")  # fmt: skip
     parser.add_argument("--worker", nargs=4, metavar=("FAMILY", "THREADS", "FILE", "CORE"),
                         help=argparse.SUPPRESS)  # fmt: skip
     options = parser.parse_args()
@@ -86,23 +89,30 @@ def main() -> int:
         family, threads, out, core = options.worker
         work(family, int(threads), Path(out), int(core))
         return 0
-    start, rows = time.time(), list[Row]()
+    start, rows, failed = time.time(), list[Row](), list[str]()
     asked = options.only or [*FAMILIES, "lab"]
-    for family in [family for name in asked for family in GROUPS.get(name, [name])]:
-        if family in GROUPS["gallery"]:
-            rows += run_entries(family, options.jobs, options.resume)
-        else:
+    families = [family for name in asked for family in GROUPS.get(name, [name])]
+    for family in families:
+        if family not in GROUPS["gallery"]:
             rows += run(family)
-        if options.store:  # family by family: an interrupt loses the one that is running
+            if options.store:  # family by family: an interrupt loses the one that is running
+                store(options.store, rows, bool(options.only))
+    if libraries := [f.partition("-")[2] for f in families if f in GROUPS["gallery"]]:
+        found = run_gallery(libraries, options.jobs, options.resume, options.within)
+        rows, failed = rows + found.rows, found.failed
+        if options.store:
             store(options.store, rows, bool(options.only))
-    told = rows + summaries(rows)
-    table(told)
-    print(f"{time.time() - start:.0f} s")
+        if found.waiting:
+            print(f"{found.waiting} entries and sizes were not begun; --resume goes on with them")
+    table(rows + summaries(rows))
+    for family in dict.fromkeys(row.family for row in rows if row.family.startswith("gallery, ")):
+        print(f"\n{family}\n{summary(rows, family)}")
+    print("\n".join([f"{time.time() - start:.0f} s", *(f"failed: {why}" for why in failed)]))
     if options.store:
         if any(row.family.startswith("ridge, ") for row in stored(options.store)):
             plot(stored(options.store), options.store.with_suffix(".png"))
         print(f"written to {options.store}")
-    return 0
+    return 1 if failed else 0
 
 
 def stored(path: Path) -> list[Row]:
@@ -141,69 +151,62 @@ def run(family: str) -> list[Row]:
     return rows
 
 
-def run_entries(family: str, jobs: int, resume: Path | None = None) -> list[Row]:
-    """The rows of a library's gallery, in the gallery's order: some entries at a time."""
-    free: SimpleQueue[int] = SimpleQueue()
-    for i in range(max(1, jobs)):
-        free.put(cores()[-1 - i % len(cores())])
-
-    def one(entry: str) -> list[Row]:
-        out = Path(kept, f"{family}-{entry}.json")
-        if not out.is_file():
-            core, start = free.get(), time.time()
-            try:
-                _measured(f"{family}/{entry}", 1, out, core)
-            finally:
-                free.put(core)
-            print(f"{family}, {entry}: {time.time() - start:.0f} s", file=sys.stderr, flush=True)
-        return from_json(json.loads(out.read_text()))
-
-    if resume is not None:
-        resume.mkdir(parents=True, exist_ok=True)
-    folder = nullcontext(resume) if resume else tempfile.TemporaryDirectory()
-    with folder as kept, ThreadPoolExecutor(max(1, jobs)) as pool:
-        found = list(pool.map(one, [entry.name for entry in entries()]))
-    return [row for rows in found for row in rows]
+def run_gallery(
+    libraries: Sequence[str],
+    side_by_side: int,
+    resume: Path | None = None,
+    within: float = float("inf"),
+) -> jobs.Found:
+    """The rows of some libraries' galleries, in the gallery's order: some jobs at a time."""
+    asked = [
+        Job(library, entry.name, factor)
+        for library in libraries
+        for entry in entries()
+        for factor in gallery.FACTORS
+    ]
+    with nullcontext(resume) if resume else tempfile.TemporaryDirectory() as folder:
+        return jobs.run(asked, _measure, Path(folder), side_by_side, within)
 
 
-def cores() -> list[int]:
-    """The cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return sorted(os.sched_getaffinity(0))
-    return list(range(os.cpu_count() or 1))
+def _measure(family: str, out: Path, core: int) -> None:
+    """What a job of the gallery does."""
+    _measured(family, 1, out, core, LONGEST)
 
 
-def _measured(family: str, threads: int, out: Path, core: int) -> list[Row]:
+def _measured(
+    family: str, threads: int, out: Path, core: int, longest: float | None = None
+) -> list[Row]:
     """The rows of a family, or of one entry, from a process of its own; kept in a file."""
     words = ["--worker", family, str(threads), str(out), str(core)]
     subprocess.run(
         [sys.executable, "-m", "benchmarks", *words],
         env=os.environ | dict.fromkeys(VARIABLES, str(threads)),
         check=True,
+        timeout=longest,
     )
     return from_json(json.loads(out.read_text()))
 
 
 def work(family: str, threads: int, out: Path, core: int) -> None:
-    """Measure one family, or one entry of the gallery, in this process."""
+    """Measure one family, or one entry of the gallery at one size, in this process."""
     if threads == 1 and hasattr(os, "sched_setaffinity"):
         # XLA takes as many threads as there are cores to run on.
         os.sched_setaffinity(0, {core})
-    family, _, entry = family.partition("/")
+    family, *job = family.split("/")
     name = "lab" if family == "lab" else FAMILIES[family][0]
     module = importlib.import_module(f"benchmarks.{name}")
-    if entry:
-        rows: Iterable[Any] = module.rows(family.partition("-")[2], threads, entries=[get(entry)])
+    if job:
+        entry, factor = job
+        rows: Iterable[Any] = module.rows(
+            family.partition("-")[2], threads, entries=[get(entry)], factors=[int(factor)]
+        )
     elif name in GROUPS:
         rows = module.rows(family.partition("-")[2], threads)
     elif name == "lab":
         rows = module.rows()
     else:
         rows = module.rows(threads)
-    found = json.dumps([row.to_json() for row in rows])
-    part = out.with_suffix(".part")  # a file is there whole or not at all
-    part.write_text(found)
-    part.replace(out)
+    jobs.keep(rows, out)
 
 
 def summaries(rows: list[Row]) -> list[Row]:

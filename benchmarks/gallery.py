@@ -5,6 +5,9 @@ dimension √10 and 10 times as long; steps and other static arguments stay), al
 The bar counts where the hand-written code takes long enough that the fixed cost of a call, which
 other rows measure, is not what is compared. Closed forms are also put beside LAPACK.
 
+A batch whose inputs would take too much memory, or whose calls too many seconds by what the batch
+before took, is left out, and its row says so.
+
 Where a network has a table for exp, tanh or 1/x, the same algorithm is the one with that table; the
 library's own function is put beside it too. And a batch may share its X: then all of its problems
 are one product of matrices, in a row of its own.
@@ -33,6 +36,7 @@ BATCHES = (1, 64, 4096)
 MEDIAN, WORST = 1.15, 1.5  # bars: median over the entries, and each single row
 COUNTS = 1e-4  # seconds by hand from which on the bar counts
 MEMORY = 256e6  # bytes of inputs beyond which a batch is left out
+PATIENCE = 4.0  # seconds of one call of every candidate, by estimate, beyond which it is, too
 FEW_UNITS = 8  # of a function that is no table
 DRAWN = 16  # problems of a batch that are drawn, the others repeat them
 
@@ -74,34 +78,41 @@ def rows(
         for factor in factors:
             sizes = grown(entry, factor)
             net = entry.compile(optimize="speed", verify=False, **sizes)
+            each = sum(np.asarray(x).nbytes for x in data(entry, sizes, 1).values())
+            slow = 0.0  # seconds that one problem of a batch takes
             for batch in batches:
-                given = data(entry, sizes, batch)
                 label = f"{entry.name} ×{factor} batch={batch}"
-                if sum(np.asarray(x).nbytes for x in given.values()) <= MEMORY:
-                    calls = candidates(library, entry, net, given)
-                    yield from _compared(library, entry, label, calls, threads, seconds)
+                if batch * each > MEMORY:
+                    yield _left_out(library, label, batch * each / 1e6, "MB", MEMORY / 1e6)
+                elif batch * slow > PATIENCE:
+                    yield _left_out(library, label, batch * slow, "s", PATIENCE)
+                else:
+                    calls = candidates(library, entry, net, data(entry, sizes, batch))
+                    timing = _timed(entry, label, calls, threads, seconds)
+                    slow = sum(timing.seconds().values()) / batch
+                    yield from _compared(library, label, timing, threads)
                 if batch > 1 and entry.name in SHARED:
-                    own = {SHARED[entry.name]: given[SHARED[entry.name]]}
+                    own = {SHARED[entry.name]: data(entry, sizes, batch)[SHARED[entry.name]]}
                     calls = candidates(library, entry, net, {**data(entry, sizes, 1), **own}, True)
-                    yield from _compared(
-                        library, entry, f"{label}, the rest shared", calls, threads, seconds
-                    )
+                    label = f"{label}, the rest shared"
+                    timing = _timed(entry, label, calls, threads, seconds)
+                    yield from _compared(library, label, timing, threads)
 
 
-def _compared(
-    library: str,
-    entry: Entry,
-    label: str,
-    calls: dict[str, Callable[[], Any]],
-    threads: int,
-    seconds: float,
-) -> Iterator[Row]:
-    off = difference(*(as_numpy(calls[name]()) for name in ("inweave", "by hand")))
+def _timed(
+    entry: Entry, label: str, calls: dict[str, Callable[[], Any]], threads: int, seconds: float
+) -> measure.Timing:
+    """Candidates side by side, if they compute the same."""
+    answers = {name: as_numpy(call()) for name, call in calls.items()}
+    off = difference(answers["inweave"], answers["by hand"])
     if not off <= 10 * entry.tolerance:
         raise ArithmeticError(f"{label}: the network and the hand-written code differ by {off:.1e}")
-    timing = measure.interleaved(calls, seconds, threads=threads)
+    return measure.interleaved(calls, seconds, threads=threads, called=True)
+
+
+def _compared(library: str, label: str, timing: measure.Timing, threads: int) -> Iterator[Row]:
     took = timing.seconds()
-    for against in [name for name in calls if name != "inweave"]:
+    for against in [name for name in took if name != "inweave"]:
         ratio = timing.ratio("inweave", against)
         counts = against == "by hand" and took[against] >= COUNTS
         yield Row(
@@ -115,6 +126,11 @@ def _compared(
             bar=WORST if counts else None,
             seconds={name: took[name] for name in ("inweave", against)},
         )
+
+
+def _left_out(library: str, label: str, value: float, unit: str, most: float) -> Row:
+    note = f"left out: more than {most:g} {unit}"
+    return Row(f"gallery, {library}", label, value, value, value, unit, note=note)
 
 
 # -- problems -------------------------------------------------------------------------------------

@@ -69,21 +69,29 @@ def interleaved(
     seconds: float = 1.0,
     least: int = LEAST,
     threads: int = 1,
+    called: bool = False,
 ) -> Timing:
-    """Time candidates in turns for about `seconds` in all, at least `least` rounds."""
+    """Time candidates in turns for about `seconds` in all, at least `least` rounds.
+
+    What is made on the first call is not what is measured: `called` says that there was one, and
+    then the calls that tell how many fill a sample are the first round where one of each does.
+    """
     clock = time.process_time if threads == 1 else time.perf_counter
-    calls: dict[str, int] = {}
+    firsts, start = dict[str, float](), time.perf_counter()
     for name, call in candidates.items():
-        first = _sample(call, 1, clock)  # what is made on the first call is not what is measured
-        if first < 10 * SAMPLE:
-            first = _sample(call, 1, clock)
-        calls[name] = max(1, round(SAMPLE / max(first, 1e-7)))
-    samples: dict[str, list[float]] = {name: [] for name in candidates}
-    names, start = list(candidates), time.perf_counter()
+        firsts[name] = _sample(call, 1, clock)
+        if firsts[name] < 10 * SAMPLE and not called:
+            firsts[name] = _sample(call, 1, clock)
+    calls = {name: max(1, round(SAMPLE / max(took, 1e-7))) for name, took in firsts.items()}
+    known = called and min(firsts.values()) >= 10 * SAMPLE
+    samples = {name: [firsts[name]] if known else [] for name in candidates}
+    names = list(candidates)
+    if not known:
+        start = time.perf_counter()
     was = gc.isenabled()
     gc.disable()
     try:
-        for turn in itertools.count():
+        for turn in itertools.count(int(known)):
             if turn >= MOST or (turn >= least and time.perf_counter() - start > seconds):
                 break
             for name in names[turn % len(names) :] + names[: turn % len(names)]:

@@ -13,7 +13,7 @@ class Row:
 
     `unit` is '×' for a ratio to `against`, 'µs' for a difference to it, 's', 'ms', 'MB', or
     'exponent'. `seconds` are medians of everything timed for this row. `curve` holds the points of
-    a growth row.
+    a growth row. A row that was left out says why in its note; its value is what was too much.
     """
 
     family: str

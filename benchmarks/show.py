@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -90,18 +91,35 @@ def by_entry(rows: list[Row], family: str) -> str:
     sizes = list(dict.fromkeys(size for line in lines.values() for size in line))
     cells = [["entry", "beside", *sizes], ["---"] * (2 + len(sizes))]
     cells += [[*key, *(line.get(size, "") for size in sizes)] for key, line in lines.items()]
-    counted = [r for r in rows if r.family == family and r.against and r.bar is not None]
     told = "\n".join("| " + " | ".join(line) + " |" for line in cells)
-    if not counted:
-        return told
-    values = sorted(row.value for row in counted)
-    worst = max(counted, key=lambda row: row.value)
+    return f"{summary(rows, family)}\n\n{told}"
+
+
+def summary(rows: list[Row], family: str, named: int = 8) -> str:
+    """The gallery of one library in a few lines: rows that count, all, and what is left out."""
+    mine = [row for row in rows if row.family == family]
+    beside = [row for row in mine if row.against.endswith(", by hand")]
+    lines = [
+        f"- {len(some)} {what}: {_spread_of(some)}; worst "
+        + ", ".join(f"{row.name} {number(row.value)}" for row in worst)
+        for what, some in (
+            (
+                "rows count, where the code by hand takes 100 µs or more",
+                [r for r in beside if r.bar],
+            ),
+            ("rows in all", beside),
+        )
+        if some
+        for worst in [sorted(some, key=lambda row: -row.value)[:named]]
+    ]
+    reasons = Counter(row.note for row in mine if row.note.startswith("left out: "))
+    return "\n".join([*lines, *(f"- {count} {why}" for why, count in reasons.items())])
+
+
+def _spread_of(rows: list[Row]) -> str:
+    values = [row.value for row in rows]
     below = sum(value <= 1.5 for value in values) / len(values)
-    summary = (
-        f"{len(counted)} rows count: median {number(median(values))}, {below:.0%} at most 1.5, "
-        f"worst {number(worst.value)} ({worst.name})."
-    )
-    return f"{summary}\n\n{told}"
+    return f"median {number(median(values))}, {below:.0%} at most 1.5"
 
 
 def plot(rows: list[Row], path: Path) -> None:

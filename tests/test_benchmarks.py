@@ -1,6 +1,7 @@
 """The benchmark measures what it says: no seconds are asserted here, only what is computed."""
 
 import json
+import subprocess
 import sys
 from itertools import product
 from pathlib import Path
@@ -17,6 +18,7 @@ from benchmarks import (
     docs,
     growth,
     importing,
+    jobs,
     measure,
     memory,
     modes,
@@ -139,25 +141,68 @@ def test_a_batch_that_shares_its_x_stands_beside_one_product_of_matrices():
     assert names == ["×1 batch=1", "×1 batch=3", "×1 batch=3, the rest shared"]
 
 
+def kept(family, out, value=1.0):
+    """What a worker does that measures nothing."""
+    _, entry, factor = family.split("/")
+    row = Row("gallery, numpy", f"{entry} ×{factor}", value, value, value)
+    jobs.keep([row], out)
+
+
 def test_entries_are_measured_side_by_side_and_what_is_there_is_not_measured_again(
     tmp_path, monkeypatch
 ):
     asked = []
 
-    def measured(family, _threads, out, _core):
+    def measured(family, out, _core):
         asked.append(family)
-        row = Row("gallery, numpy", family.partition("/")[2], 1.0, 1.0, 1.0)
-        out.write_text(json.dumps([row.to_json()]))
+        kept(family, out)
 
-    monkeypatch.setattr(bench, "_measured", measured)
-    names = [entry.name for entry in gallery.entries()]
+    monkeypatch.setattr(bench, "_measure", measured)
+    names = [f"{e.name} ×{factor}" for e in gallery.entries() for factor in by_entry.FACTORS]
     for _ in range(2):
-        found = bench.run_entries("gallery-numpy", 3, tmp_path / "kept")
-        assert [row.name for row in found] == names
-    assert sorted(asked) == sorted(f"gallery-numpy/{name}" for name in names)
+        found = bench.run_gallery(["numpy"], 3, tmp_path / "kept")
+        assert [row.name for row in found.rows] == names
+    families = [f"gallery-numpy/{name.replace(' ×', '/')}" for name in names]
+    assert sorted(asked) == sorted(families)
+    assert all(family.endswith("/100") for family in asked[: len(asked) // 3])
 
 
-def test_the_gallery_is_shown_by_entry_and_only_rows_with_a_bar_count():
+def test_a_job_that_fails_is_named_and_leaves_its_rows_and_the_other_jobs(tmp_path):
+    small, large = (jobs.Job("numpy", "a", factor) for factor in (1, 100))
+
+    def measure(family, out, _core):
+        if family != large.family:
+            return kept(family, out)
+        jobs.part_of(out).write_text(json.dumps([Row("gallery, numpy", "b", 1, 1, 1).to_json()]))
+        raise subprocess.TimeoutExpired("b", 1)
+
+    found = jobs.run([small, large], measure, tmp_path, 1, 10.0)
+    assert [row.name for row in found.rows] == ["a ×1", "b"]
+    assert len(found.failed) == 1
+    assert found.failed[0].startswith(large.family)
+    assert not large.kept(tmp_path).is_file(), "the next run measures it again"
+
+
+def test_no_job_is_begun_after_its_time_and_what_is_there_is_found(tmp_path):
+    one, other = (jobs.Job("numpy", name, 1) for name in "ab")
+    kept(one.family, one.kept(tmp_path))
+    found = jobs.run([one, other], lambda *_: pytest.fail("begun"), tmp_path, 1, 0.0)
+    assert [row.name for row in found.rows] == ["a ×1"]
+    assert (found.failed, found.waiting) == ([], 1)
+
+
+def test_a_batch_that_is_too_large_or_too_slow_is_left_out_and_says_so(monkeypatch):
+    entries = [gallery.get("soft_extraction")]
+    monkeypatch.setattr(by_entry, "PATIENCE", 0.0)
+    first, second = by_entry.rows("numpy", 1, 0.0, entries, (1,), (1, 2))
+    assert (first.unit, second.unit, second.note) == ("×", "s", "left out: more than 0 s")
+    monkeypatch.setattr(by_entry, "MEMORY", 1e3)
+    (row,) = well_formed(by_entry.rows("numpy", 1, 0.0, entries, (1,), (64,)))
+    assert (row.unit, row.note, row.bar) == ("MB", "left out: more than 0.001 MB", None)
+    assert "- 1 left out: more than 0.001 MB" in show.by_entry([row], "gallery, numpy")
+
+
+def test_the_gallery_is_shown_by_entry_and_summed_up_with_and_without_short_rows():
     rows = [
         Row("gallery, numpy", "a ×1 batch=1", 3.0, 3, 3, against="numpy, by hand"),
         Row("gallery, numpy", "a ×1 batch=64", 1.2, 1.2, 1.2, against="numpy, by hand", bar=1.5),
@@ -166,7 +211,10 @@ def test_the_gallery_is_shown_by_entry_and_only_rows_with_a_bar_count():
         Row("gallery, jax", "b ×1 batch=64", 7.0, 7, 7, against="jax, by hand", bar=1.5),
     ]
     told = show.by_entry(rows, "gallery, numpy")
-    assert "2 rows count: median 1.6, 50% at most 1.5, worst 2 (b ×1 batch=64)" in told
+    counted, every = told.splitlines()[:2]
+    assert counted.startswith("- 2 rows count")
+    assert "median 1.6, 50% at most 1.5; worst b ×1 batch=64 2, a ×1 batch=64 1.2" in counted
+    assert "3 rows in all: median 2, 33% at most 1.5; worst a ×1 batch=1 3, b" in every
     assert "| a | by hand | (3) | 1.2 |" in told
     assert "| b | LAPACK |  | 9 |" in told
     assert "7" not in told
@@ -308,6 +356,16 @@ def test_timing_takes_turns_and_the_ratio_is_taken_within_a_turn():
     told = measure.Timing({"a": [1.0, 20.0, 3.0], "b": [1.0, 10.0, 1.0]})
     assert told.ratio("a", "b").median == 2.0
     assert told.quickest(["a", "b"]) == "b"
+
+
+def test_what_was_called_before_and_fills_a_sample_is_measured_from_the_first_call_on(monkeypatch):
+    monkeypatch.setattr(measure, "SAMPLE", 0.0)
+    turns = []
+    for called, times in ((True, 2), (False, 3)):
+        turns.clear()
+        timing = measure.interleaved({"a": lambda: turns.append("a")}, 0.0, 2, called=called)
+        assert len(timing.samples["a"]) == 2
+        assert len(turns) == times
 
 
 def test_a_row_outside_its_quartiles_is_refused():
