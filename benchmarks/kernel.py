@@ -3,8 +3,10 @@
 Every row is a batch of prompts of one network as `net(...)` computes it, beside what torch has for
 the same: its solvers, the algorithm by hand, the plan call by call. CUDA events, medians. The bound
 is what reading the inputs and the arithmetic take at least on this device; its share is that of the
-kernel alone. `python -m benchmarks.kernel --out FOLDER` prints the rows as they are measured and
-writes them there; with `--shapes` it measures the choices that the generator has.
+kernel alone. `python -m benchmarks.kernel --out FOLDER` prints the rows as they are measured,
+writes them there, and ends with what is met of the bars (`kernel_bars`); `--all` measures all that
+docs/howto/gpu.md shows, in a few minutes; with `--shapes` it measures the choices that the
+generator has.
 """
 
 from __future__ import annotations
@@ -31,6 +33,7 @@ import torch
 from benchmarks import gallery as by_hand
 from benchmarks import problem
 from benchmarks.by_hand.kits import KITS
+from benchmarks.kernel_bars import summary
 from benchmarks.row import Row
 from inweave import Network, gallery
 from inweave import compile as compiled
@@ -177,14 +180,15 @@ def quick(call: Call) -> float:
 
 def launched(
     net: Network, given: Mapping[str, Any], shape: Shape | None = None
-) -> tuple[Kernel, Call]:
-    """A kernel and its launch alone."""
+) -> tuple[Kernel, device.Loaded, Call]:
+    """A kernel, what became of it on the device, and its launch alone."""
     arrays, arithmetic = accept(net.inputs, given)
     arithmetic.checked = True
     kernel = net.plan.kernels.get("float32", True, shape)
+    ready = net.plan.kernels.loaded("float32", True, 0, shape)
     found, lead = net.plan.sources(arrays, arithmetic), batch_of(arrays)
     sources = [found[name] for name in kernel.sources]
-    launch = device.Launcher(kernel, sources, lead, arithmetic.device)
+    launch = device.Launcher(ready, sources, lead, arithmetic.device)
     mark = torch.zeros(1, dtype=torch.int32, device="cuda")
 
     def call() -> Any:
@@ -192,15 +196,14 @@ def launched(
         stream = torch.cuda.current_stream().cuda_stream
         return launch.queue(sources, stream, mark.data_ptr())
 
-    return kernel, call
+    return kernel, ready, call
 
 
 def measured(case: Case, compile_too: bool = False) -> dict[str, Any]:
     """Everything about a case."""
     net, given = case.network(), case.inputs()
     first, again = first_calls(case, given)
-    kernel, launch = launched(net, given)
-    ready = device.loaded(kernel, 0)
+    kernel, ready, launch = launched(net, given)
     times = {
         "kernel alone": milliseconds(launch),
         "net": milliseconds(lambda: net(**given)),
@@ -248,7 +251,7 @@ def first_calls(case: Case, given: Mapping[str, Any]) -> tuple[float, float]:
         os.environ[cache.FOLDER] = folder
         for _ in range(2):
             net = case.network()
-            device.loaded.cache_clear()
+            device.LOADED.clear()
             torch.cuda.synchronize()
             start = time.perf_counter()
             net(kernel=True, **given)
@@ -290,9 +293,9 @@ def entries(names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
             mine = quick(lambda net=net, given=given: net(**given))
             row |= {"net": mine, "net, kernel=False": eager, "times faster": eager / mine}
             try:
-                kernel, launch = launched(net, given)
+                kernel, ready, launch = launched(net, given)
                 row["kernel alone"] = milliseconds(launch, rounds=5)
-                row["kernel"] = told(kernel, device.loaded(kernel, 0))
+                row["kernel"] = told(kernel, ready)
                 row["error"] = error(net, given)
             except Refused as refused:
                 row["why not"] = str(refused)
@@ -324,7 +327,7 @@ def on_the_host() -> None:
         print(f"host, check={check}: {1e3 * took:.1f} µs per call")
     case = cases()[1]
     net, given = case.network(), case.inputs()
-    _, launch = launched(net, given)
+    _, _, launch = launched(net, given)
 
     def waited() -> None:
         launch()
@@ -378,8 +381,7 @@ def explored() -> Iterator[dict[str, Any]]:
             row: dict[str, Any] = {"case": case.name, "shape": str(shape)}
             try:
                 start = time.perf_counter()
-                kernel, launch = launched(net, given, shape)
-                ready = device.loaded(kernel, 0)
+                kernel, ready, launch = launched(net, given, shape)
                 row |= {"compile_s": time.perf_counter() - start, **told(kernel, ready)}
                 row["ms"] = milliseconds(launch, rounds=5)
             except Exception as met:
@@ -407,6 +409,7 @@ def rows(threads: int = 1) -> Iterator[Row]:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernel", description=__doc__)
     parser.add_argument("--out", type=Path, default=os.environ.get("OUT"), help="a folder for JSON")
+    parser.add_argument("--all", action="store_true", help="cases, entries, batches, rivals")
     parser.add_argument("--shapes", action="store_true", help="the choices of the generator")
     parser.add_argument("--entries", nargs="*", help="every entry of the gallery, or these")
     parser.add_argument("--batches", action="store_true", help="time against batch size")
@@ -416,6 +419,9 @@ def main() -> int:
     parser.add_argument("--two-rows", type=int, metavar="COLUMNS",
                         help="threads have two rows of up to so many columns")  # fmt: skip
     options = parser.parse_args()
+    if options.all:
+        options.cases = options.entries = []
+        options.batches = options.compile = True
     if options.two_rows is not None:
         generate.TWO_ROWS = options.two_rows
     if not torch.cuda.is_available():
@@ -433,7 +439,8 @@ def main() -> int:
         if options.out:
             path = Path(options.out) / "kernel.json"
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"machine": machine(), **found}, indent=1, default=str))
+            kept = {"machine": machine(), **found}
+            path.write_text(json.dumps(kept, indent=1, default=str) + "\n")
 
     if options.cases is not None or not (
         options.shapes or options.entries is not None or options.batches
@@ -455,7 +462,7 @@ def main() -> int:
                     keep(part, row)
             except Exception:
                 keep(part, {"failed": traceback.format_exc()[-3000:]})
-    print(f"{time.time() - start:.0f} s")
+    print(summary(found), f"{time.time() - start:.0f} s", sep="\n")
     return 0
 
 

@@ -181,15 +181,6 @@ def batch_of_examples(example: Callable[[int], dict[str, Any]], lead: tuple[int,
 
 
 # -- a device that is none -------------------------------------------------------------------------
-class Stream:
-    """Where everything is done at once."""
-
-    cuda_stream = 0
-
-    def synchronize(self) -> None:
-        """Nothing is left to wait for."""
-
-
 def loaded(kernel: Kernel, folder: Path) -> Loaded:
     """A kernel that the CPU runs, launched as the driver launches kernels of a device."""
     place = folder / f"{kernel.name}-{kernel.dtype}-{kernel.check}"
@@ -211,4 +202,4 @@ def loaded(kernel: Kernel, folder: Path) -> Loaded:
         run = getattr(library, f"run_{kernel.name}")
         run((ctypes.c_void_p * len(given))(*given), blocks, threads)
 
-    return Loaded(library, 0, queue, 0, 0, 0)
+    return Loaded(kernel, library, 0, queue, lambda _: None, 0, 0, 0)

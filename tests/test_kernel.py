@@ -10,7 +10,9 @@ import functools
 import json
 import sys
 import tempfile
+from dataclasses import fields
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from inweave import gallery
 from inweave.exact.arithmetic import Floats
 from inweave.model.inputs import accept
 from inweave.run.kernel import cache, device
+from inweave.run.kernel.frame import Frame, Order
 from inweave.run.kernel.generate import Shape, generate
 from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN, NOT_FINITE
 from inweave.run.kernel.text import Refused
@@ -249,11 +252,54 @@ def test_a_folder_that_cannot_be_written_is_no_cache(monkeypatch, tmp_path):
     assert cache.read("key") is None
 
 
+def test_code_that_is_kept_is_used_without_writing_the_kernel(monkeypatch, tmp_path):
+    monkeypatch.setenv(cache.FOLDER, str(tmp_path))
+    built = []
+
+    def compile_(kernel, _):
+        built.append(kernel.name)
+        return b"code\nof " + kernel.name.encode()
+
+    cuda = SimpleNamespace(
+        nvrtc=SimpleNamespace(getVersion=lambda: (13, 0)),
+        Device=lambda _: SimpleNamespace(compute_capability="90"),
+    )
+    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=cuda))
+    monkeypatch.setitem(sys.modules, "cupy.cuda", cuda)
+    monkeypatch.setattr(device, "compiled", compile_)
+    monkeypatch.setattr(device, "_load", lambda frame, code, _: (frame, code))
+    monkeypatch.setattr(device, "LOADED", {})
+    net = networks()["gallery.ridge_gd"][0]
+    found = net.plan.kernels.loaded("float32", True, 0)
+    assert net.plan.kernels.loaded("float32", True, 0) is found
+    assert len(built) == 1
+
+    def again(**changes):
+        """The same in a process of its own, where nothing can be written."""
+        fields = {"dtype": "float32", "check": True, "plan": net.fingerprint} | changes
+        device.LOADED.clear()
+        return device.loaded(Order(**fields), 0, lambda: pytest.fail("written again"))
+
+    frame, code = again()
+    assert type(frame) is Frame
+    assert all(getattr(frame, f.name) == getattr(found[0], f.name) for f in fields(Frame))
+    assert code == found[1]
+    for other in ({"dtype": "float64"}, {"check": False}, {"plan": "another"}, {"shape": "row"}):
+        with pytest.raises(pytest.fail.Exception, match="written again"):
+            again(**other)
+    monkeypatch.setattr(cache, "generator", lambda: "another")
+    with pytest.raises(pytest.fail.Exception, match="written again"):
+        again()
+    assert device.unpacked(b'{"name":"cut"}\ncode') is None
+    assert device.unpacked(b"code") is None
+
+
 def test_without_cupy_its_extra_is_named(monkeypatch):
-    kernel = networks()["gallery.ridge_gd"][0].kernel().kernel
+    kernels = networks()["gallery.ridge_gd"][0].plan.kernels
     monkeypatch.setitem(sys.modules, "cupy", None)
+    monkeypatch.setattr(device, "LOADED", {})
     with pytest.raises(inweave.MissingExtraError, match=r"cuda"):
-        device.compiled(kernel, 0)
+        kernels.loaded("float32", True, 0)
 
 
 # -- the page --------------------------------------------------------------------------------------

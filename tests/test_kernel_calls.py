@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -36,10 +38,10 @@ def on_cpu(monkeypatch, libraries):
     """Every tensor is on the device."""
     launched = []
 
-    def loaded(kernel, _):
-        ready = libraries(kernel)
-        return device.Loaded(
-            ready.module, 0, lambda *given: (launched.append(kernel), ready.queue(*given)), 0, 0, 0
+    def loaded(_order, _index, write):
+        ready = libraries(write())
+        return replace(
+            ready, queue=lambda *given: (launched.append(ready.frame), ready.queue(*given))
         )
 
     word = torch.zeros(1, dtype=torch.int32)
@@ -51,7 +53,8 @@ def on_cpu(monkeypatch, libraries):
     monkeypatch.setattr(call, "is_cuda", lambda _: True)
     monkeypatch.setattr(call, "has_cupy", lambda: True)
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda _=None: kernels.Stream())
+    monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
+    monkeypatch.setattr(device, "current_stream", lambda _: 0)
     return launched
 
 
@@ -131,6 +134,31 @@ def test_what_is_wrong_is_found_by_looking_closely():
     outside = {**inputs, "A": 1e-4 * inputs["A"]}  # where a table is flat
     unchecked = [net(check=False, kernel=kernel, **outside) for kernel in (True, False)]
     torch.testing.assert_close(*unchecked, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def test_what_is_wrong_is_said_of_the_prompts_it_is_wrong_with():
+    net, inputs = problem("ridge_gd")
+    far = inputs["eta"].clone()
+    far[1, 3], far[2, 0] = 10.0, 10.0
+    bad = inputs["X"].clone()
+    bad[3, 2, 1, 0] = float("inf")
+    for _ in range(2):  # the long way, then the short one
+        with pytest.raises(inweave.DivergenceError, match=r"is prompts \(1, 3\), \(2, 0\)$"):
+            net(**{**inputs, "eta": far})
+        with pytest.raises(inweave.InputError, match=r"infinity in prompt \(3, 2\);"):
+            net(**{**inputs, "X": bad})
+        net(**inputs)
+    net, inputs = problem("conjugate_gradient", (20,))
+    net(**inputs)
+    signs = torch.ones(20, 1, 1)
+    signs[[4, 7, 9, 15]] = -1.0
+    with pytest.raises(inweave.DomainError, match=r"is prompts 4, 7, 9 and 1 more$"):
+        net(**{**inputs, "A": signs * inputs["A"]})
+    signs[[4, 7, 9]] = 1.0
+    with pytest.raises(inweave.DomainError, match=r"is prompt 15$"):
+        net(**{**inputs, "A": signs * inputs["A"]})
+    with pytest.raises(inweave.DomainError, match=r"network does there$"):  # no kernel marks any
+        net(kernel=False, **{**inputs, "A": signs * inputs["A"]})
 
 
 def test_gradients_go_call_by_call_which_is_said():

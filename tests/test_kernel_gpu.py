@@ -129,12 +129,37 @@ def test_a_kernel_runs_in_the_stream_that_is_current(ridge):
     close(found, expected, 1e-10)
 
 
-def test_a_damaged_entry_of_the_cache_is_compiled_again(ridge, monkeypatch, tmp_path):
+def test_code_is_kept_and_a_damaged_entry_is_compiled_again(ridge, monkeypatch, tmp_path):
     from inweave.run.kernel import device
 
     monkeypatch.setenv("INWEAVE_CACHE", str(tmp_path))
-    kernel = ridge.kernel("float64").kernel
-    code = device.compiled(kernel, 0)
-    (file,) = tmp_path.iterdir()
-    file.write_bytes(file.read_bytes()[:-10])
-    assert device.compiled(kernel, 0) == code
+    given = ridge_inputs()
+    expected = ridge(kernel=False, **given)
+    sizes, built = [], []
+    compiled = device.compiled
+    monkeypatch.setattr(device, "compiled", lambda *of: built.append(of) or compiled(*of))
+    for _ in range(3):  # compiled; read; damaged, so compiled again
+        monkeypatch.setattr(device, "LOADED", {})
+        again = gallery.get("ridge_gd").compile(verify=False)
+        close(again(kernel=True, **given), expected, 1e-10)
+        (file,) = tmp_path.iterdir()
+        sizes.append(file.stat().st_size)
+        if len(sizes) == 2:
+            file.write_bytes(file.read_bytes()[:-10])
+    assert len(built) == 2
+    assert len(set(sizes)) == 1
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two CUDA devices")
+def test_a_kernel_runs_on_the_device_of_its_inputs(ridge):
+    given = ridge_inputs()
+    expected = ridge(kernel=False, **given)
+    there = {n: x if isinstance(x, float) else x.to("cuda:1") for n, x in given.items()}
+    for _ in range(2):  # the long way, then the short one
+        found = ridge(kernel=True, **there)  # while cuda:0 is the current device
+        assert found.device == torch.device("cuda:1")
+        close(found.to("cuda:0"), expected, 1e-10)
+        with pytest.raises(inweave.DivergenceError, match=r"prompts 0, 1, 2 and"):
+            ridge(**{**there, "eta": 10.0})
+        close(ridge(kernel=True, **given), expected, 1e-10)
+    assert torch.cuda.current_device() == 0

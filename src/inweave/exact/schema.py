@@ -161,6 +161,8 @@ def write(kind: Any, value: Any, array: Callable[[Any], str] = content) -> Any:
     if origin is tuple and args[-1] is not Ellipsis:
         return [write(k, v, array) for k, v in zip(args, value, strict=True)]
     if origin in (tuple, list):
+        if args[0] is float:  # tables hold thousands
+            return [float(v) + 0.0 for v in value]
         return [write(args[0], v, array) for v in value]
     if origin is dict:
         return {name: write(args[1], v, array) for name, v in value.items()}

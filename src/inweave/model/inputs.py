@@ -173,7 +173,7 @@ def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:
             + (f"(..., {sizes})" if sizes else "a number or batch axes only")
         )
     if is_concrete(values):
-        check_values(spec, value, values, arithmetic)
+        check_values(spec, value, values, arithmetic, array.ndim - 2)
     return array
 
 
@@ -185,10 +185,13 @@ def _beyond(spec: Input, dtype: Any) -> InputError:
     )
 
 
-def check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> None:
+def check_values(
+    spec: Input, given: Any, array: Array, arithmetic: Floats, batched: int = 0
+) -> None:
     """Refuse values that make no sense, of the array that was made of what was given.
 
-    Whoever is being traced is asked through numpy.
+    So many axes are `batched`, by which a prompt is named. Whoever is being traced is asked through
+    numpy.
 
     Inside jax.jit even an array whose values are known (one that the function closes over) gives
     placeholders when it is computed with.
@@ -201,13 +204,23 @@ def check_values(spec: Input, given: Any, array: Array, arithmetic: Floats) -> N
     if not bool(finite):
         if isinstance(given, (int, float, np.ndarray)) and np.isfinite(given).all():
             raise _beyond(spec, arithmetic.dtype)
-        raise InputError(f"input {spec.name!r} holds NaN or infinity; clean it first")
+        where = _first(~xp.isfinite(array), batched)
+        raise InputError(f"input {spec.name!r} holds NaN or infinity{where}; clean it first")
     wrong = array < 0 if spec.sign == "nonnegative" else array <= 0
     if spec.sign != "any" and bool(xp.any(wrong)):
         raise InputError(
             f"input {spec.name!r}: got {float(xp.min(array)):g}, expected a {spec.sign} value, "
             "because this network's prompt holds its square root"
         )
+
+
+def _first(wrong: Array, batched: int) -> str:
+    """The first prompt of a batch in which something is wrong, in words."""
+    if not batched:
+        return ""
+    found = np.asarray(wrong.cpu() if hasattr(wrong, "cpu") else wrong)
+    at = tuple(np.argwhere(found)[0, :batched].tolist())
+    return f" in prompt {at[0] if batched == 1 else at}"
 
 
 def is_concrete(array: Array) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import BlockError, DomainError, ShapeError
+from inweave.errors import BlockError, DivergenceError, DomainError, ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
@@ -34,11 +34,11 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
-from inweave.run.kernel.call import Kernels, differentiated
+from inweave.run.kernel.call import Kernels, differentiated, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.node import ALONE, BATCHED, Node
 from inweave.run.power import Way
-from inweave.run.ready import Ready, ready
+from inweave.run.ready import AsKernel, Known, Short, ready
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 
@@ -98,7 +98,7 @@ class Plan:
     def __init__(self, network: Network) -> None:
         self.network = network
         self._blocks: dict[tuple[str, ...], Variant] = {}
-        self._ready: dict[Any, Ready | None] = {}
+        self._ready: dict[Any, Short | None] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         n = self.network  # without its program: a plan is what runs, elsewhere too
@@ -117,10 +117,12 @@ class Plan:
         `program` records the network's program, to say which of its loops diverges. A batch on a
         CUDA device is one `kernel`: never, always, or (None) where it is large enough.
         """
-        found = ready = None
+        found = None
         if len(inputs) == len(self._names):
             values = list(map(inputs.get, self._names))
             ready = self._ready.get((signature(values), bool(check), kernel))
+            if isinstance(ready, AsKernel) and differentiated(values):
+                return self.call(inputs, check, program, kernel=False)
             if ready is not None:
                 try:
                     found = ready.run(values)
@@ -128,9 +130,7 @@ class Plan:
                     found = None  # where, is found out by looking closely
         if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
             return found[0]
-        return self._closely(
-            inputs, bool(check), program, found, kernel if ready is None else False
-        )
+        return self._closely(inputs, bool(check), program, found, kernel)
 
     def _closely(
         self,
@@ -147,6 +147,22 @@ class Plan:
             return dask.call(self.network, inputs, check, self)
         arrays, arithmetic = accept(self.network.inputs, inputs)
         arithmetic.checked = check
+        try:
+            answer = self._checked(arrays, arithmetic, program, known, kernel)
+        except (DivergenceError, DomainError) as error:
+            raise self._naming(error, arrays, arithmetic, kernel) from None
+        self._remember(inputs, kernel, arrays, arithmetic)
+        return answer
+
+    def _checked(
+        self,
+        arrays: Mapping[str, Array],
+        arithmetic: Floats,
+        program: Callable[[], Traced | None],
+        known: tuple[Any, float] | None,
+        kernel: bool | None,
+    ) -> Any:
+        """The answer, unless a domain was left or an iteration diverges."""
         if known is not None and math.isfinite(known[1]):
             answer, top = known
         else:
@@ -159,14 +175,13 @@ class Plan:
                 raise self._located(arrays, arithmetic, left) or left from None
             outputs = self.network.outputs
             answer = as_answer({o.name: of_kind(found[o.name], o.kind) for o in outputs})
-            top = reach(found, arithmetic.xp) if check else 0.0
-        if check:
+            top = reach(found, arithmetic.xp) if arithmetic.checked else 0.0
+        if arithmetic.checked:
             if math.isnan(top) and arithmetic.library == "jax":  # which cannot raise by itself
                 left_unseen = self._located(arrays, arithmetic)
                 if left_unseen is not None:
                     raise left_unseen
             check_growth(program, arrays, top, arithmetic.xp)
-        self._remember(inputs, kernel, arrays, arithmetic)
         return answer
 
     def _remember(
@@ -184,14 +199,18 @@ class Plan:
         if len(self._ready) >= KEPT:
             self._ready.clear()
         lead, sources = batch_of(arrays), self.sources(arrays, floats)
-        bound = self._suited(lead, floats).bind(floats)
+        known = Known(self.network, values, sources, lead, floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
-        self._ready[key] = ready(self.network, values, sources, lead, bound, floats, found)
+        way = found or self._suited(lead, floats).bind(floats)
+        self._ready[key] = ready(known, way)
 
     @cached_property
     def kernels(self) -> Kernels:
         """This plan as device code."""
-        return Kernels(self.from_inputs.nodes, self.from_inputs.outputs)
+        return Kernels(
+            lambda: self.network.fingerprint,
+            lambda: (self.from_inputs.nodes, self.from_inputs.outputs),
+        )
 
     def _as_kernel(
         self, arrays: Mapping[str, Array], arithmetic: Floats, asked: bool | None
@@ -207,6 +226,20 @@ class Plan:
         if outs is None:
             return None
         return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
+
+    def _naming(
+        self,
+        error: DivergenceError | DomainError,
+        arrays: Mapping[str, Array],
+        arithmetic: Floats,
+        asked: bool | None,
+    ) -> DivergenceError | DomainError:
+        """An error that names the prompts it is about, where a kernel marks them."""
+        sources, lead = self.sources(arrays, arithmetic), batch_of(arrays)
+        kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
+        if kernel is None or not lead:
+            return error
+        return naming(error, kernel, sources, lead, arithmetic.device)
 
     def _located(
         self,

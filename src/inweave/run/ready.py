@@ -10,10 +10,10 @@ the compiled code. Anything that is not plainly right goes the long way, which s
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from operator import itemgetter, methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy import vdot
@@ -26,63 +26,65 @@ from inweave.model.prompt import numbered
 from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import reach
-from inweave.run.kernel.call import differentiated
 
 if TYPE_CHECKING:
-    from inweave.run.kernel.generate import Kernel
+    from inweave.run.kernel.device import Loaded
 
 Lift = Callable[[Any], Array]
 
 LARGEST = 2.0**53  # numbers up to here are finite in every float type that has a short way
 
 
-def ready(
-    network: Network,
-    values: Sequence[Any],
-    sources: Mapping[Any, Array],
-    lead: Lead,
-    bound: Bound,
-    arithmetic: Floats,
-    kernel: Kernel | None = None,
-) -> Ready | None:
-    """The short way for values like these, which became these sources; None if there is none."""
+class Known(NamedTuple):
+    """What a close look found: values that became these sources, and what they are a batch of."""
+
+    network: Network
+    values: Sequence[Any]
+    sources: Mapping[Any, Array]
+    lead: Lead
+    arithmetic: Floats
+
+
+def ready(known: Known, way: Bound | Loaded) -> Short | None:
+    """The short way for values like these, by this code or kernel; None if there is none."""
     kinds: dict[str, type[Ready]] = {"numpy": Ready, "torch": InTorch, "jax": InJax}
-    made = kinds.get(arithmetic.library)
-    if made is None or not all(needs_no_change(value, arithmetic) for value in values):
+    made = kinds.get(known.arithmetic.library)
+    if made is None or not all(needs_no_change(x, known.arithmetic) for x in known.values):
         return None
-    if any(spec.sign != "any" for spec in network.inputs):
+    if any(spec.sign != "any" for spec in known.network.inputs):
         return None
-    if kernel is not None:
-        return AsKernel(network, values, sources, lead, bound, arithmetic, kernel)
-    return made(network, values, sources, lead, bound, arithmetic)
+    return made(known, way) if isinstance(way, Bound) else AsKernel(known, way)
 
 
-class Ready:
-    """A call of numpy with inputs of a known signature."""
+class Short:
+    """A call with inputs of a known signature: which are numbers, how answers are shaped."""
 
-    def __init__(
-        self,
-        network: Network,
-        values: Sequence[Any],
-        sources: Mapping[Any, Array],
-        lead: Lead,
-        bound: Bound,
-        arithmetic: Floats,
-    ) -> None:
-        at = {spec.name: i for i, spec in enumerate(network.inputs)}
-        self.fills = [
-            (slot, at[name], self.lift(values[at[name]], sources["input", name], arithmetic))
-            for (_, name), slot in bound.code.sources.items()
-        ]
+    def __init__(self, known: Known) -> None:
+        network, values = known.network, known.values
         self.numbers = [i for i, value in enumerate(values) if type(value) in NUMBERS]
         self.arrays = [i for i in range(len(values)) if i not in self.numbers]
-        self.batched = any(sources[name].ndim > 2 for name in bound.code.sources)
-        self.lead = lead
-        self.bound, self.arithmetic = bound, arithmetic
+        self.lead, self.arithmetic = known.lead, known.arithmetic
         self.names = [output.name for output in network.outputs]
         self.shapes = [(*self.lead, *output.shape) for output in network.outputs]
         self.alone, self.numbered = self.names == [""], numbered(self.names)
-        self.is_number = self.shapes == [()]
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        """The answer, and how far it reaches at most; None if the values may not be right."""
+        raise NotImplementedError
+
+    def ways(self, known: Known, names: Iterable[tuple[str, str]]) -> list[tuple[int, Lift | None]]:
+        """Of sources: which value becomes each, and by what."""
+        at = {spec.name: i for i, spec in enumerate(known.network.inputs)}
+        return [
+            (i := at[name[1]], self.lift(known.values[i], known.sources[name], self.arithmetic))
+            for name in names
+        ]
+
+    def together(self, shaped: Sequence[Array]) -> Any:
+        """The answers as the user gets them; see `inweave.model.prompt.as_answer`."""
+        if self.alone:
+            return shaped[0]
+        return tuple(shaped) if self.numbered else dict(zip(self.names, shaped, strict=True))
 
     def lift(self, value: Any, source: Array, arithmetic: Floats) -> Lift | None:
         """What makes a source like this one of a value like this one; None if it is one."""
@@ -100,8 +102,19 @@ class Ready:
         dtype = arithmetic.dtype
         return lambda number: np.array(number, dtype=dtype, ndmin=2)
 
+
+class Ready(Short):
+    """A call of numpy."""
+
+    def __init__(self, known: Known, bound: Bound) -> None:
+        super().__init__(known)
+        sources = bound.code.sources
+        ways = self.ways(known, sources)
+        self.fills = [(slot, *way) for slot, way in zip(sources.values(), ways, strict=True)]
+        self.batched = any(known.sources[name].ndim > 2 for name in sources)
+        self.bound, self.is_number = bound, self.shapes == [()]
+
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
-        """The answer, and how far it reaches at most; None if the values may not be right."""
         for at in self.numbers:
             if not -LARGEST <= values[at] <= LARGEST:
                 return None
@@ -134,13 +147,14 @@ class Ready:
     outs = np.errstate(invalid="ignore", over="ignore")(filled)
 
     def answer(self, outs: Sequence[Array]) -> Any:
-        """The answers as the user gets them; see `inweave.model.prompt.as_answer`."""
+        """The answers as the user gets them."""
         if self.is_number:
             return outs[0].squeeze()
         if self.alone:
             return outs[0].reshape(self.shapes[0])
-        shaped = [out.reshape(shape) for out, shape in zip(outs, self.shapes, strict=True)]
-        return tuple(shaped) if self.numbered else dict(zip(self.names, shaped, strict=True))
+        return self.together(
+            [out.reshape(shape) for out, shape in zip(outs, self.shapes, strict=True)]
+        )
 
     def reach(self, outs: Sequence[Array]) -> float:
         """The largest magnitude in the answers."""
@@ -155,36 +169,8 @@ class Lent(Ready):
     outs = np.errstate(all="ignore")(Ready.filled)
 
 
-class InTorch(Ready):
-    """The same in torch; what can be lent to numpy is run by a way of numpy's own."""
-
-    def __init__(
-        self,
-        network: Network,
-        values: Sequence[Any],
-        sources: Mapping[Any, Array],
-        lead: Lead,
-        bound: Bound,
-        arithmetic: Floats,
-    ) -> None:
-        from inweave.run import lent
-
-        super().__init__(network, values, sources, lead, bound, arithmetic)
-        self.lent, self.inside = lent, None
-        self.heaviest = bound.code.heaviest * math.prod(lead)
-        names = [*bound.code.sources]
-        arrays, matrices = lent.lend(values), lent.lend([sources[name] for name in names])
-        if arrays is not None and matrices is not None:
-            there = dict(zip(names, matrices, strict=True))
-            self.inside = Lent(network, arrays, there, lead, bound.in_numpy, bound.numpy_floats)
-
-    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
-        if self.inside is not None and self.lent.is_light(self.heaviest):
-            arrays = self.lent.lend(values)
-            if arrays is not None:
-                found = self.inside.run(arrays)
-                return found and (self.lent.give_back(found[0]), found[1])
-        return super().run(values)
+class OfTensors(Short):
+    """How tensors become sources."""
 
     def number(self, arithmetic: Floats) -> Lift:
         import torch
@@ -194,6 +180,32 @@ class InTorch(Ready):
 
     def longer(self, axes: int) -> Lift:
         return methodcaller("unsqueeze", -1) if axes == 1 else super().longer(axes)
+
+
+class InTorch(OfTensors, Ready):
+    """The same in torch; what can be lent to numpy is run by a way of numpy's own."""
+
+    def __init__(self, known: Known, bound: Bound) -> None:
+        from inweave.run import lent
+
+        super().__init__(known, bound)
+        self.lent, self.inside = lent, None
+        self.heaviest = bound.code.heaviest * math.prod(known.lead)
+        names = [*bound.code.sources]
+        arrays = lent.lend(known.values)
+        matrices = lent.lend([known.sources[name] for name in names])
+        if arrays is not None and matrices is not None:
+            there = dict(zip(names, matrices, strict=True))
+            inside = Known(known.network, arrays, there, known.lead, bound.numpy_floats)
+            self.inside = Lent(inside, bound.in_numpy)
+
+    def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if self.inside is not None and self.lent.is_light(self.heaviest):
+            arrays = self.lent.lend(values)
+            if arrays is not None:
+                found = self.inside.run(arrays)
+                return found and (self.lent.give_back(found[0]), found[1])
+        return super().run(values)
 
     outs = Ready.filled
 
@@ -219,28 +231,22 @@ def is_finite_tensor(tensor: Any) -> bool:
     return isfinite(squares)
 
 
-class AsKernel(InTorch):
+class AsKernel(OfTensors):
     """The same as one kernel, which looks at the values itself."""
 
-    def __init__(self, *known: Any) -> None:
+    def __init__(self, known: Known, kernel: Loaded) -> None:
         from inweave.run.kernel.device import Launcher
 
-        *others, kernel = known
-        super().__init__(*others)
-        network, values, sources, lead = others[:4]
-        at = {spec.name: i for i, spec in enumerate(network.inputs)}
-        self.ways = [
-            (at[name], self.lift(values[at[name]], sources[kind, name], self.arithmetic))
-            for kind, name in kernel.sources
+        super().__init__(known)
+        names = kernel.frame.sources
+        given = [known.sources[name] for name in names]
+        self.launch = Launcher(kernel, given, self.lead, self.arithmetic.device, self.shapes)
+        self.lifts = [
+            # a vector stands in memory as a column does
+            (at, None if spread is None and at in self.arrays else lift)
+            for (at, lift), spread in zip(self.ways(known, names), self.launch.spread, strict=True)
         ]
         self.known: dict[int, tuple[Any, Array]] = {}
-        given = [sources[name] for name in kernel.sources]
-        self.launch = Launcher(kernel, given, lead, self.arithmetic.device)
-        for i, ((where, _), (_, spread)) in enumerate(
-            zip(self.ways, self.launch.places, strict=True)
-        ):
-            if spread is None and type(values[where]) not in NUMBERS:
-                self.ways[i] = (where, None)  # a vector stands in memory as a column does
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:
@@ -248,17 +254,15 @@ class AsKernel(InTorch):
                 return None
         sources = [
             values[at] if lift is None else self.lifted(at, values[at], lift)
-            for at, lift in self.ways
+            for at, lift in self.lifts
         ]
-        if differentiated(sources):
-            return super().run(values)
         try:
-            outs = self.launch(sources)
+            found = self.launch(sources, self.together)
         except RuntimeError:  # inside torch.func.vmap, where a tensor has no address
             if all(map(is_concrete, sources)):
                 raise
-            outs = None
-        return super().run(values) if outs is None else (self.answer(outs), 0.0)
+            return None
+        return None if found is None else (found, 0.0)
 
     def lifted(self, at: int, value: Any, lift: Lift) -> Array:
         """A source; that of a number stays on the device until another number comes."""
@@ -274,10 +278,10 @@ class AsKernel(InTorch):
 class InJax(Ready):
     """The same in jax: one compiled function, that also looks at the values."""
 
-    def __init__(self, *known: Any) -> None:
+    def __init__(self, known: Known, bound: Bound) -> None:
         import jax
 
-        super().__init__(*known)
+        super().__init__(known, bound)
         self.compiled = jax.jit(self._whole)
 
     def number(self, arithmetic: Floats) -> Lift:

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
 from inweave.errors import InputError
 from inweave.run.kernel.call import DTYPES, LEAST
 from inweave.run.kernel.generate import Kernel
 from inweave.run.kernel.text import Refused
 from inweave.run.plan import Plan
+
+if TYPE_CHECKING:
+    from inweave.run.kernel.device import Loaded
 
 # Of an H200, as measured: what reading and multiplying take at least.
 BYTES, FLOPS = 4.3e12, {"float32": 60e12, "float64": 30e12}
@@ -22,6 +28,7 @@ class KernelReport:
 
     kernel: Kernel | None
     why_not: str = ""
+    loaded: Callable[[int], Loaded] | None = field(default=None, compare=False)
 
     def __bool__(self) -> bool:
         return self.kernel is not None
@@ -40,7 +47,15 @@ class KernelReport:
     def __str__(self) -> str:
         if self.kernel is None:
             return f"This network does not run as one kernel: {self.why_not}."
-        return "\n".join([*(f"// {line}" for line in facts(self.kernel)), "", self.kernel.text])
+        lines = facts(self.kernel, self._on_device())
+        return "\n".join([*(f"// {line}" for line in lines), "", self.kernel.text])
+
+    def _on_device(self) -> Loaded | None:
+        """What the compiler made of it, where a device is at hand."""
+        torch = sys.modules.get("torch")
+        if torch is None or self.loaded is None or importlib.util.find_spec("cupy") is None:
+            return None
+        return self.loaded(torch.cuda.current_device()) if torch.cuda.is_available() else None
 
 
 def report(plan: Plan, dtype: str, check: bool) -> KernelReport:
@@ -50,12 +65,13 @@ def report(plan: Plan, dtype: str, check: bool) -> KernelReport:
     if not (plan.network.fills and plan.network.outputs):
         return KernelReport(None, "it takes no named inputs, or has no answers to read")
     try:
-        return KernelReport(plan.kernels.get(dtype, check))
+        kernel = plan.kernels.get(dtype, check)
+        return KernelReport(kernel, loaded=partial(plan.kernels.loaded, dtype, check))
     except Refused as refused:
         return KernelReport(None, str(refused))
 
 
-def facts(kernel: Kernel) -> list[str]:
+def facts(kernel: Kernel, compiled: Loaded | None = None) -> list[str]:
     """What a kernel is and takes, line by line."""
     per = {
         "prompt": f"one prompt per thread, {kernel.threads} prompts",
@@ -71,7 +87,11 @@ def facts(kernel: Kernel) -> list[str]:
         f"about {kernel.registers} registers per thread, {kernel.shared:,} bytes of shared memory "
         "per block"
     )
-    lines += _compiled(kernel)
+    if compiled is not None:
+        lines.append(
+            f"compiled: {compiled.registers} registers, {compiled.spilled} bytes of a thread in "
+            f"memory, {compiled.blocks} blocks on a multiprocessor at a time"
+        )
     lines.append(
         f"{kernel.flops:,} operations and {kernel.bytes:,} bytes per prompt: on an H200 at least "
         f"{1e9 * least:.3g} ns, in which arithmetic is busy {computes / least:.0%} and memory "
@@ -84,15 +104,3 @@ def facts(kernel: Kernel) -> list[str]:
 def bound(kernel: Kernel) -> tuple[float, float]:
     """The seconds that reading and writing, and arithmetic, take at least for a prompt."""
     return kernel.bytes / BYTES, kernel.flops / FLOPS[kernel.dtype]
-
-
-def _compiled(kernel: Kernel) -> list[str]:
-    """What the compiler made of it, where a device is at hand."""
-    torch = sys.modules.get("torch")
-    if torch is None or importlib.util.find_spec("cupy") is None or not torch.cuda.is_available():
-        return []
-    from inweave.run.kernel.device import loaded
-
-    found = loaded(kernel, torch.cuda.current_device())
-    said = f"compiled: {found.registers} registers, {found.spilled} bytes of a thread in memory"
-    return [f"{said}, {found.blocks} blocks on a multiprocessor at a time"]

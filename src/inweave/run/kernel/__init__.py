@@ -6,5 +6,6 @@ as one kernel, in one of two shapes: one prompt per thread with all its values i
 (`prompt_per_thread`), or one row per thread with what others read in shared memory
 (`row_per_thread`, made of `shared`, `rows` and `staging`). `values` is what both know of a plan
 beforehand, `writer` what they write alike, `functions` the pointwise functions in C; `generate`
-chooses, `device` compiles and launches through CuPy, and `cache` keeps what was compiled.
+chooses. A `frame` is what it takes to launch one; `device` compiles and launches through CuPy, and
+`cache` keeps what was compiled, so that a kernel is written once in the life of a network.
 """

@@ -2,6 +2,7 @@
 
 An entry is written whole or not at all, and begins with a digest of what follows: whatever else
 stands there is no entry. Nothing depends on the cache, so a folder that cannot be written is none.
+What is kept was made by this very `generator`: entries of another one have other keys.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import hashlib
 import os
 import sys
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from inweave import atomic
 
+ROOMS = ("exact", "model", "run")  # where what a kernel says is decided
 FOLDER = "INWEAVE_CACHE"  # the environment variable that names another folder
 DIGEST = 32
 
@@ -48,3 +51,13 @@ def write(key: str, content: bytes) -> None:
         place = folder()
         place.mkdir(parents=True, exist_ok=True)
         atomic.write(place / key, hashlib.sha256(content).digest() + content)
+
+
+@cache
+def generator() -> str:
+    """A digest of all that makes a kernel of a network, so that no change of it goes unseen."""
+    package, digest = Path(__file__).parents[2], hashlib.sha256()
+    for room in ROOMS:
+        for file in sorted((package / room).rglob("*.py")):
+            digest.update(file.read_bytes())
+    return digest.hexdigest()

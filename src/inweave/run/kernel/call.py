@@ -4,31 +4,44 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from inweave.errors import InputError
+import numpy as np
+
+from inweave.errors import DivergenceError, DomainError, InputError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.run.code import Lead
+from inweave.run.kernel.frame import Order
+from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN
 from inweave.run.kernel.text import Refused
 from inweave.run.node import Node
 
 if TYPE_CHECKING:
+    from inweave.run.kernel.device import Loaded
     from inweave.run.kernel.generate import Kernel, Shape
 
 LEAST = 16  # prompts: a kernel is quicker from one on, but has to be compiled
 DTYPES = ("float32", "float64")
+MARKS = {DomainError: LEFT_DOMAIN, DivergenceError: FAR}
+NAMED = 3  # prompts that an error names
+
+Made = tuple[Sequence[Node], Sequence[Node]]
 
 
 class Kernels:
-    """The kernels of a plan that begins with named inputs, each generated once."""
+    """The kernels of a plan that begins with named inputs, each written once at most.
 
-    def __init__(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> None:
-        self.nodes, self.outputs = nodes, outputs
+    `mark` is the fingerprint of what they compute, `made` the nodes and outputs that are written:
+    where code is kept for the fingerprint, nobody asks for them.
+    """
+
+    def __init__(self, mark: Callable[[], str], made: Callable[[], Made]) -> None:
+        self._mark, self._made = mark, made
         self._found: dict[Any, Kernel | Refused] = {}
 
     def get(self, dtype: str, check: bool, shape: Shape | None = None) -> Kernel:
@@ -38,7 +51,7 @@ class Kernels:
         key = (dtype, check, shape)
         if key not in self._found:
             try:
-                self._found[key] = generate(self.nodes, self.outputs, dtype, check, shape)
+                self._found[key] = generate(*self._made(), dtype, check, shape)
             except Refused as refused:
                 self._found[key] = refused
         found = self._found[key]
@@ -46,9 +59,19 @@ class Kernels:
             raise found
         return found
 
+    def loaded(self, dtype: str, check: bool, device: int, shape: Shape | None = None) -> Loaded:
+        """The same on a device, ready to be launched."""
+        from inweave.run.kernel.device import loaded
+
+        refused = self._found.get((dtype, check, shape))
+        if isinstance(refused, Refused):
+            raise refused
+        order = Order(self._mark(), dtype, check, repr(shape) if shape else "")
+        return loaded(order, device, lambda: self.get(dtype, check, shape))
+
     def wanted(
         self, sources: Mapping[Any, Array], lead: Lead, arithmetic: Floats, asked: bool | None
-    ) -> Kernel | None:
+    ) -> Loaded | None:
         """The kernel that computes these prompts, if one does; where it is asked for, it must."""
         if asked is False:
             return None
@@ -61,7 +84,7 @@ class Kernels:
 
     def _fitting(
         self, sources: Mapping[Any, Array], lead: Lead, arithmetic: Floats, asked: bool
-    ) -> Kernel | None:
+    ) -> Loaded | None:
         if arithmetic.library != "torch" or not is_cuda(arithmetic.device):
             raise Refused("its inputs are no tensors of torch on a CUDA device")
         if not asked and (prod(lead) < LEAST or not has_cupy()):
@@ -71,21 +94,19 @@ class Kernels:
             raise Refused(f"its inputs are {dtype}, expected float32 or float64")
         if not all(map(is_concrete, sources.values())):
             raise Refused("its inputs hold no values here")
-        kernel = self.get(dtype, arithmetic.checked)
-        self._load(kernel, arithmetic.device, asked)
-        return kernel
+        return self._loaded(dtype, arithmetic.checked, arithmetic.device, asked)
 
-    def _load(self, kernel: Kernel, device: Any, asked: bool) -> None:
-        """Compile a kernel; what cannot be compiled here is not used again, and said."""
-        from inweave.run.kernel.device import index_of, loaded
+    def _loaded(self, dtype: str, check: bool, device: Any, asked: bool) -> Loaded:
+        """A kernel; what cannot be compiled here is not used again, and said."""
+        from inweave.run.kernel.device import index_of
 
         try:
-            loaded(kernel, index_of(device))
+            return self.loaded(dtype, check, index_of(device))
         except (RuntimeError, ImportError) as error:
             if asked:
                 raise
             refused = Refused(f"it cannot be compiled: {error}")
-            self._found[kernel.dtype, kernel.check, None] = refused
+            self._found[dtype, check, None] = refused
             warnings.warn(f"this batch runs call by call and not as one kernel: {refused}",
                           stacklevel=6)  # fmt: skip
             raise refused from error
@@ -97,20 +118,46 @@ def is_cuda(device: Any) -> bool:
 
 
 def answers(
-    kernel: Kernel, sources: Mapping[Any, Array], lead: Lead, device: Any
+    ready: Loaded, sources: Mapping[Any, Array], lead: Lead, device: Any
 ) -> list[Array] | None:
     """The answers with these batch axes; None if a prompt is marked, so that all are looked at."""
     from inweave.run.kernel.device import Launcher
 
-    given = [sources[name] for name in kernel.sources]
-    return Launcher(kernel, given, lead, device)(given)
+    given = [sources[name] for name in ready.frame.sources]
+    return Launcher(ready, given, lead, device)(given, list)
 
 
-def differentiated(sources: Iterable[Array]) -> bool:
+def naming(
+    error: DomainError | DivergenceError,
+    ready: Loaded,
+    sources: Mapping[Any, Array],
+    lead: Lead,
+    device: Any,
+) -> DomainError | DivergenceError:
+    """An error that also says which prompts of the batch are marked for it."""
+    from inweave.run.kernel.device import Launcher
+
+    given = [sources[name] for name in ready.frame.sources]
+    flags = Launcher(ready, given, lead, device).marks(given).cpu().numpy()
+    found = np.argwhere(flags & MARKS[type(error)]).tolist()
+    if not found:
+        return error
+    names = ", ".join(str(at[0] if len(at) == 1 else tuple(at)) for at in found[:NAMED])
+    more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+    prompts = "prompt" if len(found) == 1 else "prompts"
+    return type(error)(f"{error}; in this batch that is {prompts} {names}{more}")
+
+
+def differentiated(values: Iterable[Any]) -> bool:
     """Whether gradients are wanted, which no kernel has; says so once."""
     import torch
 
-    if not any(x.requires_grad for x in sources) or not torch.is_grad_enabled():
+    if not torch.is_grad_enabled():
+        return False
+    for value in values:  # a call may wait for this: no generator
+        if getattr(value, "requires_grad", False):
+            break
+    else:
         return False
     warnings.warn(
         "gradients are wanted, so this batch runs call by call and not as one kernel; "

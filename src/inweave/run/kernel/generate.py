@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from inweave.run.kernel.frame import Frame
 from inweave.run.kernel.pressure import registers, work
 from inweave.run.kernel.prompt_per_thread import PromptPerThread
 from inweave.run.kernel.row_per_thread import RowPerThread
@@ -41,27 +41,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """The text of a kernel and what it takes to launch it."""
+class Kernel(Frame):
+    """A kernel as it is written, and what it will take."""
 
-    name: str
     text: str
-    dtype: str
-    check: bool
     kind: str
-    sources: tuple[Any, ...]  # what is read, by the names of a plan's sources
-    sizes: tuple[int, ...]  # their entries, for one prompt
-    outputs: tuple[tuple[int, int], ...]
-    prompts: int  # in a block
-    threads: int
-    shared: int  # bytes of a block
     registers: int  # as estimated
     flops: int
     why_not: str = ""  # why the other shape was not taken
-
-    def blocks(self, prompts: int) -> int:
-        """How many blocks a batch takes."""
-        return -(-prompts // self.prompts)
 
     @property
     def bytes(self) -> int:
