@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from inweave.language.program import Program, program
     from inweave.language.ranges import Range
     from inweave.language.scan import scan
+    from inweave.model.embedding import Embedding
     from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, PointwiseLayer
     from inweave.model.layout import Block, Layout
     from inweave.model.modules import Module
@@ -87,6 +88,7 @@ _WHERE = {
     "language.program": "Program program",
     "language.ranges": "Range",
     "language.scan": "scan",
+    "model.embedding": "Embedding",
     "model.layers": "AttentionLayer BlockPointwiseLayer Head PointwiseLayer",
     "model.layout": "Block Layout",
     "model.modules": "Module",
@@ -114,6 +116,7 @@ __all__ = [
     "DenseProjection",
     "DivergenceError",
     "DomainError",
+    "Embedding",
     "FileFormatError",
     "Fill",
     "Frontier",

@@ -602,4 +602,5 @@ def _read(found: data.Network, record: Record | None, claim: Claim | None) -> Ne
 
 def as_public(network: data.Network) -> Network:
     """The same data with its doors."""
-    return Network(network.layout, network.modules, network.inputs, network.fills, network.outputs)
+    n = network
+    return Network(n.layout, n.modules, n.inputs, n.fills, n.outputs, n.embedding)

@@ -14,8 +14,9 @@ annotations do not promise is refused with the way to it, as in `modules[0].repe
                                             numbers, so the text of its name stands for it
     Stored                                  an array: its content's SHA-256, and a hook keeps it
 
-A field that is not compared is a note and no part of its record. A flat record is built once
-however often it stands in the data, so that a short text cannot ask for much memory.
+A field that is not compared is a note and no part of its record. One that came `LATER` is left out
+while it is None, so that records from before keep their data and their fingerprints. A flat record
+is built once however often it stands in the data, so that a short text cannot ask for much memory.
 """
 
 from __future__ import annotations
@@ -53,6 +54,7 @@ class Must:
 
 
 ARRAY, ANY_NUMBER = "an array", "a number, perhaps not finite"  # marks in annotations
+LATER = {"later": True}  # the metadata of such a field
 Stored = Annotated[Any, ARRAY]
 Number = Annotated[float, ANY_NUMBER]
 
@@ -129,6 +131,14 @@ def fields_of(kind: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
     return {f.name: hints[f.name] for f in known}, needed
 
 
+@cache
+def later(kind: Any) -> frozenset[str]:
+    """The names that are left out where there is nothing to say."""
+    if typing.is_typeddict(kind):
+        return frozenset()
+    return frozenset(f.name for f in fields(kind) if f.metadata == LATER)
+
+
 def rational_text(number: Fraction) -> str:
     """A rational number as text, `p/q` or `p`; hexadecimal where decimals would be too long."""
     if max(number.numerator.bit_length(), number.denominator.bit_length()) < LONGEST_DECIMAL:
@@ -172,7 +182,8 @@ def write(kind: Any, value: Any, array: Callable[[Any], str] = content) -> Any:
         return rational_text(value) if kind is Fraction else value
     record: Any = kind if is_record(kind) else type(value)
     kinds, _ = fields_of(record)
-    return {name: write(k, getattr(value, name), array) for name, k in kinds.items()}
+    said = {name: write(k, getattr(value, name), array) for name, k in kinds.items()}
+    return {name: v for name, v in said.items() if v is not None or name not in later(record)}
 
 
 def named(value: Any) -> Any:

@@ -38,7 +38,7 @@ class Packer:
 
     def __init__(self, name: str, shown: Shown, kept: Recording, short: bool, weights: int) -> None:
         self.name, self.shown, self.kept, self.weights = name, shown, kept, weights
-        self.network = network = shown.network
+        self.network = network = shown.network.plain
         single = kept.first.dtype == np.float32
         largest = max((float(np.abs(v).max()) for v in [kept.first, *kept.values] if v.size),
                       default=0.0)  # fmt: skip

@@ -3,7 +3,8 @@
 Arrays travel as base64 of little-endian typed arrays. The page computes the rest itself: states
 from the recorded changes, a head's query, key and value from the state and the head's pieces,
 curves from the states. Nothing is stored that can be derived, so the size of a page grows with what
-changes, not with depth times prompt.
+changes, not with depth times prompt. A network with an embedding is shown as the plain one that it
+is in the basis of its blocks, where columns have names.
 """
 
 from __future__ import annotations
@@ -43,10 +44,13 @@ def payload(
     for net in networks.values():
         _check_cost(net)
     note, prompts = prompts_of(networks, inputs)
+    hidden = [name for name, net in networks.items() if net.embedding is not None]
+    if hidden:
+        note += f"; {' and '.join(hidden)} in the basis of the blocks, which an embedding hides"
     answers = references(shown, {name: own for name, (_, own) in prompts.items()}, reference)
     recordings, size = {}, 0
     for name, net in networks.items():
-        recordings[name] = kept = record(net, prompts[name][0], MOST_BYTES // 4)
+        recordings[name] = kept = record(net.plain, prompts[name][0], MOST_BYTES // 4)
         size += _encoded(kept.numbers + kept.first.size)
         _check_size(size)
     short = size > EXACT_BYTES

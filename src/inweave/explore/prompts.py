@@ -1,4 +1,4 @@
-"""The prompts that are shown: made from the user's data, or from example data.
+"""The prompts that are shown, in the basis of their blocks: the user's data, or example data.
 
 Every network on a page runs on the same data. Each takes the inputs it names; where none are given,
 random ones are drawn, small enough that no network overflows on them.
@@ -102,7 +102,7 @@ def _given(networks: Mapping[str, Network], inputs: Mapping[str, Any]) -> dict[s
     H = real("the prompt H", inputs["H"])
     for net in networks.values():
         net.layout.check(H)
-    return dict.fromkeys(networks, (_single(H), None))
+    return {name: (_single(net.in_blocks(H)), None) for name, net in networks.items()}
 
 
 def _check_names(inputs: Mapping[str, Any], known: set[str]) -> None:

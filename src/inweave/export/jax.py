@@ -24,7 +24,6 @@ from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, Poi
 from inweave.model.layout import Layout
 from inweave.model.modules import Executor, Module, Part, named
 from inweave.model.network import Network
-from inweave.model.prompt import fill_prompt
 from inweave.model.written import attention_weights, function_weights, pointwise_weights
 
 Apply = Callable[..., Any]
@@ -56,7 +55,7 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
             return JaxExecutor(layout, params).run(network.modules, jnp.asarray(H))
         taken, _ = accept(network.inputs, inputs)
         taken = {name: jnp.asarray(value, kind) for name, value in taken.items()}
-        H = fill_prompt(layout, network.fills, taken, Floats(jnp, kind))
+        H = network.filled(taken, Floats(jnp, kind))
         return network.readout(JaxExecutor(layout, params).run(network.modules, H))
 
     return apply, params

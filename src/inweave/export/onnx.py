@@ -19,6 +19,7 @@ from onnx import TensorProto, helper, numpy_helper
 from inweave.atomic import write
 from inweave.errors import InputError
 from inweave.model.cost import check_numbers, written
+from inweave.model.embedding import Embedding
 from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
@@ -69,13 +70,18 @@ class _Graph(Executor[str]):
         self.dtype, self.kind = np.dtype(dtype), KINDS[dtype]
         self.nodes: list[Any] = []
         self.stored: dict[str, Any] = {}
+        self.answers_in = "final state"
 
     def build(self) -> Any:
         tokens, width = self.network.tokens, self.network.width
         if self.network.inputs:
             specs = self.network.inputs
             inputs = [self.declared(spec.name, spec.shape) for spec in specs]
-            self.final(self.prompt(specs))
+            embedding = self.network.embedding
+            state = self.final(self.embedded(self.prompt(specs), embedding, "prompt"))
+            if embedding is not None:
+                state = self.embedded(state, embedding.inverse, "final state")
+            self.answers_in = state
             outputs = [self.answer(output) for output in self.network.outputs]
         else:
             inputs = [self.declared("H", (tokens, width))]
@@ -142,6 +148,19 @@ class _Graph(Executor[str]):
                 H = self.node("Add", [H, whole], f"prompt/after fill {i}")
         return H
 
+    def embedded(self, H: str, embedding: Embedding | None, name: str) -> str:
+        """A state in another basis."""
+        if embedding is None:
+            return H
+        tokens, columns = embedding.floats
+        if tokens is not None:
+            P = self.store(f"{name}/tokens", tokens)
+            H = self.node("MatMul", [P, H], f"{name}/tokens mixed")
+        if columns is not None:
+            M = self.store(f"{name}/columns", columns)
+            H = self.node("MatMul", [H, M], f"{name}/columns mixed")
+        return H
+
     def filled(self, fill: Fill, name: str, lifted: dict[str, str], roots: dict[str, str]) -> str:
         if fill.constant is not None:
             value = self.store(f"{name}/constant", standing(fill)[None])
@@ -166,7 +185,7 @@ class _Graph(Executor[str]):
         if name in {spec.name for spec in self.network.inputs}:
             name = f"{name} out"
         rows, cols = place.source(self.layout)
-        value = self.sliced("final state", f"answer {name}/read", rows, cols)
+        value = self.sliced(self.answers_in, f"answer {name}/read", rows, cols)
         if place.transpose:
             value = self.node("Transpose", [value], f"answer {name}/transposed", perm=[0, 2, 1])
         size = (1, 1) if place.diagonal else (place.rows, place.cols)

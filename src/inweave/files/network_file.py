@@ -33,6 +33,7 @@ from inweave.exact.schema import read as read_record
 from inweave.exact.schema import write as write_record
 from inweave.files import regular
 from inweave.language.recorded import Recorded
+from inweave.model.embedding import Embedding
 from inweave.model.layout import Layout
 from inweave.model.network import Network
 from inweave.model.prompt import Input
@@ -43,6 +44,7 @@ KEY = "inweave"
 SUFFIX = ".inweave"
 LARGEST_HEADER = 64 * 2**20
 LARGEST_PROMPT = 2**30  # numbers in one prompt
+LARGEST_EMBEDDING = 512  # tokens or columns: whether they are orthogonal is seen exactly
 Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
 MOST = {"inputs": 1000, "outputs": 1000, "fills": 100_000}
 
@@ -275,4 +277,10 @@ def _counts(network: dict[str, Any]) -> None:
             raise Mismatch(f"{len(network[name]):,} {name}, the limit is {most:,}")
 
 
-LIMITS = {Layout: _prompt, Input: _input, Network: _counts}
+def _embedding(embedding: dict[str, Any]) -> None:
+    for name, matrix in embedding.items():
+        if matrix is not None and max(matrix.shape) > LARGEST_EMBEDDING:
+            raise Mismatch(f"{name}: {max(matrix.shape):,}, the limit is {LARGEST_EMBEDDING:,}")
+
+
+LIMITS = {Layout: _prompt, Input: _input, Network: _counts, Embedding: _embedding}

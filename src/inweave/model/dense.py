@@ -54,6 +54,7 @@ class Trace:
     layout: Layout
     steps: tuple[Step, ...]
     states: dict[str, Array] = field(repr=False)
+    network: Network | None = field(default=None, repr=False)
 
     @property
     def final(self) -> Array:
@@ -74,7 +75,9 @@ class Trace:
 
     def block(self, name: str) -> list[Array]:
         """One block in every state, from the input to the end."""
-        return [self.layout.unpack(H)[name] for H in self.states.values()]
+        states = self.states.values()
+        plain = states if self.network is None else map(self.network.in_blocks, states)
+        return [self.layout.unpack(H)[name] for H in plain]
 
 
 Record = Callable[[str, Array, Step | None], None]
@@ -190,4 +193,4 @@ def trace(network: Network, H: Array, arithmetic: Arithmetic | None = None) -> T
             steps.append(step)
 
     DenseExecutor(network.layout, arithmetic, record).run(network.modules, H)
-    return Trace(network.layout, tuple(steps), states)
+    return Trace(network.layout, tuple(steps), states, network)

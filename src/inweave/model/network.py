@@ -7,14 +7,17 @@ and `fingerprint` is the same in every process.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 from weakref import WeakValueDictionary
 
 from inweave.errors import BlockError
+from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
-from inweave.exact.schema import fingerprint, write
+from inweave.exact.schema import LATER, fingerprint, write
+from inweave.model.embedding import Embedding, plain_module
 from inweave.model.inputs import accept
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
 from inweave.model.layout import Layout
@@ -38,6 +41,8 @@ class Network:
     inputs: tuple[Input, ...] = ()
     fills: tuple[Fill, ...] = ()
     outputs: tuple[Output, ...] = ()
+    embedding: Embedding | None = field(default=None, metadata=LATER)
+    """The basis in which its prompt stands, if not the one of its blocks."""
 
     kept: ClassVar[WeakValueDictionary[int, Network]] = WeakValueDictionary()
 
@@ -52,6 +57,8 @@ class Network:
         _check_names("output", [output.name for output in self.outputs])
         for output in self.outputs:
             output.place.check(self.layout, f"output {output.name!r}")
+        if self.embedding is not None:
+            self.embedding.check(self.layout, self.modules)
 
     # -- sizes ------------------------------------------------------------------------------------
     @property
@@ -134,14 +141,33 @@ class Network:
     # -- the prompt -------------------------------------------------------------------------------
     def prompt(self, **inputs: Any) -> Array:
         """The prompt H that holds these inputs."""
-        taken, arithmetic = accept(self.inputs, inputs)
-        return fill_prompt(self.layout, self.fills, taken, arithmetic)
+        return self.filled(*accept(self.inputs, inputs))
 
-    def readout(self, H: Array) -> Any:
-        """The answers that stand in a state: one value, or a dict of named ones."""
+    def filled(self, inputs: Mapping[str, Array], arithmetic: Arithmetic) -> Array:
+        """The prompt that holds lifted inputs (..., rows, cols), in any arithmetic."""
+        H = fill_prompt(self.layout, self.fills, inputs, arithmetic)
+        return H if self.embedding is None else self.embedding.apply(H, arithmetic)
+
+    def in_blocks(self, H: Array, arithmetic: Arithmetic | None = None) -> Array:
+        """A state in the basis of its blocks, where each owns columns: what an embedding hides."""
         self.layout.check(H)
+        if self.embedding is None:
+            return H
+        return self.embedding.inverse.apply(H, arithmetic or Floats.like(H))
+
+    def readout(self, H: Array, arithmetic: Arithmetic | None = None) -> Any:
+        """The answers that stand in a state: one value, or a dict of named ones."""
+        H = self.in_blocks(H, arithmetic)
         answers = {o.name: of_kind(o.place.read(self.layout, H), o.kind) for o in self.outputs}
         return as_answer(answers)
+
+    @cached_property
+    def plain(self) -> Network:
+        """The network without an embedding that gives the same answers, exactly."""
+        if self.embedding is None:
+            return self
+        modules = tuple(plain_module(m, self.embedding, self.layout) for m in self.modules)
+        return Network(self.layout, modules, self.inputs, self.fills, self.outputs)
 
     def keep(self) -> int:
         """Its `id`, by which `kept` has it while it is in use; for `inweave.run.torch`."""
@@ -163,7 +189,7 @@ class Network:
         """Equal data; what else is known of one of them (see `inweave.network`) does not count."""
         return isinstance(other, Network) and all(
             getattr(self, name) == getattr(other, name)
-            for name in ("layout", "modules", "inputs", "fills", "outputs")
+            for name in ("layout", "modules", "inputs", "fills", "outputs", "embedding")
         )
 
     def __hash__(self) -> int:

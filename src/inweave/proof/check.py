@@ -93,6 +93,7 @@ def verify(
     evaluated at random points: at least so many, and as many more as it takes until a wrong network
     passes with probability at most 1e-12. If they would take more than about `seconds`, that is
     TooFewTrials, which says how long it takes. `plan` is the network's where there is one already.
+    A network with an embedding is proved as the plain one that it is, exactly, in another basis.
     `reference` compiles the program again, to say where a wrong network parts from a right one;
     `record` records it at other sizes, to see whether a proof holds for them.
     """
@@ -119,7 +120,7 @@ def verify(
             f"net.verify(seconds={budget.enough(TRIALS)})"
         )
     seed = secrets.randbelow(2**53) if seed is None else int(seed)
-    check = Check(name, traced, network, trials, budget, in_full, seed, reference)
+    check = Check(name, traced, network.plain, trials, budget, in_full, seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
     try:
         found = check.run(opaque=True)
@@ -149,8 +150,8 @@ def _by_algebra(
     name: str, traced: Traced, network: Network, plan: Plan, record: Recorder | None
 ) -> Certificate:
     """The certificate of a proof, or NotProved."""
-    found = prove(traced, network)
-    free = unchanged_by(traced, found.sizes, record)
+    found = prove(traced, network.plain)
+    free = unchanged_by(traced, found.sizes, record) if network.embedding is None else ()
     beyond = said_of_sizes(traced, free)
     if found.every_step and any(module.carries for module in network.modules):
         beyond.append("however often its loops repeat")
@@ -179,7 +180,7 @@ class Passed:
 
 @dataclass
 class Check:
-    """Comparisons of a program and a network, repeated until they are sure.
+    """Comparisons of a program and a plain network, repeated until they are sure.
 
     Every way of comparing that is tried could pass a wrong network, so the chances add up in
     `risk`, and each is to be so much less than what is stated in the end.

@@ -95,7 +95,8 @@ class Marked(Function):
 def marked(network: Network) -> Network:
     """The same network with its functions marked."""
     modules = tuple(m.map(_marked, f"module {i}") for i, m in enumerate(network.modules))
-    return Network(network.layout, modules, network.inputs, network.fills, network.outputs)
+    n = network
+    return Network(n.layout, modules, n.inputs, n.fills, n.outputs, n.embedding)
 
 
 def _marked(layer: Layer, name: str) -> Layer:

@@ -6,7 +6,8 @@ not change it; writes them as lines over slots (`code`); and runs those in any a
 (`execute`). What is known beforehand differs by entrance, so each has its own code: named inputs
 (`call`: constants and zeros of the prompt are known), named blocks (`run`: zeros below the blocks
 are known), and a whole prompt (`forward`: nothing is known, unless a look shows that it is the
-network's own).
+network's own). Names are those of the plain network, whose answers an embedding does not change;
+a whole prompt stands in the basis that the network has.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class Plan:
 
     def __reduce__(self) -> tuple[Any, ...]:
         n = self.network  # without its program: a plan is what runs, elsewhere too
-        return Plan, (Network(n.layout, n.modules, n.inputs, n.fills, n.outputs),)
+        return Plan, (Network(n.layout, n.modules, n.inputs, n.fills, n.outputs, n.embedding),)
 
     # -- entrances --------------------------------------------------------------------------------
     def call(
@@ -361,9 +362,12 @@ class Plan:
 
     # -- the code for each ------------------------------------------------------------------------
     def _variant(
-        self, start: Callable[[Builder], Iterable[Term]], ends: Sequence[Box | Place]
+        self,
+        start: Callable[[Builder], Iterable[Term]],
+        ends: Sequence[Box | Place],
+        network: Network | None = None,
     ) -> Variant:
-        builder = Builder(self.network)
+        builder = Builder(network or self.network.plain)
         end = builder.run(builder.state(start(builder)))
         read = [_read(builder, end, place) for place in ends]
         return Variant(builder.graph.scopes[0].nodes, read, None)
@@ -386,7 +390,9 @@ class Plan:
     @cached_property
     def from_prompt(self) -> Variant:
         layout = self.network.layout
-        return self._variant(lambda b: _columns(b, layout.names, layout.tokens), [self._whole])
+        return self._variant(
+            lambda b: _columns(b, layout.names, layout.tokens), [self._whole], self.network
+        )
 
     @cached_property
     def from_own(self) -> Variant:
@@ -429,6 +435,8 @@ class Plan:
 
     def _is_own(self, H: Array, arithmetic: Arithmetic) -> bool:
         """Whether a prompt holds the zeros and constants that the network's fills put there."""
+        if self.network.embedding is not None:
+            return False
         layout, opened = self.network.layout, self._open
         constants = [f for f in self.network.fills if f.place.block not in opened]
         own = fill_prompt(layout, constants, {}, arithmetic) if constants else None

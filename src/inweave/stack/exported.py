@@ -21,6 +21,7 @@ from inweave.model.prompt import Input
 from inweave.model.written import fixed_prompt, is_fixed, standing
 from inweave.run.ready import LARGEST, is_finite_tensor
 from inweave.stack.blocks import Blocks
+from inweave.stack.embedding import embedded
 from inweave.stack.network import module_of
 
 
@@ -85,6 +86,7 @@ class Prompt(nn.Module):
     def __init__(self, network: Network, dtype: torch.dtype) -> None:
         super().__init__()
         self.register_buffer("fixed", torch.tensor(fixed_prompt(network), dtype=dtype), False)
+        self.embed = embedded(network.embedding, dtype)
         self.fills: list[_Fill] = []
         for i, fill in enumerate(network.fills):
             if is_fixed(fill):
@@ -110,7 +112,7 @@ class Prompt(nn.Module):
         H = self.fixed
         for fill in self.fills:
             H = H + nn.functional.pad(self._standing(fill, inputs), fill.around)
-        return H
+        return H if self.embed is None else self.embed(H)
 
     def _standing(self, fill: _Fill, inputs: dict[str, Tensor]) -> Tensor:
         if fill.source is None:
@@ -159,7 +161,10 @@ class TorchNetwork(Blocks, Hub):
             for step in module_of(module, network.layout, by_entry=False, dtype=dtype).executed()
         )
         self.network, self.trainable = network, trainable
+        self._answers = Network(network.layout, (), outputs=network.outputs)  # to read them with
         self.prompt = Prompt(network, dtype)
+        embedding = network.embedding
+        self.unembed = embedded(None if embedding is None else embedding.inverse, dtype)
         self._right: set[Any] = set()  # signatures of inputs that were accepted
         self.requires_grad_(trainable)
 
@@ -188,7 +193,8 @@ class TorchNetwork(Blocks, Hub):
 
     def forward_inputs(self, **inputs: Any) -> Any:
         """Named inputs in, the answer or a dict of answers out."""
-        return self.network.readout(self.forward_prompt(self.prompt_of(**inputs)))
+        H = self.forward_prompt(self.prompt_of(**inputs))
+        return self._answers.readout(H if self.unembed is None else self.unembed(H))
 
     def prompt_of(self, **inputs: Any) -> Tensor:
         """The prompt that holds these inputs."""

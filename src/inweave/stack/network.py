@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from inweave.errors import InputError, ProgramError, ShapeError
+from inweave.model.embedding import Embedding
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part
@@ -20,6 +21,7 @@ from inweave.model.network import Network
 from inweave.model.prompt import Fill, Input, Output, of_kind
 from inweave.stack.attention import ALL, ExtendedLinearAttention
 from inweave.stack.blocks import Blocks, Step
+from inweave.stack.embedding import embedded
 from inweave.stack.pointwise import Functions, PointwiseNetwork
 from inweave.stack.queries import split_queries
 
@@ -83,10 +85,13 @@ class AttentionNetwork(nn.Module):
         inputs: Sequence[Input] = (),
         fills: Sequence[Fill] = (),
         outputs: Sequence[Output] = (),
+        embedding: Embedding | None = None,
     ) -> None:
         super().__init__()
         if not modules:
             raise InputError("a trainable network needs at least one module")
+        self.embedding = embedding
+        self.unembed = embedded(None if embedding is None else embedding.inverse, None)
         self.stack = nn.ModuleList(modules)
         self.layout, self.inputs, self.fills = layout, tuple(inputs), tuple(fills)
         self.outputs = tuple(outputs)
@@ -99,6 +104,8 @@ class AttentionNetwork(nn.Module):
 
     def forward(self, H: Tensor) -> Tensor:
         """The answer that a prompt leads to, in its user's shape."""
+        if self.unembed is not None:
+            return self.read(self.final(H))
         *before, last = self.stack
         for module in before:
             H = module(H)
@@ -136,6 +143,8 @@ class AttentionNetwork(nn.Module):
 
     def read(self, H: Tensor) -> Tensor:
         """The answer that stands in a state."""
+        if self.unembed is not None:
+            H = self.unembed.to(H.dtype)(H)
         rows, columns, output = self._where(H.shape[-2])
         return self._shaped(H[..., rows, columns], output)
 
@@ -181,7 +190,8 @@ class AttentionNetwork(nn.Module):
             for part in network.modules
             if part.repeat
         ]
-        return cls(modules, network.layout, network.inputs, network.fills, network.outputs)
+        n = network
+        return cls(modules, n.layout, n.inputs, n.fills, n.outputs, n.embedding)
 
     def to_data(self) -> Network:
         """These weights as a network's data.
@@ -194,7 +204,9 @@ class AttentionNetwork(nn.Module):
                 f"layers with different numbers of queries, {sorted(queries)}, make no network"
             )
         modules = tuple(map(_module_data, self.parts))
-        network = Network(self.layout, modules, self.inputs, self.fills, self.outputs)
+        network = Network(
+            self.layout, modules, self.inputs, self.fills, self.outputs, self.embedding
+        )
         return split_queries(network, *queries) if any(queries) else network
 
 

@@ -29,6 +29,8 @@ LEFT, RIGHT = 0, 1
 
 def split_queries(network: Network, queries: int) -> Network:
     """The network without masks that computes what `network` does if its last tokens only ask."""
+    if network.embedding is not None:
+        raise ProgramError("tokens that only ask stand apart: take a network without an embedding")
     old = network.layout
     seen = old.tokens - queries
     shapes = {b.name: (min(b.rows, seen), b.cols) for b in old.blocks}

@@ -378,6 +378,10 @@ def _summary(
     lines.append(f"{network.tokens} tokens x {network.width} columns, "
                  f"{network.stored_numbers} stored numbers")  # fmt: skip
     lines.append("prompt: " + " | ".join(f"{b.name} {b.rows}x{b.cols}" for b in network.layout))
+    if network.embedding is not None:
+        pair = ("tokens", "columns")
+        mixed = [name for name in pair if getattr(network.embedding, name) is not None]
+        lines.append(f"in a basis of its own: {' and '.join(mixed)} mixed, no block owns any")
     if origin is not None:
         fixed = [name for name in origin.program.size_names if name not in (*free, *follow)]
         said = []

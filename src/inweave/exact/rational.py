@@ -1,0 +1,88 @@
+"""Matrices of exact rationals: products and inverses, with nothing rounded.
+
+Python adds and multiplies whole numbers many times faster than Fractions, which look for common
+divisors at every step. So a matrix is brought to one denominator, computed with in whole numbers,
+and divided once at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from inweave.exact.constants import fractions
+from inweave.exact.field import Field
+
+Rational = np.ndarray[Any, Any]  # of float64 or of Fractions
+PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
+
+
+def whole(matrix: Rational) -> tuple[Rational, int]:
+    """Whole numbers and their common denominator."""
+    exact = fractions(np.asarray(matrix))
+    bottom = math.lcm(*{entry.denominator for entry in exact.flat})
+    top = [entry.numerator * (bottom // entry.denominator) for entry in exact.flat]
+    return np.array([*top, None], dtype=object)[:-1].reshape(exact.shape), bottom
+
+
+def divided(top: Rational, bottom: int) -> Rational:
+    """Whole numbers over a denominator, as Fractions."""
+    zero = Fraction(0)
+    entries = [Fraction(entry, bottom) if entry else zero for entry in top.flat]
+    return np.array([*entries, None], dtype=object)[:-1].reshape(top.shape)
+
+
+def product(*matrices: Rational) -> Rational:
+    """The product of matrices, exactly."""
+    tops, bottoms = zip(*map(whole, matrices), strict=True)
+    return divided(reduce(np.matmul, tops), math.prod(bottoms))
+
+
+def is_orthogonal(matrix: Rational) -> bool:
+    """Whether `M Mᵀ = I`, exactly."""
+    top, bottom = whole(matrix)
+    return bool((top @ top.T == bottom**2 * np.eye(len(top), dtype=object)).all())
+
+
+def is_invertible(matrix: Rational) -> bool:
+    """Whether a matrix is invertible modulo some of three primes; then it is, exactly.
+
+    The determinant of one that is refused is zero, or a multiple of all three.
+    """
+    return any(_has_full_rank(matrix, Field(prime)) for prime in PRIMES)
+
+
+def _has_full_rank(matrix: Rational, field: Field) -> bool:
+    try:
+        rows = field.residue(matrix).copy()
+    except ZeroDivisionError:  # it divides a denominator
+        return False
+    for k in range(len(rows)):
+        pivot = k + int(np.argmax(rows[k:, k] != 0))
+        if not rows[pivot, k]:
+            return False
+        rows[[k, pivot]] = rows[[pivot, k]]
+        row = rows[k] * field.inverse(rows[k, k]) % field.prime
+        rows[k + 1 :] = (rows[k + 1 :] - rows[k + 1 :, k, None] * row % field.prime) % field.prime
+    return True
+
+
+def inverse(matrix: Rational) -> Rational:
+    """The inverse of an invertible matrix, exactly, by elimination without fractions (Bareiss)."""
+    if is_orthogonal(matrix):
+        return fractions(np.asarray(matrix)).T.copy()
+    top, bottom = whole(matrix)
+    size, last = len(top), 1
+    rows = np.concatenate([top, np.eye(size, dtype=int).astype(object)], axis=1)
+    for k in range(size):
+        pivot = k + int(np.argmax(rows[k:, k] != 0))
+        rows[[k, pivot]] = rows[[pivot, k]]
+        here = rows[k, k]
+        others = np.arange(size) != k
+        rows[others] = (here * rows[others] - rows[others, k, None] * rows[k]) // last
+        last = here
+    return divided(bottom * rows[:, size:], last)
