@@ -31,7 +31,7 @@ run
 proof
 text
 files
-export explore stack
+export explore stack circuit
 network
 smallest
 __init__

@@ -30,6 +30,7 @@ from inweave.model.prompt import as_answer
 from inweave.proof.certificate import Certificate, Claim, about
 
 if TYPE_CHECKING:
+    from inweave.circuit.graph import Circuit
     from inweave.explore.shown import Shown
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
@@ -343,6 +344,16 @@ class Network(data.Network):
         from inweave.explore.shown import Shown
 
         return Shown(self, self.origin, self.proved, self.known_degree(), self._made)
+
+    def circuit(self, *, seed: int = 0, functional: bool = True) -> Circuit:
+        """What every head computes, and which edges between heads the answer depends on.
+
+        An edge is functional if another value of its source, on this edge alone, changes the
+        answer on random prompts, in exact numbers; see `inweave.circuit`.
+        """
+        from inweave.circuit.found import circuit_of
+
+        return circuit_of(self, seed=seed, functional=functional)
 
     def to_torch(self, trainable: bool = False, dtype: Any = None) -> TorchNetwork:
         """A torch module with named activation taps, in float64 unless told."""

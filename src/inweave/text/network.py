@@ -113,6 +113,16 @@ class Words:
         added = self._added(head)
         return [(pretty(self.name(dest, then=True)), _join(what)) for dest, what in added.items()]
 
+    def made(self, layer: Layer) -> dict[str, str]:
+        """What a layer adds to a block, or (a pointwise one) makes of it, by the block's name."""
+        if isinstance(layer, BlockPointwiseLayer):
+            return {p.block: f"{f.name}({self.block(p.block)})" for p, f in layer.applied}
+        return {dest: _join(what) for dest, what in self._written(layer).items()}
+
+    def line(self, head: Head) -> str:
+        """All that a head does, in one line; nothing if it adds nothing."""
+        return "; ".join(f"{what} → {dest}" for dest, what in self.head(head))
+
     def _added(self, head: Head) -> dict[str, list[str]]:
         """What a head adds to each block."""
         if not all(isinstance(p, Projection) for p in head.projections):
@@ -311,9 +321,7 @@ def facts(
 def _layer_lines(words: Words, layer: Layer) -> list[str]:
     """One line per head that adds something, or per function of a pointwise layer."""
     if isinstance(layer, AttentionLayer):
-        said = [
-            "; ".join(f"{what} → {dest}" for dest, what in words.head(head)) for head in layer.heads
-        ]
+        said = [words.line(head) for head in layer.heads]
         zero = said.count("")
         lines = [text for text in said if text] or ["(nothing)"]
         lines[0] += f"   (heads of zeros: {zero})" * bool(zero) + "   (no skip)" * (not layer.skip)

@@ -1,0 +1,210 @@
+"""A circuit as data: variables, nodes and edges, and as the JSON that other tools read.
+
+Nodes have the names of TransformerLens and EAP-IG: `input` is the prompt, `a2.h0` is head 0 of
+executed layer 2, `m3` is a pointwise layer, `logits` is where the answers are read. An edge says
+through which projection a head reads: `a0.h1->a2.h0<q>`. Layers of a tied loop are counted as they
+run, so that `a7.h0` is head 0 of `blocks.7`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Self, TypeVar
+
+from inweave.errors import InputError
+from inweave.exact import schema
+from inweave.exact.schema import Count, Line, Natural, Size
+
+T = TypeVar("T")
+INPUT, LOGITS = "input", "logits"
+Letter = Literal["q", "k", "v", ""]
+"""Through which projection a head reads; other nodes have one way in."""
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What stands in a block after an executed layer, or (`layer` is None) in the prompt.
+
+    `expression` is what the layer made it of; `hook` is where to find it.
+    """
+
+    name: Line
+    block: Line
+    layer: Count | None
+    expression: Line
+
+    @property
+    def hook(self) -> str:
+        """The activation that holds it."""
+        return "hook_embed" if self.layer is None else f"blocks.{self.layer}.hook_resid_post"
+
+
+@dataclass(frozen=True)
+class Node:
+    """A head, a pointwise layer, the prompt or the read-out, with the blocks that it touches."""
+
+    name: Line
+    expression: Line
+    reads: dict[str, tuple[Line, ...]]
+    """The blocks that are read, by letter; of a node with one way in, the letter is empty."""
+    writes: tuple[Line, ...]
+
+
+@dataclass(frozen=True)
+class Edge:
+    """One node reads what another one wrote.
+
+    Every edge is structural: columns that the source writes are read by the target. It is
+    functional if another value of the source on this edge alone changes the answer; None if nobody
+    looked.
+    """
+
+    source: Line
+    target: Line
+    letter: Letter = ""
+    functional: bool | None = None
+
+    @property
+    def name(self) -> str:
+        """As EAP-IG calls it."""
+        return f"{self.source}->{self.target}" + (f"<{self.letter}>" if self.letter else "")
+
+
+@dataclass(frozen=True)
+class Points:
+    """The data on which edges were patched: random prompts, in exact numbers modulo primes.
+
+    At each point two prompts are drawn, and a contribution on the one is replaced by that on the
+    other. What changes the answer at one point is functional; no change is as sure as two random
+    points of a field make it. A pointwise function is there one that tells all arguments apart.
+    """
+
+    seed: Natural
+    primes: tuple[Size, ...]
+
+
+@dataclass(frozen=True)
+class Circuit:
+    """Everything that is known of how a network computes its answer."""
+
+    fingerprint: Line
+    """Of the network."""
+    layers: Count
+    heads: Count
+    """The most heads of one layer."""
+    width: Size
+    variables: tuple[Variable, ...]
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    points: Points | None = None
+
+    @cached_property
+    def _nodes(self) -> dict[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @cached_property
+    def _edges(self) -> dict[str, Edge]:
+        return {edge.name: edge for edge in self.edges}
+
+    def node(self, name: str) -> Node:
+        """A node by its name."""
+        return _found("node", name, self._nodes)
+
+    def edge(self, name: str) -> Edge:
+        """An edge by its name."""
+        return _found("edge", name, self._edges)
+
+    @property
+    def functional(self) -> tuple[Edge, ...]:
+        """The edges that the answer depends on."""
+        return tuple(edge for edge in self.edges if edge.functional)
+
+    def possible(self) -> tuple[Edge, ...]:
+        """Every edge from an earlier node to a later one: what a method has to choose from."""
+        found, before = list[Edge](), list[str]()
+        at, waiting = -1, list[str]()
+        for node in self.nodes:
+            if layer_of(node.name) != at:
+                before, waiting, at = [*before, *waiting], [], layer_of(node.name)
+            found += [Edge(source, node.name, _letter(x)) for x in node.reads for source in before]
+            waiting.append(node.name)
+        return tuple(self._edges.get(edge.name, edge) for edge in found)
+
+    # -- as JSON ----------------------------------------------------------------------------------
+    def to_data(self) -> dict[str, Any]:
+        """This circuit as JSON data, which `from_data` reads."""
+        data: dict[str, Any] = schema.write(Circuit, self)
+        return data
+
+    @classmethod
+    def from_data(cls, data: Any) -> Self:
+        """The circuit that JSON data stand for, or FileFormatError."""
+        return schema.read(cls, data)
+
+    def to_eap(self) -> dict[str, Any]:
+        """The functional edges as `Graph.from_json` of EAP-IG reads them.
+
+        Its graph has in each layer as many heads as the layer with most has, and a pointwise node;
+        those that this network lacks are not in the circuit.
+        """
+        kept = {name for e in self.functional for name in (e.source, e.target)}
+        every = [INPUT]
+        for i in range(self.layers):
+            every += [*(head_name(i, k) for k in range(self.heads)), pointwise_name(i)]
+        return {
+            "cfg": {
+                "n_layers": self.layers,
+                "n_heads": self.heads,
+                "parallel_attn_mlp": False,
+                "d_model": self.width,
+            },
+            "nodes": {name: {"in_graph": name in kept} for name in (*every, LOGITS)},
+            "edges": {
+                edge.name: {
+                    "score": float(bool(edge.functional)),
+                    "in_graph": bool(edge.functional),
+                }
+                for edge in self.edges
+            },
+        }
+
+    def __str__(self) -> str:
+        heads = [node for node in self.nodes if node.name not in (INPUT, LOGITS)]
+        said = "" if self.points is None else f", {len(self.functional)} of them functional"
+        lines = [f"{len(heads)} nodes, {len(self.edges)} edges{said}"]
+        wide = max((len(node.name) for node in heads), default=0)
+        return "\n".join([*lines, *(f"{node.name:>{wide}}  {node.expression}" for node in heads)])
+
+    def __repr__(self) -> str:
+        return f"Circuit({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
+
+def head_name(layer: int, head: int) -> str:
+    return f"a{layer}.h{head}"
+
+
+def pointwise_name(layer: int) -> str:
+    return f"m{layer}"
+
+
+def layer_of(name: str) -> int:
+    """The executed layer that a node belongs to; the read-out comes after all, the prompt before.
+
+    >>> [layer_of(name) for name in ("input", "a2.h0", "m3")]
+    [-1, 2, 3]
+    """
+    if name in (INPUT, LOGITS):
+        return -1 if name == INPUT else schema.LARGEST
+    return int(name[1:].partition(".")[0])
+
+
+def _letter(text: str) -> Letter:
+    return text  # type: ignore[return-value]
+
+
+def _found(what: str, name: str, known: dict[str, T]) -> T:
+    if name not in known:
+        some = ", ".join(list(known)[:8])
+        raise InputError(f"no {what} {name!r} in this circuit; there are {len(known)}: {some} ...")
+    return known[name]
