@@ -225,7 +225,7 @@ def test_blocks_of_collapsed_loops_are_named_after_what_they_hold():
     cut = network(PROGRAMS["descent"], sizes(PROGRAMS["descent"], SMALL, 13)).layout.names
     assert {"uᵀA", "y−X·w₁"} <= {part for name in cut for part in name.split("›")}
     long = network(PROGRAMS["ridge_gd"], sizes(PROGRAMS["ridge_gd"], SMALL, 10**6)).layout.names
-    assert not any(name.startswith("scratch") for name in (*ridge, *cut, *long))
+    assert not any(name.startswith("part") for name in (*ridge, *cut, *long))
 
 
 def test_the_matrix_of_a_loop_has_the_name_of_no_input():

@@ -51,7 +51,7 @@ def test_values_of_a_matrix_algorithm_are_called_what_they_are(name):
     for mode in ("faithful", "hoisted"):
         entry = get(name)
         net = ways.compiled(entry.program, mode, **entry.sizes)
-        assert not any("scratch" in block for block in net.layout.names), net.layout.names
+        assert not any("part" in block for block in net.layout.names), net.layout.names
 
 
 @pytest.mark.parametrize(

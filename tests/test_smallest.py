@@ -8,11 +8,12 @@ from xml.etree import ElementTree
 import pytest
 
 import inweave
-from inweave import Matrix, Scalar, Vector
+from inweave import Layout, Matrix, Scalar, Vector, smallest
 from inweave.cli import main
 from inweave.compiler.driver import checked_by
 from inweave.gallery import get
 from inweave.paper import ridge_lsa
+from inweave.proof.check import Differ, Unsure
 from inweave.smallest import MEASURES, Point
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
@@ -153,6 +154,42 @@ def test_what_is_wrong_is_said(asked, said):
         inweave.frontier(3)
 
 
+def test_what_cannot_be_proved_is_left_out_and_what_is_wrong_is_not(monkeypatch):
+    """As with 10⁸ steps, where no number of trials makes sure of a collapsed network."""
+    verified = smallest.verified
+
+    def refused(error):
+        def verify(origin):
+            if origin.optimize == "depth":
+                raise error
+            return verified(origin)
+
+        return verify
+
+    monkeypatch.setattr(smallest, "verified", refused(Unsure("that proves nothing. Do this")))
+    made = inweave.frontier(ridge, target="elsa", tokens="d", **SIZES)
+    assert made.data["left_out"] == {"ELSA, collapsed, tokens='d'": "that proves nothing. Do this"}
+    assert str(made).endswith("left out: ELSA, collapsed, tokens='d': that proves nothing")
+    monkeypatch.setattr(smallest, "verified", refused(Differ("they differ")))
+    with pytest.raises(Differ):
+        inweave.frontier(ridge, target="elsa", tokens="d", **SIZES)
+
+
+def test_a_network_without_biases_is_listed_once_whichever_target_was_asked_for():
+    made = inweave.frontier(ridge, n=2, d=2, steps=0)
+    assert [(row["network"], row["target"]) for row in made.rows] == [("LSA, as written", "lsa")]
+    assert "1 network that no other one beats" in str(made)
+    assert "fewest found at 0 layers (proved least): 0 heads, 1 column" in str(made)
+    assert made.bounds.entries == 0  # u is read, times zero
+    assert made.rows[0]["width"] >= made.bounds.width(made.rows[0]["tokens"])
+
+
+def test_bounds_on_a_prompt_without_some_input_are_refused():
+    layout = Layout.of({"X": (5, 3), "y": (5, 1), "eta": (1, 1)})
+    with pytest.raises(inweave.InputError, match="does not give the inputs u, lam, which program"):
+        inweave.bounds(ridge, layout=layout, **SIZES)
+
+
 def test_a_layout_on_which_nothing_compiles_is_refused_by_its_reason():
     with pytest.raises(inweave.CompileError, match="'X': block '√ηXᵀ' holds it only in a product"):
         inweave.frontier(get("ridge_gd").program, layout=ridge_lsa(5, 3, 1), **SIZES)
@@ -168,6 +205,8 @@ def test_the_command_says_the_same(tmp_path, capsys, monkeypatch):
     assert data == made.data
     assert main(["frontier", *words]) == 0
     assert capsys.readouterr().out.strip() == str(made)
+    assert main(["frontier", *words[:-2], "--tokens", "9"]) == 0
+    assert "tokens=9" in capsys.readouterr().out
     assert main(["frontier", *words, "-o", "sizes.png"]) == 2
     assert main(["frontier", "ridge_gd", "n=4"]) == 2
     assert "missing" in capsys.readouterr().err

@@ -24,7 +24,7 @@ from inweave.language.program import Program
 from inweave.network import Network, verified
 from inweave.proof.bounds import Bounds
 from inweave.proof.bounds import bounds as bounds_of
-from inweave.proof.check import TooFewTrials
+from inweave.proof.check import Unsure
 
 # The candidates of `inweave.compiler.options`, and the mode whose network each one is
 WAYS = {AS_WRITTEN: "faithful", FACTORED: "speed", HOISTED: "speed", COLLAPSED: "depth"}
@@ -169,8 +169,8 @@ def frontier(
 
     Every candidate of the compiler is compiled for both targets, or for the `target` that is
     given, with the prompt as it comes and with each size along the tokens, or with `tokens` or
-    `layout` as they are given to `inweave.compile`. Each is verified, and one that would take more
-    than seconds to verify is left out.
+    `layout` as they are given to `inweave.compile`. Each is verified; one that cannot be, or not
+    within seconds, is left out, and `left_out` says why.
 
     >>> import inweave
     >>> from inweave import Matrix, Vector
@@ -187,11 +187,12 @@ def frontier(
     left: dict[str, str] = {}
     for name, origin in _asked(program, sizes, target, tokens, layout):
         try:
-            point = Point(name, verified(origin))
-        except (CompileError, TooFewTrials) as error:
-            left[name] = str(error)
-        else:
-            found.setdefault((origin.target, *point.size.values()), point)
+            network = verified(origin)
+        except (CompileError, Unsure) as error:
+            left[f"{origin.target.upper()}, {name}"] = str(error)
+        else:  # what needs no biases has none, whichever target is asked for
+            point = Point(f"{network.target.upper()}, {name}", network)
+            found.setdefault((network.target, *point.size.values()), point)
     if not found:
         name, why = next(iter(left.items()))
         raise CompileError(f"no candidate could be compiled and verified; {name}: {why}")
@@ -212,7 +213,7 @@ def _asked(
                 where = "" if stand is None else f", tokens={stand!r}"
                 chosen = candidate if optimize == "speed" else ""
                 asked = (program, dict(sizes), kind, optimize, stand, layout, chosen)
-                yield f"{kind.upper()}, {candidate}{where}", Origin(*asked)
+                yield f"{candidate}{where}", Origin(*asked)
 
 
 def bounds(program: Program, *, layout: Any = None, **sizes: Any) -> Bounds:
@@ -232,4 +233,13 @@ def bounds(program: Program, *, layout: Any = None, **sizes: Any) -> Bounds:
     if not isinstance(program, Program):
         raise InputError(f"expected a program made by @inweave.program, got {program!r}")
     traced = program.trace(**sizes)
-    return bounds_of(traced, () if layout is None else input_form(layout, traced)[1])
+    fills = () if layout is None else input_form(layout, traced)[1]
+    held = {name for fill in fills for name in (fill.source, *(name for name, _ in fill.scale))}
+    used = [spec.name for spec in traced.inputs if spec.name not in traced.unused]
+    missing = [name for name in used if name not in held]
+    if layout is not None and missing:
+        raise InputError(
+            f"the layout does not give the inputs {', '.join(missing)}, which program "
+            f"{program.name!r} reads: no network computes it there; add a block for each"
+        )
+    return bounds_of(traced, fills)

@@ -20,7 +20,8 @@ def frontier(
         str | None, Parameter(help="Only networks of this kind, elsa or lsa; both if not given.")
     ] = None,
     tokens: Annotated[
-        str | None, Parameter(help="Only prompts with this size along the tokens.")
+        int | str | None,
+        Parameter(help="Only prompts with this size along the tokens, or of so many tokens."),
     ] = None,
     draw: Annotated[
         Path | None, OUTPUT, Parameter(help="Draw the table to this .svg file.")

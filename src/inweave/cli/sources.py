@@ -137,7 +137,7 @@ def settings(words: Iterable[str]) -> dict[str, Any]:
 
 
 # -- compiling -------------------------------------------------------------------------------------
-def chosen(**options: str | None) -> dict[str, Any]:
+def chosen(**options: int | str | None) -> dict[str, Any]:
     """Those options of compiling that the user gave; `compile` knows what the others are."""
     return {name: value for name, value in options.items() if value is not None}
 

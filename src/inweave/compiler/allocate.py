@@ -256,12 +256,10 @@ def _loops(parts: Sequence[Part]) -> Iterator[LoopSpec]:
 def _name(spaces: Sequence[Space], called: Mapping[str, str]) -> None:
     """Name blocks after what stands in them."""
     used: set[str] = set()
-    count = itertools.count(1)
     for space in spaces:
         first = space.keys[0]
         if isinstance(first.value, (InputLeaf, CarriedLeaf)):
             space.name = unused(first.label + "·I" * (space.diagonal > 1), used)
         else:
-            name = block_name(space.keys, used, called)
-            space.name = name or unused(f"scratch{next(count)}", used)
+            space.name = block_name(space.keys, used, called)
         used.add(space.name)

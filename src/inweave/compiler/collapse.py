@@ -28,7 +28,7 @@ from inweave.compiler.forms import (
 from inweave.compiler.geometric import geometric
 from inweave.compiler.known import varying
 from inweave.compiler.letters import Letters, TooMany
-from inweave.compiler.naming import Names, names
+from inweave.compiler.naming import Alphabet, Names
 from inweave.compiler.options import Options
 from inweave.compiler.recurrence import Recurrence
 from inweave.compiler.rewrite import Rewriter
@@ -39,20 +39,19 @@ Reader = Callable[[Sequence[Form]], Form]  # factors in front of what a loop end
 
 
 def collapse(written: Written, options: Options) -> Written:
-    collapser = Collapser(options.forms, options.least_depth, options.steady)
+    collapser = Collapser(options, Alphabet.of(written))
     return collapser.written(written, collapser.each)
 
 
 class Collapser(Rewriter):
     """Puts what loops end with in place of their results, and reads it out the shallowest way."""
 
-    def __init__(self, forms: Forms, least_depth: bool, steady: bool) -> None:
-        super().__init__(forms)
-        self.least_depth, self.steady = least_depth, steady
+    def __init__(self, options: Options, alphabet: Alphabet) -> None:
+        super().__init__(options.forms)
+        self.least_depth, self.steady, self.alphabet = options.least_depth, options.steady, alphabet
         self._readers: dict[Form, End] = {}
-        self._taken: set[str] = set()  # names of matrices of loops
         self._cut: set[Form] = set()  # what is read with words cut inside steps
-        self._estimate = Expander(forms, hoist=True)
+        self._estimate = Expander(options.forms, hoist=True)
 
     def each(self, old: LoopForm) -> LoopForm | Sequence[Form]:
         loop = self.loop(old)
@@ -81,7 +80,8 @@ class Collapser(Rewriter):
             return []
         step, times = found
         start = self.forms.form(loop.init[0].rows, loop.init[0].cols)
-        called = replace(self._names(loop, [], [start]), carried=("S",))  # sums of so many terms
+        named = self._names(loop, [], [start], False)
+        called = replace(named, carried=(self.alphabet.sums(),))  # of so many terms
         fine = self._segments(loop, [[step]], times, [start], called)
         if fine is None or fine.depth(Front((), 0)) is None:
             return []
@@ -92,7 +92,7 @@ class Collapser(Rewriter):
         if parts is None or (self.steady and not self._symmetric(parts)):
             return []
         start = self._start(loop, row)
-        called = self._names(loop, [parts], start)
+        called = self._names(loop, [parts], start, row)
         coarse = _stacked(loop, parts, start, called, self.forms)
         fine = self._segments(loop, [parts], loop.times, start, called)
         return [End(read, fine, i, row, self._estimate) for i, read in enumerate(coarse)]
@@ -110,7 +110,7 @@ class Collapser(Rewriter):
         if found is None or not _alike([loop.carried[j] for j in found.rest], row):
             return []
         start = [self._start(loop, row)[j] for j in found.rest]
-        called = self._names(loop, [], start)
+        called = self._names(loop, [], start, row)
         rest = tuple(called.carried[j] for j in found.rest)
         chosen = replace(called, carried=rest, alike=False)
         fine = self._segments(loop, found.steps[::-1], loop.times, start, chosen)
@@ -126,10 +126,10 @@ class Collapser(Rewriter):
         return [self.forms.transpose(f) if row else f for f in loop.init]
 
     def _names(
-        self, loop: LoopForm, steps: Sequence[Sequence[Parts]], start: Sequence[Form]
+        self, loop: LoopForm, steps: Sequence[Sequence[Parts]], start: Sequence[Form], row: bool
     ) -> Names:
         matrices = [f for step in steps for parts in step for j, f in parts.items() if j >= 0]
-        return names(matrices, loop, start, self._taken)
+        return self.alphabet.names(matrices, loop, start, row)
 
     def _segments(
         self,

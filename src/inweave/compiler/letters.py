@@ -109,10 +109,14 @@ class Letters:
         self._again: int | None = None  # where a step begins after which all are like it
 
     @cached_property
-    def constant(self) -> int:
+    def added(self) -> int:
         """The letters of what a step adds."""
-        lengths = (w.length for step in self._steps for rest in step for j, w in rest if j == END)
-        return max(lengths, default=0)
+        return max((n for t in range(len(self._steps)) for n in self.ends(t)), default=0)
+
+    def ends(self, step: int) -> list[int]:
+        """The letters of the words of what a step adds; after the last step, of the start."""
+        rows = self._start if step == self.times else self._steps[0 if self.periodic else step]
+        return [max(w.length, 1) for rest in rows for j, w in rest if j == END]
 
     def _lengths(self) -> Iterable[int]:
         """Where the longest words of every step and of the start end."""
@@ -261,17 +265,6 @@ class Letters:
             matrices.append((alone, forms.identity(size)))
         if matrices:
             yield forms.combine(matrices)
-
-    def spelled(self, i: int, j: int, s: State, t: State) -> list[list[str]]:
-        """The words between two states less than two steps apart, in letters, longest first."""
-        if i == j:
-            return [[]] if s == t else []
-        found = [
-            [repr(edge.letter.form), *rest] if edge.letter else rest
-            for edge in self.edges(i, s)
-            for rest in self.spelled(i + 1, j, edge.to, t)
-        ]
-        return sorted(found, key=len, reverse=True)
 
     def level(self, i: int) -> int:
         """After how many layers the factor at a position can be read."""

@@ -4,7 +4,7 @@ What a program or a pass named keeps its name. Any other value is called what it
 one word: `XᵀXw−Xᵀy+λw`, `ηXᵀy`. Factors stand side by side where that cannot be taken for one name,
 and with a dot where it could; a long sum is cut after a summand. A block that holds one value after
 the other is called after all of them in turn: `A›A³›A⁹`. What would be longer than it is helpful
-has no such name.
+has a number: `part1`. A name may say little, but nothing false.
 """
 
 from __future__ import annotations
@@ -29,11 +29,14 @@ from inweave.compiler.layers import DiagonalLeaf, Key
 from inweave.exact.constants import Constant, Ones
 from inweave.exact.names import GREEK, OTHERS, THEN, compound
 
-LONG = 20  # characters of one value's name
+LONG = 24  # characters of one value's name
 TOTAL = 48  # of a block's, which holds several in turn
 DEEP = 12  # values inside values; what is made of more is long
 CUT = "…"
-SYMBOL = re.compile(r"\w[⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉′]*I?ᵀ?")  # one letter, as X, A³ or w₉ᵀ
+SYMBOL = re.compile(r"\w[⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉‥′]*I?ᵀ?")  # one letter, as X, A³ or w₉ᵀ
+
+
+INTERNAL = re.compile(r"[cM]\(")  # what `gather` takes out of a loop is called what it is
 
 
 class TooLong(Exception):
@@ -41,18 +44,19 @@ class TooLong(Exception):
 
 
 def block_name(keys: Sequence[Key], used: set[str], called: Mapping[str, str]) -> str:
-    """The name of a block after what stands in it in turn; nothing if that has no name.
+    """The name of a block after what stands in it in turn; `part1` is something too long to say.
 
     What another block is `used` to hold gets a prime. Some sums are `called` something shorter.
     """
     names = [_spelled(key, called) for key in keys]
-    if set(names) == {CUT}:
-        return ""
-    while len(THEN.join(names)) > TOTAL or names[-2:] in ([CUT, CUT], [CUT, OTHERS]):
+    if not any(names):
+        names = [""]
+    parts = (f"part{n}" for n in itertools.count(1) if f"part{n}" not in used)
+    while len(THEN.join(names)) > TOTAL or names[-2:] in (["", ""], ["", OTHERS]):
         names = [*names[:-2], OTHERS]
     if names == [OTHERS]:
-        return ""
-    names = [name if name in (CUT, OTHERS) else unused(name, used) for name in names]
+        names = [""]
+    names = [name if name == OTHERS else unused(name, used) or next(parts) for name in names]
     used.update(names)
     return THEN.join(names)
 
@@ -66,6 +70,7 @@ def unused(name: str, used: Container[str]) -> str:
 
 
 def _spelled(key: Key, called: Mapping[str, str]) -> str:
+    """The name of one value; nothing if it would be long."""
     value = key.value
     if isinstance(value, Form) and repr(value) in called:
         return transposed(called[repr(value)]) if key.flipped else called[repr(value)]
@@ -73,7 +78,7 @@ def _spelled(key: Key, called: Mapping[str, str]) -> str:
         return _alone(_parts(value, key.flipped, DEEP, {}))
     except TooLong:
         name = value.name if isinstance(value, DefinedLeaf) else ""
-        return transposed(name) if name and key.flipped else name or CUT
+        return transposed(name) if name and key.flipped else name
 
 
 Parts = tuple[str, Sequence[str]]  # what stands between them
@@ -97,6 +102,35 @@ def _alone(parts: Parts, room: int = LONG) -> str:
     raise TooLong
 
 
+def factors(form: Form) -> list[str]:
+    """A form as words of a product."""
+    return _factor(_parts(form, False, DEEP, {}))
+
+
+def in_sum(terms: Sequence[tuple[Fraction, Sequence[str]]]) -> str:
+    """Numbers times words, all of them."""
+    summands = (_signed(_alone((_joint(words), words)), False, c) for c, words in terms)
+    text = "+".join(summands).replace("+−", "−")
+    if len(text) > LONG:
+        raise TooLong
+    return text
+
+
+def _joint(words: Sequence[str]) -> str:
+    """What stands between factors: nothing, where no two can be taken for one name."""
+    return "" if all(SYMBOL.fullmatch(word) or compound(word) for word in words) else "·"
+
+
+def _factor(parts: Parts) -> list[str]:
+    """What stands in a product; a sum is in brackets, and one that is cut says too little."""
+    joint, words = parts
+    if joint != "+":
+        return list(words)
+    if CUT in words:
+        raise TooLong
+    return [f"({'+'.join(words)})".replace("+−", "−")]
+
+
 def _parts(value: Node, turned: bool, depth: int, known: Known) -> Parts:
     key = (value, turned, depth)
     if key not in known:
@@ -118,12 +152,13 @@ def _found(value: Node, turned: bool, depth: int, known: Known) -> Parts:
         return "", [f"({scalar})·I" if compound(scalar) else f"{scalar}·I"]
     if isinstance(value, AppliedLeaf):
         return "", [_applied(value, turned, depth, known)]
-    if isinstance(value, DefinedLeaf) and (not value.name or "(" in value.name):
-        if not isinstance(value, AnswerLeaf):
+    if isinstance(value, DefinedLeaf) and not isinstance(value, AnswerLeaf):
+        if not value.name or INTERNAL.match(value.name):
             return _parts(value.definition, turned, depth - 1, known)
     if isinstance(value, Leaf):
         name = GREEK.get(value.name, value.name)
-        return "", [transposed(name) if turned and not value.is_scalar else name]
+        name = transposed(name) if turned and not value.is_scalar else name
+        return "+" if _is_sum(name) else "", [name]
     if isinstance(value, Product):
         return _product(value, turned, depth, known)
     assert isinstance(value, Form)
@@ -162,14 +197,12 @@ def _product(product: Product, turned: bool, depth: int, known: Known) -> Parts:
         joint, parts = _parts(form, flipped, depth - 1, known)
         if form.diagonal and chain[1:] and joint != "+":
             parts = [*parts[:-1], parts[-1].removesuffix("I")]
-        text = joint.join(parts).replace("+−", "−")
-        words += [f"({text})"] if joint == "+" or text.startswith("−") else parts
+        words += _factor((joint, parts))
         if sum(map(len, words)) > LONG:
             raise TooLong
     if len(words) > 1 and words[-1] == "I":
         words[-2:] = [f"{words[-2]}I"]
-    short = all(SYMBOL.fullmatch(word) or compound(word) for word in words)
-    return "" if short else "·", words or ["I"]
+    return _joint(words), words or ["I"]
 
 
 def _sum(form: Form, turned: bool, depth: int, known: Known) -> Parts:
@@ -184,12 +217,15 @@ def _sum(form: Form, turned: bool, depth: int, known: Known) -> Parts:
                 if isinstance(value, Constant)
                 else _parts(value, flipped != turned, depth - 1, known)
             )
+            if CUT in parts and (c != 1 or terms[1:]):  # nothing stands behind a cut
+                raise TooLong
         except TooLong:
             if not words:
                 raise
             return "+", [*words, CUT]
         if form.diagonal and not isinstance(value, Constant):
-            parts = [*parts[:-1], f"{parts[-1]}I"]
+            *parts, last = _factor((joint, parts))
+            joint, parts = "" if joint == "+" else joint, [*parts, f"{last}I"]
         if len(terms) == 1 and c == 1:
             return joint, parts
         words.append(_signed(joint.join(parts), joint == "+", c))
@@ -197,11 +233,24 @@ def _sum(form: Form, turned: bool, depth: int, known: Known) -> Parts:
 
 
 def _constant(k: Constant) -> str:
+    if k.rows == k.cols == 1 and k.is_identity():
+        return "1"
     if k.is_identity():
         return "I"
     if isinstance(k, Ones):
-        return "1"
+        return "𝟏"
     raise TooLong  # its shape, and where its entries stand
+
+
+def _is_sum(name: str) -> bool:
+    """Whether a name is to stand in brackets beside a factor.
+
+    >>> [_is_sum(name) for name in ("X", "y−X·w", "−AᵀA", "2·X", "(A+B)C", "1e+05·X")]
+    [False, True, True, True, False, True]
+    """
+    while name != (name := re.sub(r"\([^()]*\)", "", name)):
+        pass
+    return re.search(r"^[\d−]|\+|−", name) is not None
 
 
 def _signed(text: str, is_sum: bool, c: Fraction) -> str:

@@ -62,7 +62,7 @@ class Recurrence:
         split = halves if factors <= 2 * below else thirds(e)
         out, first = self._after(split, self.state), self.sum(split[0])
         later = repr(self.forms.combine([(ONE, out), (-ONE, first)]))
-        self.forms.called[later] = f"{self.names.state(e)}−{self.names.sum(split[0])}"
+        self.forms.called[later] = self.names.gain(e, split[0])
         return out
 
     def read(self, u: Form, e: int) -> Form:
@@ -85,10 +85,8 @@ class Recurrence:
         if (u, e) not in self._rows:
             *parts, small = thirds(e)
             chain = [self._carried(u, small), *(self.power(part) for part in parts if part)]
-            out = self.forms.bind(
-                self.forms.product((), chain), joined([repr(u), self.names.power(e)])
-            )
-            self._rows[u, e] = out
+            name = joined([u, self.names.power(e)])
+            self._rows[u, e] = self.forms.bind(self.forms.product((), chain), name)
         return self._rows[u, e]
 
     def _after(self, split: tuple[int, int, int], end: Callable[[int], Form]) -> Form:

@@ -12,10 +12,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 from inweave.compiler.forms import ONE, DefinedLeaf, Family, Form, Forms, Product
-from inweave.compiler.letters import END, LAST, Letters, State, carried, place
-from inweave.compiler.naming import Names, joined
+from inweave.compiler.letters import END, LAST, Letters, State, carried
+from inweave.compiler.naming import Names, PieceNames, spelled
 
-SHOWN = 3  # terms of a sum in its name
 MOST = 30_000  # letters of a chain in which not all can be read at once
 
 
@@ -34,8 +33,10 @@ class Segments:
     """What a loop ends with, and what it is read out by, as sums of products of stored pieces."""
 
     def __init__(self, letters: Letters, names: Names, family: Family, forms: Forms) -> None:
-        self.letters, self.names, self.family, self.forms = letters, names, family, forms
+        self.letters, self.family, self.forms = letters, family, forms
+        self._names = PieceNames(letters, names)
         self._known: dict[tuple[object, ...], Form] = {}
+        self._leaves: dict[tuple[Form, Family], Form] = {}
         self._reached: dict[tuple[object, ...], int] = {}
 
     def read(self, front: Front) -> Form:
@@ -176,9 +177,11 @@ class Segments:
         if key not in self._known:
             form = self._value(front, piece, s, t)
             if not all(_is_read(p) for p, _, _ in form.products):
-                name = self._name(front, piece, s, t)
                 family = form.family or self._family(piece, s, t)
-                form = self.forms.leaf(DefinedLeaf, name, form.rows, form.cols, form, family)
+                if (form, family) not in self._leaves:  # equals are stored once, by one name
+                    fields = (self._name(front, piece, s, t), form.rows, form.cols, form, family)
+                    self._leaves[form, family] = self.forms.leaf(DefinedLeaf, *fields)
+                form = self._leaves[form, family]
             self._known[key] = form
         return self._known[key]
 
@@ -187,63 +190,14 @@ class Segments:
         whole = all(0 <= at <= self.letters.whole and at % self.letters.each == 0 for at in piece)
         return self.family if whole and s == t == carried(0) else None
 
-    # -- names ------------------------------------------------------------------------------------
     def _name(self, front: Front, piece: Piece, s: State, t: State) -> str:
-        """What a piece is called: the letters before the first whole step, the steps, the rest."""
+        """What a piece is called: factors in front, times what stands behind them."""
         i, j = piece
-        letters, each = self.letters, self.letters.each
-        before = [repr(f) for f in front.factors[i : j if j < 0 else None]] if i < 0 else []
-        if j <= 0:
-            return joined(before)
+        before = front.factors[i : j if j < 0 else None] if i < 0 else ()
         if i < 0:
             i, s = 0, carried(front.row)
-        first, last = -(-i // each) * each, min(j, letters.whole) // each * each
-        if t == LAST:
-            ending = self._ending(first, j, s, i)
-            return joined([*before, ending]) if before else ending
-        if last < first:
-            return joined([*before, *_one_of(letters.spelled(i, j, s, t))])
-        heads, a = self._longest([letters.spelled(i, first, s, x) for x in self._rows])
-        tails, b = self._longest([letters.spelled(last, j, x, t) for x in self._rows])
-        steps = [self._power((last - first) // each, a, b)] if last > first else []
-        return joined([*before, *_one_of(heads), *steps, *_one_of(tails)])
-
-    @property
-    def _rows(self) -> list[State]:
-        return [carried(a) for a in range(len(self.names.carried))]
-
-    def _longest(self, ways: list[list[list[str]]]) -> tuple[list[list[str]], int]:
-        """The words by which one of the carried values is reached, and which one."""
-        best = max(range(len(ways)), key=lambda a: len(ways[a][0]) if ways[a] else -1)
-        return ways[best], best
-
-    def _power(self, steps: int, a: int, b: int) -> str:
-        carried = self.names.carried
-        place = f"[{carried[a]},{carried[b]}]" if len(carried) > 1 else ""
-        return self.names.power(steps) + place
-
-    def _ending(self, first: int, j: int, s: State, i: int) -> str:
-        """What a state is worth at the end of a piece."""
-        letters, each = self.letters, self.letters.each
-        steps, left = divmod(min(j, letters.whole) - first, each)
-        steps += 0 < letters.constant <= left  # what a step adds may be there before its end
-        end = j == letters.length and not self.names.from_zero
-        called = self.names.state if end else self.names.sum
-
-        if i == first and s in self._rows:
-            return called(steps, self._rows.index(s))
-        parts = []
-        for (at, word), c in sorted(s, key=place):
-            spelled = [repr(f) for f in (*word.scalars, *word.chain)]
-            if at == END or steps or end:
-                text = joined(spelled if at == END else [*spelled, called(steps, at)])
-                parts.append(f"{'−' if c < 0 else '+'}{text}")
-        return "".join(parts[:SHOWN] + ["+…"] * (len(parts) > SHOWN)).removeprefix("+")
-
-
-def _one_of(words: list[list[str]]) -> list[str]:
-    """The longest of some words, and a sign that there are more."""
-    return words[0] if len(words) == 1 else [f"({joined(word)}+…)" for word in words[:1]]
+        terms = self._names.of(i, j, s, t) if j > 0 else [(ONE, [])]
+        return spelled((c, [*before, *words]) for c, words in terms or ())
 
 
 def _is_read(p: Product) -> bool:

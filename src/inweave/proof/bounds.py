@@ -64,4 +64,6 @@ def bounds(traced: Traced, fills: Sequence[Fill] = ()) -> Bounds:
     degree = None
     if not has_functions(traced):
         degree = reached(traced, fills)
+    if degree is not None and degree.number == 0:  # it reads some, times zero
+        used = []
     return Bounds(degree, sum(spec.rows * spec.cols for spec in used))

@@ -50,8 +50,12 @@ SECONDS = 60.0  # for trials that nobody asked for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
 
 
-class TooFewTrials(VerificationError):
-    """Nothing differed so far, but it takes more time than was allowed to be sure of that."""
+class Unsure(VerificationError):
+    """Nothing differed so far, but that proves nothing."""
+
+
+class TooFewTrials(Unsure):
+    """It takes more time than was allowed to be sure."""
 
 
 class Differ(VerificationError):
@@ -293,7 +297,7 @@ class Check:
         counts = range(self.trials, (most or self.most) + 1)
         return next((n for n in counts if size.risk(n) <= unlikely), None)
 
-    def _unsure(self, size: Size, unlikely: float) -> VerificationError:
+    def _unsure(self, size: Size, unlikely: float) -> Unsure:
         """Nothing differed, but that proves nothing: why, and what to do."""
         message = (
             f"no difference between network and program {self.name!r} was found, but that proves "
@@ -303,7 +307,7 @@ class Check:
         )
         sure = self._needed(size, unlikely, MOST_TRIALS)
         if sure is None:
-            return VerificationError(
+            return Unsure(
                 message + _remedy(self.traced) + "; compile with verify=False to have it unproved"
             )
         return TooFewTrials(

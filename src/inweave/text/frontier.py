@@ -18,12 +18,24 @@ def describe(
     left_out: Mapping[str, str],
 ) -> str:
     """The table that `print(frontier)` shows."""
-    many = f"{len(rows)} networks" if len(rows) > 1 else "one network"
-    lines = [f"{title}: {many} that no other one beats ({beaten} beaten), each verified", ""]
+    found, each = many(len(rows), "network"), "each " * (len(rows) > 1)
+    lines = [f"{title}: {found} that no other one beats ({beaten} beaten), {each}verified", ""]
     lines += _table(rows)
     lines += ["", *_proved(rows, bounds), *_fewest(rows, bounds)]
-    lines += [f"left out: {name}: {why}" for name, why in left_out.items()]
+    reasons: dict[str, list[str]] = {}
+    for name, why in left_out.items():
+        reasons.setdefault(why.partition(". ")[0], []).append(name)
+    lines += [f"left out: {'; '.join(names)}: {why}" for why, names in reasons.items()]
     return "\n".join(lines)
+
+
+def many(number: int, thing: str) -> str:
+    """A number of things.
+
+    >>> many(1, "head"), many(2, "head")
+    ('1 head', '2 heads')
+    """
+    return f"{number} {thing}{'s' * (number != 1)}"
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -62,4 +74,5 @@ def _fewest(rows: Sequence[Mapping[str, Any]], bounds: Bounds) -> list[str]:
     there = [row for row in rows if row["depth"] == least]
     heads, width = (min(row[name] for row in there) for name in ("heads", "width"))
     proved = " (proved least)" if bounds.degree is not None and least == bounds.depth else ""
-    return [f"fewest found at {least} layers{proved}: {heads} heads, {width} columns"]
+    found = f"{many(heads, 'head')}, {many(width, 'column')}"
+    return [f"fewest found at {many(least, 'layer')}{proved}: {found}"]

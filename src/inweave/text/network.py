@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from inweave.compiler.forms import number
-from inweave.compiler.names import CUT, transposed
+from inweave.compiler.names import transposed
 from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift, product
 from inweave.exact.names import GREEK, compound, in_turn
@@ -103,8 +103,7 @@ class Words:
     def name(self, block: str, then: bool = False) -> str:
         """What stands in a block, or will."""
         found = self.now.get(block, block)
-        found = self.next.get(block, found) if then else found
-        return block if found == CUT else found
+        return self.next.get(block, found) if then else found
 
     def head(self, head: Head) -> list[tuple[str, str]]:
         """[(destination, what is added to it)]."""
