@@ -52,6 +52,7 @@ typedef struct { float x, y, z, w; } real4;
 static inline int BITS(float x) { int y; memcpy(&y, &x, 4); return y; }
 #define ABS(x) fabsf(x)
 #define SQRT(x) sqrtf(x)
+#define CLAMP(x, low, high) fminf(fmaxf(x, low), high)
 """,
     "float64": """
 typedef double real;
@@ -59,6 +60,7 @@ typedef struct { double x, y, z, w; } real4;
 static inline long long BITS(double x) { long long y; memcpy(&y, &x, 8); return y; }
 #define ABS(x) fabs(x)
 #define SQRT(x) sqrt(x)
+#define CLAMP(x, low, high) fmin(fmax(x, low), high)
 """,
 }
 

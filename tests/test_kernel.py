@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 import sys
 import tempfile
 from dataclasses import fields
@@ -63,7 +64,7 @@ def built(dtype, layout):
     kernels = {}
     for name, (net, _) in networks().items():
         try:
-            variant = net.plan.from_inputs
+            variant = net.plan.in_one_call
             kernels[name] = generate(variant.nodes, variant.outputs, dtype, True, SHAPES[layout])
         except Refused as refused:
             kernels[name] = refused
@@ -131,8 +132,45 @@ def test_a_prompt_is_marked_for_what_is_wrong_with_it_and_no_other_is(layout):
     assert np.count_nonzero(flags) == 1
 
 
-def flags_of(name, layout, inputs):
-    kernels, library = built("float64", layout)
+@needs_compiler
+def test_a_table_that_ends_where_its_domain_does_marks_what_is_beyond():
+    inputs = batch_of_examples(gallery.get("logistic_gd").example, LEAD)
+    inputs["X"][0, 2] *= 1e4  # sigmoid(Xw) far beyond its table
+    for dtype in ("float32", "float64"):
+        flags = flags_of("gallery.logistic_gd", "prompt", inputs, dtype)
+        assert flags[0, 2] & LEFT_DOMAIN
+        assert np.count_nonzero(flags) == 1
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["prompt, short streams", "row, short streams"])
+def test_an_entry_that_is_not_finite_is_seen_wherever_it_stands(layout):
+    """Whether it is looked at by itself, or in a sum that it enters, or in a stream's row."""
+    unseen = []
+    for name in NAMES:
+        net, draw = networks()[name]
+        if isinstance(built("float64", layout)[0][name], Refused):
+            continue
+        used = {source for _, source in built("float64", layout)[0][name].sources}
+        for spec in net.inputs:
+            if spec.name not in used or spec.sign != "any":
+                continue
+            inputs = batch_of_examples(draw, LEAD)
+            entries = inputs[spec.name].copy().reshape(6, -1)
+            entries[1, 0], entries[4, -1], entries[5, entries.shape[1] // 2] = (
+                -np.inf,
+                np.nan,
+                np.inf,
+            )
+            inputs[spec.name] = entries.reshape(inputs[spec.name].shape)
+            flags = flags_of(name, layout, inputs).ravel()
+            if [*np.flatnonzero(flags & NOT_FINITE)] != [1, 4, 5] or flags[[0, 2, 3]].any():
+                unseen.append((name, spec.name, flags))
+    assert not unseen
+
+
+def flags_of(name, layout, inputs, dtype="float64"):
+    kernels, library = built(dtype, layout)
     net = networks()[name][0]
     specs = {spec.name: spec for spec in net.inputs}
     lifted = {
@@ -163,6 +201,30 @@ def test_nothing_is_checked_that_is_not_to_be():
     text = net.kernel(check=False).text
     assert "LEFT_DOMAIN" in net.kernel().text
     assert not any(word in text for word in ("LEFT_DOMAIN", "LOOK", "REACH", "atomicOr"))
+
+
+def test_products_are_made_in_the_order_of_least_arithmetic():
+    kernel = gallery.get("diagonal_transformer").compile(verify=False).kernel().kernel
+    assert "= X Xᵀ " not in kernel.text  # quicker call by call, where fewer calls count for more
+    assert kernel.registers < 100
+
+
+def test_an_array_in_registers_has_no_index_that_a_rolled_loop_counts():
+    """Which would put all of it into memory."""
+    indexed = {}
+    net = networks()["gallery.diagonal_transformer"][0]
+    texts = {name: net.kernel().text for name, (net, _) in networks().items()}
+    variant = net.plan.from_inputs  # where y is both summed over and held
+    texts["call by call"] = generate(variant.nodes, variant.outputs, "float32", True).text
+    for name, text in texts.items():
+        lines = text.splitlines()
+        for i, line in enumerate(lines[:-1]):
+            head = re.match(r"( *)for \(int (k) = 0", lines[i + 1])
+            if head and line.strip() in ("ROLLED", '_Pragma("unroll 4")'):
+                end = lines.index(f"{head[1]}}}", i + 1)
+                found = [x for x in lines[i:end] if re.search(r"\bv\d+\[[^]]*\bk\b", x)]
+                indexed |= {name: found} if found else {}
+    assert not indexed
 
 
 def test_rows_that_go_round_are_not_moved():

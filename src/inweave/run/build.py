@@ -21,7 +21,7 @@ from inweave.model.projection import AnyProjection
 from inweave.run.graph import Graph
 from inweave.run.loops import follow_loop
 from inweave.run.names import Labels
-from inweave.run.node import Node
+from inweave.run.node import ALONE, Node, Price
 from inweave.run.spans import Pieces, spans
 from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import (
@@ -47,9 +47,9 @@ from inweave.run.terms import (
 class Builder:
     """Follows a network on terms. `spans` are column ranges (start, stop) in order."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, price: Price = ALONE) -> None:
         self.network, self.layout = network, network.layout
-        self.graph = Graph()
+        self.graph = Graph(price)
         self._pieces = Pieces(network.layout)
         self.spans = spans(network, self._pieces)
         self._starts = [start for start, _ in self.spans]

@@ -20,7 +20,7 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
 from inweave.run import newton
-from inweave.run.node import CALL, LoopBody, Node, Part, cost, free_nodes, placed
+from inweave.run.node import ALONE, CALL, LoopBody, Node, Part, Price, cost, free_nodes, placed
 
 ONE = Fraction(1)
 NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
@@ -30,9 +30,13 @@ DOUBLE = 1020  # and beyond which no float is, so that it is refused where it is
 
 
 class Graph:
-    """Nodes under construction. `scopes[0]` is the straight line, the others are open loops."""
+    """Nodes under construction. `scopes[0]` is the straight line, the others are open loops.
 
-    def __init__(self) -> None:
+    Of two orders of a product, the cheaper one is taken by `price`.
+    """
+
+    def __init__(self, price: Price = ALONE) -> None:
+        self.price = price
         self.scopes = [LoopBody(1)]
         self._table: dict[Any, Node] = {}
         self._log: list[tuple[Any, Node, LoopBody]] = []
@@ -71,7 +75,8 @@ class Graph:
 
     def cost_since(self, mark: int) -> float:
         """Estimated nanoseconds of the nodes made since the mark, loops multiplied out."""
-        return sum(cost(node) * self.weight(node.level) for _, node, _ in self._log[mark:])
+        made = (node for _, node, _ in self._log[mark:])
+        return sum(cost(node, self.price) * self.weight(node.level) for node in made)
 
     def weight(self, level: int) -> int:
         """How often a node of this level is computed."""

@@ -126,12 +126,15 @@ BATCHED = Price(10.0, 0.3, 0.06)
 """Of each prompt in a batch of a thousand, which shares the calls and has its numbers further away.
 A product of small matrices takes 35 a call, anything else 1."""
 
+ARITHMETIC = Price(0.0, 0.05, 1.0)
+"""Of each prompt where all work is one call, as in a kernel."""
+
 CALL, ENTRY, MULTIPLY = ALONE
 
 
-def cost(node: Node) -> float:
+def cost(node: Node, price: Price = ALONE) -> float:
     """Roughly how many nanoseconds a node takes."""
-    return ALONE.of(work(node))
+    return price.of(work(node))
 
 
 def work(node: Node) -> Work:

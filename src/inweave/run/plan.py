@@ -37,7 +37,7 @@ from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, differentiated, naming
 from inweave.run.kernel.call import answers as run_kernel
-from inweave.run.node import ALONE, BATCHED, Node
+from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import AsKernel, Known, Short, ready
 from inweave.run.term import Box, State, Term
@@ -210,7 +210,7 @@ class Plan:
         """This plan as device code."""
         return Kernels(
             lambda: self.network.fingerprint,
-            lambda: (self.from_inputs.nodes, self.from_inputs.outputs),
+            lambda: (self.in_one_call.nodes, self.in_one_call.outputs),
         )
 
     def _as_kernel(
@@ -366,16 +366,28 @@ class Plan:
         start: Callable[[Builder], Iterable[Term]],
         ends: Sequence[Box | Place],
         network: Network | None = None,
+        price: Price = ALONE,
     ) -> Variant:
-        builder = Builder(network or self.network.plain)
+        builder = Builder(network or self.network.plain, price)
         end = builder.run(builder.state(start(builder)))
         read = [_read(builder, end, place) for place in ends]
         return Variant(builder.graph.scopes[0].nodes, read, None)
 
     @cached_property
     def from_inputs(self) -> Variant:
+        return self._from_inputs(ALONE)
+
+    @cached_property
+    def in_one_call(self) -> Variant:
+        """From inputs, with the least arithmetic: for where calls cost nothing."""
+        found = (self.from_inputs, self._from_inputs(ARITHMETIC))
+        return min(found, key=lambda variant: variant.code.flops)
+
+    def _from_inputs(self, price: Price) -> Variant:
         fills, places = self.network.fills, [output.place for output in self.network.outputs]
-        return self._variant(lambda b: [t for fill in fills for t in _filled(b, fill)], places)
+        return self._variant(
+            lambda b: [t for fill in fills for t in _filled(b, fill)], places, price=price
+        )
 
     def _suited(self, lead: Lead, arithmetic: Arithmetic) -> Variant:
         """From inputs with these batch axes.

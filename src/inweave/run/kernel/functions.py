@@ -74,7 +74,7 @@ class Functions:
 
     def _body(self, function: Function | Refined) -> list[str]:
         if not isinstance(function, Refined):
-            return [*self._guard(function), *self._value(function)]
+            return self._value(function)
         guard = self._guard(function.table)
         if guard and function.is_exact:
             root = "SQRT(x)" if function.degree == 3 else "x"
@@ -91,16 +91,20 @@ class Functions:
     def _guard(self, function: Function) -> list[str]:
         if not self.check or function.domain is None:
             return []
-        low, high = (self.numbers.inside(end, side) for end, side in
-                     zip(limits(function), (1, -1), strict=True))  # fmt: skip
+        low, high = self._ends(function)
         return [f"if (!(x >= {low} && x <= {high})) *flag |= LEFT_DOMAIN;"]
 
+    def _ends(self, function: Function) -> tuple[str, str]:
+        """The least and the largest number that a function accepts."""
+        low, high = limits(function)
+        return self.numbers.inside(low, 1), self.numbers.inside(high, -1)
+
     def _value(self, function: Function) -> list[str]:
-        net = function.net
+        net, guard = function.net, self._guard(function)
         if net == RELU.net:
-            return ["return POSITIVE(x);"]
+            return [*guard, "return POSITIVE(x);"]
         if net == ABS.net:
-            return ["return ABS(x);"]
+            return [*guard, "return ABS(x);"]
         largest = max([abs(net.constant), *map(abs, (*net.weights, *net.biases, *net.outputs))])
         if largest > self.numbers.largest:
             raise Refused(f"{function.name} has weights that {self.numbers.dtype} cannot hold")
@@ -111,7 +115,7 @@ class Functions:
         for unit in units:
             v, w, b = map(self.numbers, unit)
             terms.append(f"{v} * POSITIVE({w} * x + {b})")
-        return [f"return {' + '.join(terms)};"]
+        return [*guard, f"return {' + '.join(terms)};"]
 
     def _segments(self, function: Function) -> list[str]:
         """The line between two knots, which a guide finds, or bisection where there is none."""
@@ -121,12 +125,23 @@ class Functions:
         lines = self.table(np.stack([ends, table.knots, table.values, table.slopes], axis=1))
         low, high = (self.numbers(float(table.knots[i])) for i in (0, -1))
         return [
-            f"x = x < {low} ? {low} : x > {high} ? {high} : x;",
+            *self._clamped(function, low, high),
             *(self._guided(table) if table.guide else self._bisected(table)),
             f"real4 line = LDG4({lines}, at);",
             f"if (x >= line.x && at < {last}) line = LDG4({lines}, at + 1);",
             "return line.z + line.w * (x - line.y);",
         ]
+
+    def _clamped(self, function: Function, low: str, high: str) -> list[str]:
+        """An argument between the ends of a table; if these are the domain's, it left that too."""
+        if self.check and self._ends(function) == (low, high):
+            return [
+                f"real inside = CLAMP(x, {low}, {high});",
+                "if (inside != x) *flag |= LEFT_DOMAIN;",
+                "x = inside;",
+            ]
+        clamp = f"x = x < {low} ? {low} : x > {high} ? {high} : x;"  # what is no number stays so
+        return [*self._guard(function), clamp]
 
     def _guided(self, table: Table) -> list[str]:
         assert table.guide is not None

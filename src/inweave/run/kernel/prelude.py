@@ -36,6 +36,7 @@ DEVICE = """
 #define LDG(x) __ldg(&(x))
 #define ABS(x) fabs(x)
 #define SQRT(x) sqrt(x)
+#define CLAMP(x, low, high) fmin(fmax(x, low), high)
 """
 
 WIDE = {

@@ -34,7 +34,7 @@ class PromptPerThread(Writer):
         self.near = {x: f"near{i}" for i, x in enumerate(looped)} if fits else {}
         self.threads = WARP if self.near else threads  # so that as many as can be are under way
         self.unrolled = unrolled or (4 if self.near else 1)  # rows of a stream at a time
-
+        self.shown: dict[Node, tuple[Node, int]] = {}  # inputs, by the sums that are looked at
         for node in values.every():
             product = self._goes_on_with(node)
             if product is not None:
@@ -265,6 +265,7 @@ class PromptPerThread(Writer):
                 self.out(f"v{node.order}[{e}] = 0;")
         length = nodes[0].args[0].cols
         factors = {node: self.factors(node) for node in nodes}
+        self.shown = self._shown(factors)
         with self._streaming(length) as k:
             for a, b, _ in factors.values():
                 self.row(a, 1, k)
@@ -273,10 +274,31 @@ class PromptPerThread(Writer):
                 with self.each(node) as (i, j):
                     product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
                     self.out(f"{self.held(node, i, j)} += {product};")
+        for node, axis in dict.fromkeys(self.shown.values()):
+            with self.out.loop("e", node.shape[axis]) as e:
+                self.out(f"LOOK({self.held(node, *((ZERO, e) if axis else (e, ZERO)))});")
         for node, (_, _, numbers) in factors.items():
             for number in numbers:
                 with self.out.loop("e", self.size(node)) as e:
                     self.out(f"v{node.order}[{e}] *= {number};")
+
+    def _shown(
+        self, factors: dict[Node, tuple[Node, Node, list[str]]]
+    ) -> dict[Node, tuple[Node, int]]:
+        """The inputs that need no look of their own, by the sum and its axis that show them.
+
+        What is not finite makes every product and every sum that it enters not finite. So of the
+        sums over k of `a[i, k] b[k, j]` one column shows all of a, and one row all of b.
+        """
+        found: dict[Node, tuple[Node, int]] = {}
+        if not self.check or self.counters:
+            return found
+        for node in sorted(factors, key=lambda node: node.size):
+            for axis, factor in enumerate(factors[node][:2]):
+                whole = factor.args[0] if factor.op == "view" else factor
+                if whole.op == "source" and whole.size == factor.size:
+                    found.setdefault(whole, (node, axis))
+        return found
 
     @contextmanager
     def _streaming(self, length: int) -> Iterator[Index]:
@@ -296,7 +318,7 @@ class PromptPerThread(Writer):
         if node.op == "const" or key in self.rows:
             return
         name, size = f"r{len(self.rows)}", node.shape[1 - axis]
-        if node.op == "source" and not self.is_held(node):
+        if node.op == "source":  # a held one, too: no register has an index that is not known
             self.out(f"real {name}[{size}];")
             self._source_row(node, axis, k, name)
         elif node in self.values.streams:
@@ -316,7 +338,8 @@ class PromptPerThread(Writer):
 
     def _source_row(self, node: Node, axis: int, k: Index, name: str) -> None:
         size, pointer = node.shape[1 - axis], self.source(node)
-        looks = not self.counters and node not in self.near
+        known = node in self.near or node in self.shown or self.is_held(node)
+        looks = not (self.counters or known)
         if node in self.near:
             with self.out.loop("q", size) as q:
                 i, j = (k, q) if axis == 0 else (q, k)

@@ -129,7 +129,7 @@ class Writer:
         return True
 
     def _looked_at(self, source: Node) -> bool:
-        """Whether an input is read outside of loops, where its entries are looked at."""
+        """Whether all of an input is read outside of loops, where its entries are looked at."""
         waiting = [node for node in self.values.contractions if not node.level]
         for node in waiting:
             stack = [*node.args]
@@ -137,7 +137,9 @@ class Writer:
                 arg = stack.pop()
                 if arg is source:
                     return True
-                if arg.op == "view" or arg in self.values.streams:
+                if arg.op == "view":
+                    stack += arg.args if arg.size == arg.args[0].size else ()
+                elif arg in self.values.streams:
                     stack += arg.args
         return False
 
