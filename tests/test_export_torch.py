@@ -22,8 +22,14 @@ torch = pytest.importorskip("torch")
 
 BY_NAME = {c.name: c for c in CASES}
 RIDGE = BY_NAME["ridge_gd"]
-TAPS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_kv",
-        "attn.hook_z", "hook_attn_out", "hook_resid_post")  # fmt: skip
+TAPS = ("hook_resid_pre", "attn.hook_q", "attn.hook_k", "attn.hook_v", "attn.hook_pattern",
+        "attn.hook_z", "hook_attn_out", "hook_resid_mid", "hook_mlp_out",
+        "hook_resid_post")  # fmt: skip
+FLAGS = {
+    "use_split_qkv_input": ("hook_q_input", "hook_k_input", "hook_v_input"),
+    "use_attn_result": ("attn.hook_result",),
+    "use_hook_mlp_in": ("hook_mlp_in",),
+}
 
 
 @pytest.fixture(autouse=True)
@@ -100,16 +106,59 @@ def test_every_activation_has_its_name(ridge):
     assert set(cache) == set(module.hook_names)
 
 
+@pytest.mark.parametrize("flag", FLAGS)
+def test_a_flag_opens_hook_points_and_changes_no_state(ridge, flag):
+    module, inputs = ridge.to_torch(), RIDGE.inputs()
+    plain, cache = module.run_with_cache(**inputs)
+    name = f"blocks.0.{FLAGS[flag][0]}"
+    with pytest.raises(InputError, match=f"cfg.{flag} = True"):
+        module.run_with_cache(names_filter=name, **inputs)
+    setattr(module.cfg, flag, True)
+    answer, more = module.run_with_cache(**inputs)
+    opened = {f"blocks.{i}.{tap}" for i in range(ridge.depth) for tap in FLAGS[flag]}
+    assert set(more) == set(cache) | opened
+    assert torch.allclose(answer, plain, rtol=1e-12)
+    handle = module.get_submodule(name).register_forward_hook(lambda *args: 2 * args[2])
+    changed = module(**inputs)
+    handle.remove()
+    assert torch.equal(changed, plain) == (flag == "use_hook_mlp_in")  # there is no mlp to read it
+
+
+def test_a_pointwise_layer_adds_what_it_changes_without_rounding():
+    """A block of a pointwise layer has no heads, adds its difference, and loses nothing of it."""
+    layout = inweave.Layout.of({"a": (2, 1), "b": (2, 1)})
+    small = inweave.model.relunet.ReluNet((1.0,), (0.0,), (1e-20,), 0.0)
+    function = inweave.model.relunet.Function("tiny", small, (0.0, 1e9), 0.0, True)
+    layer = inweave.model.layers.BlockPointwiseLayer(((inweave.Place("a", 2, 1), function),))
+    heads = inweave.AttentionLayer(())
+    module = Network(layout, (inweave.Module((heads, layer)),)).to_torch()
+    H = torch.tensor([[1e8, 3.0], [7e7, 5.0]], dtype=torch.float64)
+    state, cache = module.run_with_cache(H)
+    assert torch.allclose(state, torch.tensor([[1e-12, 3.0], [7e-13, 5.0]]).double(), rtol=1e-14)
+    assert torch.equal(cache["blocks.1.hook_mlp_out"][:, 1], torch.zeros(2).double())
+    assert torch.allclose(cache["blocks.1.hook_mlp_out"][:, 0], -H[:, 0])
+    assert not module.cfg.attn_only
+    for name in ("attn.hook_q", "attn.hook_z", "attn.hook_pattern", "hook_attn_out"):
+        assert not cache[f"blocks.1.{name}"].any()
+    assert not cache["blocks.0.hook_mlp_out"].any()
+
+
 def test_activations_are_those_of_the_trace(ridge):
     inputs = RIDGE.inputs()
-    _, cache = ridge.to_torch().run_with_cache(**inputs)
+    module = ridge.to_torch()
+    _, cache = module.run_with_cache(**inputs)
+    module.cfg.use_attn_kv = True
+    _, fast = module.run_with_cache(**inputs)
+    assert set(cache) - set(fast) == {f"blocks.{i}.attn.hook_pattern" for i in range(ridge.depth)}
     for i, step in enumerate(ridge.trace(**inputs)):
         q = cache[f"blocks.{i}.attn.hook_q"]
         assert q.shape == (ridge.tokens, len(step.heads), ridge.width)
         for h, head in enumerate(step.heads):
             for name, value in (("q", head.query), ("k", head.key), ("v", head.value)):
                 assert np.allclose(cache[f"blocks.{i}.attn.hook_{name}"][:, h], value, rtol=1e-12)
-            kv = cache[f"blocks.{i}.attn.hook_kv"][h]
+            pattern = cache[f"blocks.{i}.attn.hook_pattern"][h]
+            assert np.allclose(pattern, head.query @ head.key.T, rtol=1e-12, atol=1e-14)
+            kv = fast[f"blocks.{i}.attn.hook_kv"][h]
             assert np.allclose(kv, head.key.T @ head.value, rtol=1e-12, atol=1e-14)
             z = cache[f"blocks.{i}.attn.hook_z"][:, h]
             assert np.allclose(z, head.output, rtol=1e-12, atol=1e-14)

@@ -69,7 +69,8 @@ def test_every_path_equals_the_definition(tokens, heads, bias, activation, merge
 @pytest.mark.parametrize("activation", [None, "relu", "softmax"])
 @pytest.mark.parametrize("queries", [0, 1])
 @pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
-def test_a_trainable_network_can_be_looked_into(activation, queries, merged):
+@pytest.mark.parametrize("flag", [None, "use_attn_kv", "use_split_qkv_input"])
+def test_a_trainable_network_can_be_looked_into(activation, queries, merged, flag):
     """Blocks with hook points on the same parameters: the same states and gradients, by name."""
     model = build(
         Layout.of({"a": (4, 2), "b": (2, 1)}), depth=2, tied=True, heads=2, mlp_units=3,
@@ -78,14 +79,19 @@ def test_a_trainable_network_can_be_looked_into(activation, queries, merged):
     )  # fmt: skip
     H = torch.randn(5, 4, 3, dtype=torch.float64)
     hooked, (_, *states) = model.hooked(), model.states(H)
+    if flag:
+        setattr(hooked.cfg, flag, True)
     final, cache = hooked.run_with_cache(H)
     torch.testing.assert_close(final, states[-1], rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(cache["blocks.2.hook_resid_pre"], states[0], rtol=1e-12, atol=1e-12)
     assert cache["blocks.0.attn.hook_q"].shape == (5, 4, 2, 3)
     assert cache["blocks.0.attn.hook_k"].shape == (5, 4 - queries, 2, 3)
     assert cache["blocks.1.mlp.hook_post"].shape == (5, 3, 4, 3)
-    assert ("blocks.2.attn.hook_kv" in cache) == (activation is None)
-    assert ("blocks.2.attn.hook_pattern" in cache) == (activation is not None)
+    fast = flag == "use_attn_kv" and activation is None
+    assert ("blocks.2.attn.hook_kv" in cache) == fast
+    assert ("blocks.2.attn.hook_pattern" in cache) == (not fast)
+    if flag == "use_split_qkv_input":
+        assert cache["blocks.0.hook_k_input"].shape == (5, 4, 2, 3)
     assert set(hooked.parameters()) == set(model.parameters())
     wanted = list(model.parameters())
     one, other = (torch.autograd.grad(f(H).square().sum(), wanted) for f in (hooked, model.final))

@@ -16,7 +16,7 @@ from typing import Any
 
 # what only extras install; the core must do without
 EXTRA = ("anywidget", "cupy", "dask", "distributed", "huggingface_hub", "jax", "matplotlib", "onnx",
-         "onnxruntime", "pyarrow", "scipy", "sklearn", "torch")  # fmt: skip
+         "onnxruntime", "pyarrow", "scipy", "sklearn", "torch", "transformer_lens")  # fmt: skip
 
 
 def doors() -> dict[str, tuple[str, Callable[[], Any]]]:
@@ -31,6 +31,7 @@ def doors() -> dict[str, tuple[str, Callable[[], Any]]]:
     assert "<html" in inweave.explore.page(net)
     return {
         "net.to_torch": ("torch", net.to_torch),
+        "net.to_lens": ("lens", net.to_lens),
         "net.to_jax": ("jax", net.to_jax),
         "net.to_onnx": ("onnx", lambda: net.to_onnx("never.onnx")),
         "inweave.nn": ("torch", lambda: inweave.nn),

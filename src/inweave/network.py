@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from inweave.run.cost import Cost
     from inweave.run.plan import Plan
     from inweave.stack.exported import TorchNetwork
+    from inweave.stack.lens import LensNetwork
     from inweave.text.kernel import KernelReport
 
 PATIENCE = 5.0  # seconds that compile spends on verification without being asked
@@ -361,6 +362,13 @@ class Network(data.Network):
             from inweave.stack.exported import to_torch
 
         return to_torch(self, trainable, dtype)
+
+    def to_lens(self, trainable: bool = False, dtype: Any = None) -> LensNetwork:
+        """A model of TransformerLens, with its hooks and caches, in float64 unless told."""
+        with needs_extra("net.to_lens", "lens"):
+            from inweave.stack.lens import to_lens
+
+        return to_lens(self, trainable, dtype)
 
     def to_onnx(self, path: str | os.PathLike[str], dtype: str = "float32") -> None:
         """Write an ONNX model of named inputs and answers, with a dynamic batch axis."""

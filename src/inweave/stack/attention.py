@@ -1,13 +1,11 @@
-"""One attention layer, a sum of (extended) linear heads, computed in two ways.
+"""One attention layer, a sum of (extended) linear heads, computed the cheapest way.
 
-`ExtendedLinearAttention` is for training: it computes the cheapest way. Three things make it fast
-and change no result. All heads and all three projections are one matrix product. The order of
-multiplication is chosen from the shapes: `(Q Kᵀ) V` costs tokens², `Q (Kᵀ V)` costs features², and
-without biases all heads share the Gram matrix `HᵀH`. And a read-out computes only the rows and
-columns that are read: for one entry of a one-layer network nothing is larger than the prompt.
-
-`HookedAttention` is for looking inside: the same parameters, computed head by head as a layer is
-defined, with a hook point for every value.
+Three things make it fast and change no result. All heads and all three projections are one matrix
+product. The order of multiplication is chosen from the shapes: `(Q Kᵀ) V` costs tokens², `Q (Kᵀ V)`
+costs features², and without biases all heads share the Gram matrix `HᵀH`. And a read-out computes
+only the rows and columns that are read: for one entry of a one-layer network nothing is larger than
+the prompt.
+`inweave.stack.heads` computes the same by definition, to be looked into.
 """
 
 from __future__ import annotations
@@ -24,7 +22,6 @@ from inweave.model.layers import AttentionLayer, Head
 from inweave.model.layout import Layout
 from inweave.model.projection import DenseProjection
 from inweave.stack.entry import KEY, QUERY, VALUE, Entry
-from inweave.stack.hooks import HookPoint
 
 Activation = Literal["relu", "softmax"]
 Order = Literal["scores", "memory", "gram"]
@@ -117,37 +114,6 @@ class Heads(nn.Module):
         if self.activation == "relu":
             return scores.relu()
         return scores.softmax(-1) if self.activation == "softmax" else scores
-
-
-class HookedAttention(Heads):
-    """A sum of heads by its definition, every value passing through a hook point; no skip.
-
-    `hook_q`, `hook_k`, `hook_v` and `hook_z` are (..., tokens, heads, features), `hook_kv` (Kᵀ V,
-    the fast weights of linear attention) is (..., heads, features, features). Where scores go
-    through a nonlinearity there is no Kᵀ V; `hook_pattern`, (..., heads, tokens, tokens), is what
-    comes out of it.
-    """
-
-    def __init__(self, of: Heads) -> None:
-        super().__init__(of.weight, of.bias, of.activation, of.queries)
-        self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
-        if self.activation is None:
-            self.hook_kv = HookPoint()
-        else:
-            self.hook_pattern = HookPoint()
-        self.hook_z = HookPoint()
-
-    def forward(self, H: Tensor) -> Tensor:
-        query, key, value = self.projected(self.seen(H), H)
-        q, k, v = self.hook_q(query), self.hook_k(key), self.hook_v(value)
-        if self.activation is None:
-            kv = self.hook_kv(torch.einsum("...thf,...thc->...hfc", k, v))
-            z = torch.einsum("...thf,...hfc->...thc", q, kv)
-        else:
-            scores = torch.einsum("...qhf,...thf->...hqt", q, k)
-            z = torch.einsum("...hqt,...thc->...qhc", self.hook_pattern(self.activated(scores)), v)
-        heads: Tensor = self.hook_z(z)
-        return heads.sum(-2)
 
 
 class ExtendedLinearAttention(Heads):
@@ -301,10 +267,6 @@ class ExtendedLinearAttention(Heads):
             query = torch.einsum("...hrf,ghf->...hrg", query, self.weight[:, :, KEY])
         return query @ seen.unsqueeze(-3).mT + constant, value
 
-    def hooked(self) -> HookedAttention:
-        """Another module of the same parameters, to look into; without the skip."""
-        return HookedAttention(self)
-
     # -- to and from the data model ---------------------------------------------------------------
     @classmethod
     def from_layer(
@@ -314,10 +276,14 @@ class ExtendedLinearAttention(Heads):
         *,
         bias: bool | None = None,
         merged: bool = False,
+        heads: int = 1,
         dtype: torch.dtype | None = torch.float64,
         device: torch.device | str | None = None,
     ) -> Self:
-        """The weights of a constructed layer. `bias=None` keeps biases where the layer has any."""
+        """The weights of a constructed layer. `bias=None` keeps biases where the layer has any.
+
+        It has so many `heads` at least; those that the layer does not have are zero.
+        """
         has = any(p.has_bias for head in layer.heads for p in head.projections)
         if has and bias is False:
             raise InputError("this layer's heads have biases; bias=False would drop them")
@@ -330,7 +296,8 @@ class ExtendedLinearAttention(Heads):
                 W[QUERY], B[QUERY] = W[QUERY] @ W[KEY].T, B[QUERY] @ W[KEY].T
                 del W[KEY]
         made = cls(
-            layout.tokens, layout.width, max(1, len(layer.heads)), has if bias is None else bias,
+            layout.tokens, layout.width, max(heads, len(layer.heads)),
+            has if bias is None else bias,
             merged=merged, skip=layer.skip, dtype=dtype, device=device,
         )  # fmt: skip
         with torch.no_grad():
@@ -339,7 +306,8 @@ class ExtendedLinearAttention(Heads):
                     parameter.zero_()
                     if arrays:
                         stacked = np.asarray(arrays, dtype=np.float64)
-                        parameter.copy_(torch.as_tensor(stacked).permute(2, 0, 1, 3))
+                        written = torch.as_tensor(stacked).permute(2, 0, 1, 3)
+                        parameter[:, : len(arrays)].copy_(written)
         return made
 
     def to_layer(self) -> AttentionLayer:

@@ -146,7 +146,12 @@ class TorchNetwork(Blocks, Hub):
         return super().__new__(cls)  # the hub must not take the network for a configuration
 
     def __init__(
-        self, network: Network, trainable: bool = False, dtype: torch.dtype = torch.float64
+        self,
+        network: Network,
+        trainable: bool = False,
+        dtype: torch.dtype = torch.float64,
+        *,
+        heads: int = 1,
     ) -> None:
         if not isinstance(dtype, torch.dtype) or not dtype.is_floating_point:
             raise DTypeError(
@@ -155,11 +160,12 @@ class TorchNetwork(Blocks, Hub):
             )
         check_layers(network, "a torch module")
         check_numbers("a torch module", written(network))
-        super().__init__(
-            step
+        layout = network.layout
+        modules = (
+            module_of(module, layout, heads=heads, by_entry=False, dtype=dtype)
             for module in network.modules
-            for step in module_of(module, network.layout, by_entry=False, dtype=dtype).executed()
         )
+        super().__init__(layout, (step for module in modules for step in module.executed()))
         self.network, self.trainable = network, trainable
         self._answers = Network(network.layout, (), outputs=network.outputs)  # to read them with
         self.prompt = Prompt(network, dtype)

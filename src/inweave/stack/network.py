@@ -55,16 +55,21 @@ class AttentionModule(nn.Module):
         return self._once(H, rows, columns) if self.repeat else H[..., rows, columns]
 
     def executed(self) -> Iterator[Step]:
-        """The layers in the order in which they run."""
+        """The layers in the order in which they run, each with its skip.
+
+        A skip around one layer that has none is the layer's own.
+        """
+        alone = len(self.body) == 1 and not getattr(self.body[0], "skip", True)
+        around = self.skip and not (alone and not isinstance(self.body[0], AttentionModule))
         for _ in range(self.repeat if self.body or self.skip else 0):
-            if self.skip:
+            if around:
                 yield "open"
             for part in self.body:
                 if isinstance(part, AttentionModule):
                     yield from part.executed()
                 else:
-                    yield part  # type: ignore[misc]
-            if self.skip:
+                    yield part, part.skip or (self.skip and not around)  # type: ignore[misc]
+            if around:
                 yield "close"
 
     def extra_repr(self) -> str:
@@ -126,7 +131,8 @@ class AttentionNetwork(nn.Module):
 
     def hooked(self) -> Blocks:
         """The layers as blocks with hook points, on the same parameters; gives the final state."""
-        return Blocks(step for module in self.parts for step in module.executed())
+        steps = (step for module in self.parts for step in module.executed())
+        return Blocks(self.layout, steps)
 
     @property
     def only_layer(self) -> ExtendedLinearAttention | None:
@@ -216,11 +222,12 @@ def module_of(
     *,
     bias: bool | None = None,
     merged: bool = False,
+    heads: int = 1,
     by_entry: bool = True,
     dtype: torch.dtype | None = torch.float64,
     device: torch.device | str | None = None,
 ) -> AttentionModule:
-    """A module of a network in torch.
+    """A module of a network in torch, whose attention layers have so many `heads` at least.
 
     A function of blocks is written out `by_entry`, each entry with weights of its own, or else
     stays one function with one set of weights.
@@ -231,7 +238,7 @@ def module_of(
             return AttentionModule([convert(p) for p in part.body], part.repeat, part.skip)
         if isinstance(part, AttentionLayer):
             return ExtendedLinearAttention.from_layer(
-                part, layout, bias=bias, merged=merged, dtype=dtype, device=device
+                part, layout, bias=bias, merged=merged, heads=heads, dtype=dtype, device=device
             )
         if isinstance(part, BlockPointwiseLayer):
             if not by_entry:
