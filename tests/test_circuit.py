@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import warnings
+from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from inweave.circuit.unrolled import unrolled
 from inweave.errors import FileFormatError, InputError
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.model.dense import DenseExecutor, forward
+from inweave.model.embedding import Embedding
 from inweave.model.layers import AttentionLayer
 from inweave.model.modules import Executor
 from inweave.model.network import Network
@@ -265,6 +268,19 @@ def test_variables_stand_where_their_hooks_say():
     block = net.layout[variable.block]
     found = cache[variable.hook][..., : block.rows, block.columns]
     assert torch.allclose(found.squeeze(), torch.as_tensor(step))
+
+
+def test_another_basis_has_the_same_circuit():
+    """Columns and tokens turned by rational matrices: not one number of the weights is the same."""
+    net = one_step()
+    half = np.array([[Fraction(3, 5), Fraction(4, 5)], [Fraction(-4, 5), Fraction(3, 5)]])
+    columns = np.kron(np.eye(net.width // 2, dtype=int), half) + Fraction(0)
+    embedding = Embedding(columns, half)
+    modules = tuple(embedding.module(m, net.layout) for m in net.modules)
+    turned = replace(net, modules=modules, embedding=embedding)
+    plain, found = net.circuit(), turned.circuit()
+    assert found.fingerprint == turned.fingerprint != plain.fingerprint
+    assert replace(found, fingerprint=plain.fingerprint) == plain
 
 
 # -- as data ---------------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ network
 smallest
 __init__
 nn paper gallery data
-estimators
+estimators circuits
 lab
 cli
 __main__

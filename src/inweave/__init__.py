@@ -101,7 +101,7 @@ _WHERE = {
 }
 _LAZY = {name: (module, name) for module, names in _WHERE.items() for name in names.split()}
 _LAZY["abs"] = ("language.functions", "absolute")
-_MODULES = ("explore", "gallery", "lab", "nn", "paper")
+_MODULES = ("circuits", "explore", "gallery", "lab", "nn", "paper")
 
 __all__ = [
     "AttentionLayer",
@@ -146,6 +146,7 @@ __all__ = [
     "assume",
     "block",
     "bounds",
+    "circuits",
     "compile",
     "constant",
     "diag",

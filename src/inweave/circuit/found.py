@@ -21,21 +21,26 @@ MOST = 20_000_000  # nodes that are computed for all edges together
 
 
 def circuit_of(network: Network, *, seed: int = 0, functional: bool = True) -> Circuit:
-    """The circuit of a network; which edges are functional is looked at only if wanted."""
-    way = unrolled(network)
-    first = Patching(network, way, seed)
+    """The circuit of a network; which edges are functional is looked at only if wanted.
+
+    A network that stands in another basis is seen in that of its blocks: heads, edges and what
+    changes the answer are the same in both.
+    """
+    plain = network.plain
+    way = unrolled(plain)
+    first = Patching(plain, way, seed)
     edges = structural(way, first)
     points = None
     if functional:
         _check_work(way, edges)
-        patched = [first, *(Patching(network, way, seed, k) for k in range(1, POINTS))]
+        patched = [first, *(Patching(plain, way, seed, k) for k in range(1, POINTS))]
         found, rest = set[Edge](), list(edges)
         for point in patched:
             found |= point.functional(rest)
             rest = [edge for edge in rest if edge not in found]
         edges = [Edge(e.source, e.target, e.letter, e in found) for e in edges]
         points = Points(seed, tuple(point.field.prime for point in patched))
-    spoken = Spoken(network, way, first)
+    spoken = Spoken(plain, way, first)
     return Circuit(
         network.fingerprint,
         len(way.layers),

@@ -25,7 +25,7 @@ import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Rationals
-from inweave.exact.constants import Array, ByContent, fractions, real_array, simplest
+from inweave.exact.constants import Array, ByContent, fractions, identity, real_array, simplest
 from inweave.exact.rational import inverse, is_invertible, is_orthogonal, product
 from inweave.exact.schema import Stored
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
@@ -163,7 +163,8 @@ def in_pieces(projection: AnyProjection, layout: Layout) -> Projection:
         kept = part[: int(rows.max()) + 1 if block is None else None, left:right]
         numbers = {entry for entry in kept.flat if entry}
         c = numbers.pop() if len(numbers) == 1 else Fraction(1)
-        pieces.append(Piece(simplest(kept / c), left, c, block))
+        matrix = identity(1) if kept.size == 1 else simplest(kept / c)  # a number is no row of ones
+        pieces.append(Piece(matrix, left, c, block))
     return Projection(tuple(pieces))
 
 

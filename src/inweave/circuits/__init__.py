@@ -1,0 +1,13 @@
+"""Circuits with ground truth: certified networks whose every head is known, to test methods on.
+
+`inweave circuits build OUT` makes a suite from a seed; `load` reads one of its models. `suite` says
+which models there are, `generated` draws programs, `build` makes and writes them, `card` describes
+one in words, `baselines` measures what simple methods find.
+"""
+
+from __future__ import annotations
+
+from inweave.circuits.build import build
+from inweave.circuits.load import Model, load, models
+
+__all__ = ["Model", "build", "load", "models"]

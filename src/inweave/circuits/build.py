@@ -1,0 +1,136 @@
+"""Making models, and writing them: each verified first, the same bytes from the same seed.
+
+A suite's folder says first what it is going to hold, then grows model by model; a model's card is
+written last. So a build that was interrupted goes on where it stopped, and one with another seed,
+or into a folder of other things, is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inweave.atomic import write
+from inweave.circuits.card import card, suite_card
+from inweave.circuits.load import (
+    CARD,
+    CIRCUIT,
+    EDGES,
+    INDEX,
+    MADE,
+    NETWORK,
+    PROMPTS,
+    VERSION,
+    Index,
+    Made,
+    Model,
+    read_json,
+)
+from inweave.circuits.suite import COUNT, Specification, specifications
+from inweave.errors import DivergenceError, DomainError, InputError
+from inweave.exact import schema
+from inweave.network import Network
+
+MANY = 128  # prompts of a model
+
+
+def build(
+    folder: str | os.PathLike[str],
+    *,
+    count: int = COUNT,
+    seed: int = 0,
+    dial: float | Fraction = 0,
+    progress: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Write a suite of so many models; `dial` says how much they are disguised, from 0 to 1."""
+    if not 0 <= dial <= 1:
+        raise InputError(f"the dial is a number from 0 to 1, got {dial}")
+    if dial:
+        raise InputError("there are no disguises yet: the dial is 0")
+    amount = Fraction(dial).limit_denominator(1000)
+    specs = list(specifications(count, seed))
+    place = Path(folder)
+    _open(place, Index(VERSION, seed, amount, tuple(spec.name for spec in specs)))
+    for spec in specs:
+        if not (place / spec.name / CARD).exists():
+            progress(spec.name)
+            save(make(spec, amount), place / spec.name)
+    write(place / CARD, suite_card(place))
+
+
+def _open(place: Path, index: Index) -> None:
+    """Make a folder for a suite, or go on with one of the same kind."""
+    if place.is_dir() and any(place.iterdir()):
+        if not (place / INDEX).is_file():
+            raise InputError(f"{place} holds other files; name a new folder, or an empty one")
+        old = read_json(place / INDEX, Index)
+        if (old.seed, old.dial) != (index.seed, index.dial):
+            raise InputError(
+                f"{place} holds a suite of seed {old.seed} at dial {old.dial}, not of seed "
+                f"{index.seed} at {index.dial}; name another folder"
+            )
+        index = max(index, old, key=lambda each: len(each.models))
+    place.mkdir(exist_ok=True)
+    _write_json(place / INDEX, Index, index)
+
+
+def make(spec: Specification, dial: Fraction = Fraction(0)) -> Model:
+    """One model, verified."""
+    network = _verified(spec.compile(), spec.seed)
+    made = Made(VERSION, spec, dial, network.fingerprint)
+    return Model(made, network, network.circuit(seed=spec.seed), prompts(spec, network))
+
+
+def _verified(network: Network, seed: int) -> Network:
+    """The network with a certificate that is the same on every machine.
+
+    Where points are drawn, they are drawn from the seed; how far float64 is off depends on the
+    machine, and is not part of it.
+    """
+    found = network.verify()
+    if not found.is_proof:
+        found = network.verify(seed=seed)
+    return replace(network, certificate=replace(found, float_difference=None))
+
+
+def prompts(spec: Specification, network: Network) -> dict[str, np.ndarray[Any, Any]]:
+    """Inputs that all vary from prompt to prompt, so that what depends on one is seen to."""
+    rng = np.random.default_rng([spec.seed, 1])
+    several = [spec.example(network, rng) for _ in range(MANY)]
+    found = {x.name: np.array([e[x.name] for e in several], float) for x in network.inputs}
+    moved = {name: _moved(x, rng) for name, x in found.items()}
+    try:
+        network(**moved)
+    except (DomainError, DivergenceError):
+        return found  # some programs are for their own data only
+    return moved
+
+
+def _moved(x: np.ndarray[Any, Any], rng: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Numbers a tenth off, of their own size and sign; zeros a tenth of one."""
+    size = float(np.sqrt(np.mean(x**2))) or 1.0
+    moved: np.ndarray[Any, Any] = x * rng.uniform(0.9, 1.1, x.shape)
+    return np.where(x == 0, 0.1 * size * rng.normal(size=x.shape), moved)
+
+
+def save(model: Model, folder: Path) -> None:
+    """Write a model's files, its card last."""
+    from safetensors.numpy import save as serialize
+
+    folder.mkdir(exist_ok=True)
+    model.network.save(folder / NETWORK)
+    write(folder / CIRCUIT, schema.dumps(model.circuit.to_data()))
+    write(folder / EDGES, schema.dumps(model.circuit.to_eap()))
+    write(folder / PROMPTS, serialize(dict(sorted(model.prompts.items()))))
+    _write_json(folder / MADE, Made, model.made)
+    write(folder / CARD, card(model))
+
+
+def _write_json(path: Path, kind: Any, value: Any) -> None:
+    write(path, schema.dumps(schema.write(kind, value)))
