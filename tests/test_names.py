@@ -62,6 +62,9 @@ def test_values_of_a_matrix_algorithm_are_called_what_they_are(name):
         (lambda v: v.X @ (v.X.T @ v.y) - 2 * v.y, "yᵀXXᵀ−2·yᵀ"),
         (lambda v: v.X @ v.X.T - v.eta * inweave.eye(4), "XXᵀ−ηI"),
         (lambda v: v.X @ (v.rate * v.X.T), "rate·X·Xᵀ"),
+        (lambda v: (v.y @ v.y) * v.X, "(yᵀy)X"),
+        (lambda v: (1 + v.eta) * v.X, "(1+η)X"),
+        (lambda v: inweave.ones((4, 4)) @ v.X, "ones·X"),
         (lambda v: v.X @ (v.X.T @ v.y) + v.X @ v.X[0] + v.y, "yᵀXXᵀ+…"),
     ],
 )

@@ -69,7 +69,7 @@ class Reader:
         if self.take(r"\("):
             out = self.sum()
             assert self.take(r"\)"), self.rest
-        elif digits := self.take(r"\d+(/\d+|(\.\d+)?(e[-+]?\d+)?)"):
+        elif digits := self.take(r"[0-9]+(/\d+|(\.\d+)?(e[-+]?\d+)?)"):
             top, _, bottom = digits.partition("/")
             out = float(top) / float(bottom or 1)
         else:
@@ -194,7 +194,7 @@ def false_names(
     """
     unpack = net.layout.unpack
     steps = [
-        (meanings(inputs, loops(unpack(step.before))), unpack(step.after))
+        (step.layer, meanings(inputs, loops(unpack(step.before))), unpack(step.after))
         for step in net.trace(**inputs).steps
     ]
     turns, wrong = Words(net).turns, []
@@ -206,10 +206,11 @@ def false_names(
                 continue
             if shown.removesuffix("ᵀ") in CARRIED:  # by a loop that stayed one
                 continue
-            tried = steps[at[name] : at[name] + 1] if name in at else steps
+            told = [step for step in steps if name in at and step[0] is net.layers[at[name]]]
             try:
                 if not any(
-                    stands(Reader(shown, known).value(), held[block]) for known, held in tried
+                    stands(Reader(shown, known).value(), held[block])
+                    for _, known, held in told or steps
                 ):
                     wrong.append(f"{block}: {name} is not what stands there")
             except Unreadable as error:

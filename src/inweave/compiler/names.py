@@ -104,7 +104,7 @@ def _alone(parts: Parts, room: int = LONG) -> str:
 
 def factors(form: Form) -> list[str]:
     """A form as words of a product."""
-    return _factor(_parts(form, False, DEEP, {}))
+    return _factor(form, _parts(form, False, DEEP, {}))
 
 
 def in_sum(terms: Sequence[tuple[Fraction, Sequence[str]]]) -> str:
@@ -121,14 +121,14 @@ def _joint(words: Sequence[str]) -> str:
     return "" if all(SYMBOL.fullmatch(word) or compound(word) for word in words) else "·"
 
 
-def _factor(parts: Parts) -> list[str]:
-    """What stands in a product; a sum is in brackets, and one that is cut says too little."""
+def _factor(form: Node, parts: Parts) -> list[str]:
+    """What stands in a product; sums are in brackets, and so are scalars such as (yᵀy)."""
     joint, words = parts
-    if joint != "+":
+    if joint != "+" and not (form.is_scalar and words[1:]):
         return list(words)
-    if CUT in words:
+    if CUT in words:  # that would say too little
         raise TooLong
-    return [f"({'+'.join(words)})".replace("+−", "−")]
+    return [f"({joint.join(words)})".replace("+−", "−")]
 
 
 def _parts(value: Node, turned: bool, depth: int, known: Known) -> Parts:
@@ -197,7 +197,7 @@ def _product(product: Product, turned: bool, depth: int, known: Known) -> Parts:
         joint, parts = _parts(form, flipped, depth - 1, known)
         if form.diagonal and chain[1:] and joint != "+":
             parts = [*parts[:-1], parts[-1].removesuffix("I")]
-        words += _factor((joint, parts))
+        words += _factor(form, (joint, parts))
         if sum(map(len, words)) > LONG:
             raise TooLong
     if len(words) > 1 and words[-1] == "I":
@@ -224,7 +224,7 @@ def _sum(form: Form, turned: bool, depth: int, known: Known) -> Parts:
                 raise
             return "+", [*words, CUT]
         if form.diagonal and not isinstance(value, Constant):
-            *parts, last = _factor((joint, parts))
+            *parts, last = _factor(value, (joint, parts))
             joint, parts = "" if joint == "+" else joint, [*parts, f"{last}I"]
         if len(terms) == 1 and c == 1:
             return joint, parts
@@ -238,7 +238,7 @@ def _constant(k: Constant) -> str:
     if k.is_identity():
         return "I"
     if isinstance(k, Ones):
-        return "𝟏"
+        return "ones"
     raise TooLong  # its shape, and where its entries stand
 
 
