@@ -19,6 +19,11 @@ from tests import kernels
 from tests.kernels import batch_of_examples
 
 torch = pytest.importorskip("torch")
+from inweave.lab import baselines, measures  # noqa: E402
+from inweave.lab.config import Config  # noqa: E402
+from inweave.lab.evaluate import contenders  # noqa: E402
+from inweave.lab.tasks import Task, draw, stream  # noqa: E402
+
 pytestmark = [
     pytest.mark.usefixtures("unchecked_passes"),
     pytest.mark.skipif(kernels.compiler() is None, reason="needs a C compiler"),
@@ -207,3 +212,37 @@ def test_the_numbers_of_a_call_are_not_mixed_up():
     for _ in range(3):
         given = {**inputs, "lam": float(rng.uniform(0, 1)), "eta": float(rng.uniform(0, 1e-3))}
         close(net(**given), net(kernel=False, **given))
+
+
+# -- the lab ---------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda eta: baselines.gradient_descent(3, eta, lam=0.1),
+        lambda eta: baselines.gd_plus_plus(2, eta, 0.05),
+        lambda lam: baselines.newton(4, lam),
+    ],
+    ids=["gradient descent", "GD++", "Newton"],
+)
+def test_a_baseline_of_the_lab_is_one_kernel(make, on_cpu, monkeypatch):
+    batch = draw(Task(n=6, d=3), 20, stream(0), torch.float64)
+    errors = measures.squared_errors(make(0.3), batch)
+    assert [kernel.check for kernel in on_cpu] == [False]
+    sensitive = measures.sensitivity(make(0.3), batch)  # has gradients, so no kernel
+    tuned = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    make(tuned)(batch)
+    assert len(on_cpu) == 1
+    monkeypatch.setattr(call, "is_cuda", lambda _: False)
+    close(errors, measures.squared_errors(make(0.3), batch))
+    close(sensitive, measures.sensitivity(make(0.3), batch))
+
+
+def test_an_evaluation_of_the_lab_launches_kernels(on_cpu):
+    config = Config(Task(n=6, d=3, noise=0.5))
+    tuning = draw(config.task, 40, stream(0, "tune"), torch.float64)
+    found = contenders(config, tuning, 1)
+    assert on_cpu  # the grids of parameters that are tuned
+    on_cpu.clear()
+    for predict in found.values():
+        measures.squared_errors(predict, tuning)
+    assert len(on_cpu) == len({"1 GD step", "1 Newton step"} & {*found}) == 2

@@ -129,6 +129,29 @@ def test_a_kernel_runs_in_the_stream_that_is_current(ridge):
     close(found, expected, 1e-10)
 
 
+def test_the_labs_baselines_are_kernels_and_say_what_torch_says(monkeypatch):
+    from inweave.lab import baselines, measures
+    from inweave.lab.tasks import Task, draw, stream
+    from inweave.run.kernel import call, device
+
+    launches, queue = [], device.Launcher.queue
+    monkeypatch.setattr(
+        device.Launcher, "queue", lambda *given: launches.append(1) or queue(*given)
+    )
+    batch = draw(Task(n=20, d=5), 5000, stream(0, device="cuda"), torch.float64)
+    makers = (
+        baselines.gradient_descent(4, 0.3, 0.01),
+        baselines.gd_plus_plus(3, 0.3, 0.05),
+        baselines.newton(5),
+    )
+    found = [measures.squared_errors(predict, batch) for predict in makers]
+    assert len(launches) == 3
+    monkeypatch.setattr(call, "is_cuda", lambda _: False)
+    for errors, predict in zip(found, makers, strict=True):
+        close(errors, measures.squared_errors(predict, batch), 1e-9)
+    assert len(launches) == 3
+
+
 def test_code_is_kept_and_a_damaged_entry_is_compiled_again(ridge, monkeypatch, tmp_path):
     from inweave.run.kernel import device
 

@@ -6,7 +6,7 @@ the literature prints, is a display option and nothing else.
 
     tasks      what is drawn: seeded, batched, on the device
     forms      how a drawn task becomes a prompt
-    baselines  what a prediction is compared with
+    baselines  what a prediction is compared with; on a GPU by networks (constructed)
     measures   how it is compared, with bootstrap intervals
     config     typed settings of a run, read from TOML
     train      one run: checkpoints, resuming, several processes

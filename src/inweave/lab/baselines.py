@@ -2,7 +2,8 @@
 
 A baseline maps a `Batch` to predictions (B,). Gradient descent uses the gradient of the mean,
 `Xᵀ(Xw - y)/n + λ w`. Step sizes come from the closed form where there is one and otherwise from a
-tuning set, which is drawn from its own stream and never evaluated on.
+tuning set, which is drawn from its own stream and never evaluated on. On a GPU those that are
+programs of the gallery are computed by their networks (`constructed`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from inweave.errors import InputError, needs_extra
+from inweave.lab.constructed import predictions
 from inweave.lab.tasks import Batch, Target, Task, mse
 
 with needs_extra("the lab", "lab"):
@@ -181,7 +183,17 @@ def gradient_descent(
     steps: int, eta: Number, lam: Number = 0.0, preconditioner: Tensor | None = None
 ) -> Predictor:
     """Gradient descent from 0, with Σ⁻¹ or another preconditioner if given."""
-    return lambda b: _dot(descent_weights(b, steps, eta, lam, preconditioner)[-1], b.u)
+
+    def predict(batch: Batch) -> Tensor:
+        n, d = batch.X.shape[1:]
+        if preconditioner is None:
+            start = batch.X.new_zeros(d)
+            found = predictions("ridge_gd", batch, steps, eta=eta / n, lam=n * lam, w0=start)
+            if found is not None:
+                return found
+        return _dot(descent_weights(batch, steps, eta, lam, preconditioner)[-1], batch.u)
+
+    return predict
 
 
 def gd_plus_plus(steps: int, eta: Number, gamma: Number) -> Predictor:
@@ -190,6 +202,9 @@ def gd_plus_plus(steps: int, eta: Number, gamma: Number) -> Predictor:
     def predict(batch: Batch) -> Tensor:
         X, y, u = batch.X, batch.y, batch.u
         n, prediction = X.shape[1], torch.zeros_like(batch.clean)
+        found = predictions("gd_plus_plus", batch, steps, eta=eta / n, gamma=gamma / n)
+        if found is not None:
+            return found
         for _ in range(steps):
             moment = (X.mT @ y.unsqueeze(-1)) / n
             prediction = prediction + eta * (u.unsqueeze(1) @ moment).flatten()
@@ -208,8 +223,11 @@ def newton(steps: int, lam: float = 0.0) -> Predictor:
     def predict(batch: Batch) -> Tensor:
         gram, moment = _moments(batch)
         A = gram + lam * torch.eye(gram.shape[-1]).to(gram)
-        bound = A.abs().sum(-1).amax(-1)[:, None, None] ** 2
-        M = A / bound
+        bound = A.abs().sum(-1).amax(-1) ** 2
+        found = predictions("newton_ridge", batch, steps, lam=lam, alpha=1 / bound)
+        if found is not None:
+            return found
+        M = A / bound[:, None, None]
         for _ in range(steps):
             M = 2 * M - M @ A @ M
         return _dot((M @ moment.unsqueeze(-1)).squeeze(-1), batch.u)
