@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import inweave
-from benchmarks import kernel_docs
+from benchmarks import kernel_bars, kernel_docs
 from inweave import gallery
 from inweave.exact.arithmetic import Floats
 from inweave.model.inputs import accept
@@ -362,6 +362,27 @@ def test_without_cupy_its_extra_is_named(monkeypatch):
     monkeypatch.setattr(device, "LOADED", {})
     with pytest.raises(inweave.MissingExtraError, match=r"cuda"):
         kernels.loaded("float32", True, 0)
+
+
+# -- the bars --------------------------------------------------------------------------------------
+def test_a_summary_says_which_bars_are_met_and_what_failed():
+    case = {"case": "ridge", "milliseconds": {"net": 0.3}, "most_ms": 0.25, "bar": 4.0,
+            "times faster": 4.5, "first call, s": 1.0, "from the cache, s": 0.06}  # fmt: skip
+    entries = [
+        {"case": "pca", "times faster": 2.0, "first call, s": 1.6, "from the cache, s": 0.01},
+        {"case": "td0", "times faster": 0.9},
+        {"case": "mesa_layer", "failed": "no memory"},
+    ]
+    assert kernel_bars.summary({"cases": [case], "entries": entries}).splitlines() == [
+        "met    ridge: times faster than the best rival 4.5, >= 4",
+        "MISSED ridge: ms of net(...) 0.3, <= 0.25",
+        "met    ridge: s of the first call 1, <= 1.5",
+        "MISSED ridge: s from the disk 0.06, <= 0.05",
+        "MISSED pca: s of the first call 1.6, <= 1.5",
+        "MISSED td0: times faster than call by call 0.9, >= 1",
+        "FAILED mesa_layer: no memory",
+        "4 of 8 bars are met",
+    ]
 
 
 # -- the page --------------------------------------------------------------------------------------

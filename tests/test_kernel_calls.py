@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -212,6 +213,45 @@ def test_the_numbers_of_a_call_are_not_mixed_up():
     for _ in range(3):
         given = {**inputs, "lam": float(rng.uniform(0, 1)), "eta": float(rng.uniform(0, 1e-3))}
         close(net(**given), net(kernel=False, **given))
+
+
+def test_a_launch_is_made_on_the_device_of_its_inputs(monkeypatch):
+    current, asked, streams, loaded = [0], [], [], device.loaded
+
+    @contextlib.contextmanager
+    def on(index):
+        before, current[0] = current[0], index
+        yield
+        current[0] = before
+
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: current[0])
+    monkeypatch.setattr(torch.cuda, "device", on)
+    monkeypatch.setattr(device, "index_of", lambda _: 1)
+    monkeypatch.setattr(
+        device, "current_stream", lambda index: streams.append((index, *current)) or 0
+    )
+    monkeypatch.setattr(device, "loaded", lambda *of: asked.append(of[1]) or loaded(*of))
+    net, inputs = problem("ridge_gd")
+    for _ in range(2):  # the long way, then the short one
+        close(net(**inputs), net(kernel=False, **inputs))
+    with pytest.raises(inweave.DivergenceError, match="prompts"):
+        net(**{**inputs, "eta": inputs["eta"] * 1e4})
+    assert {*asked} == {1}
+    assert {*streams} == {(1, 1)}
+    assert len(streams) >= 4
+    assert current == [0]
+
+
+def test_every_thread_has_arguments_of_its_own():
+    given = device._Given([3, 0], outputs=1, prompts=5)
+    given.values[0] = 7
+    other = []
+    thread = threading.Thread(target=lambda: other.append((given.places, [*given.values])))
+    thread.start()
+    thread.join()
+    ((places, values),) = other
+    assert places != given.places
+    assert values == [0, 3, 0, 0, 0, 0, 0, 5]
 
 
 # -- the lab ---------------------------------------------------------------------------------------
