@@ -305,6 +305,80 @@ def entries(names: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
         torch.cuda.empty_cache()
 
 
+def gradients(compile_too: bool = False) -> Iterator[dict[str, Any]]:
+    """Every case there and back: gradients of all its tensors, by kernels and by autograd."""
+    for case in cases():
+        try:
+            yield differentiated(case, compile_too)
+        except Exception:
+            yield {"case": case.name, "failed": traceback.format_exc()[-3000:]}
+        torch.cuda.empty_cache()
+
+
+def differentiated(case: Case, compile_too: bool) -> dict[str, Any]:
+    """A case there and back."""
+    net, given = case.network(), _leaves(case.inputs())
+    leaves = {name: x for name, x in given.items() if isinstance(x, torch.Tensor)}
+    start = time.perf_counter()
+    passed(lambda: net(**given), leaves)
+    torch.cuda.synchronize()
+    first = time.perf_counter() - start
+    calls: dict[str, Call] = {
+        "net": lambda: net(**given),
+        "net, check=False": lambda: net(check=False, **given),
+        "net, kernel=False": lambda: net(kernel=False, **given),
+        **case.rivals(given),
+    }
+    if compile_too and case.compiles is not None:
+        calls["torch.compile"] = torch.compile(case.compiles(given))
+    times, failed = dict[str, float](), dict[str, str]()
+    for name, call in calls.items():
+        try:
+            times[name] = quick(partial(passed, call, leaves))
+        except Exception as met:
+            failed[name] = repr(met)[:300]
+    others = [ms for name, ms in times.items() if name not in ("net", "net, check=False")]
+    forward = net.plan.kernels.get("float32", True)
+    wanted = tuple(name for name in forward.sources if name[1] in leaves)
+    backward = net.plan.kernels.backward
+    back = backward.kernel("float32", True, wanted)
+    return {
+        "case": case.name,
+        "milliseconds": times,
+        "times faster": min(others) / times["net"],
+        "error": gradient_error(net, given),
+        "first call, s": first,
+        "kernel": told(back, backward.loaded(forward, wanted, 0)),
+        "failed rivals": failed,
+    }
+
+
+def gradient_error(net: Network, given: Mapping[str, Any]) -> float:
+    """The largest difference from autograd in float64, relative to the largest gradient."""
+    found = []
+    for dtype, kernel in ((torch.float32, True), (torch.float64, False)):
+        few = {name: x if isinstance(x, float) else x.detach()[:CHECKED].to(dtype)
+               for name, x in given.items()}  # fmt: skip
+        few = _leaves(few)
+        leaves = {name: x for name, x in few.items() if isinstance(x, torch.Tensor)}
+        found.append(passed(partial(net, kernel=kernel, check=False, **few), leaves))
+    size = max(float(x.abs().max()) for x in found[1])
+    return max(float((a - b).abs().max()) for a, b in zip(*found, strict=True)) / size
+
+
+def passed(call: Call, leaves: Mapping[str, Any]) -> Sequence[Any]:
+    """The gradients of the sum of all answers."""
+    answer = call()
+    parts = [*answer.values()] if isinstance(answer, dict) else [answer]
+    total = torch.stack([part.sum() for part in parts]).sum()
+    return torch.autograd.grad(total, [*leaves.values()], materialize_grads=True)
+
+
+def _leaves(given: Mapping[str, Any]) -> dict[str, Any]:
+    return {n: x.clone().requires_grad_() if isinstance(x, torch.Tensor) else x
+            for n, x in given.items()}  # fmt: skip
+
+
 def batches() -> Iterator[dict[str, Any]]:
     """Time against batch size, for where a kernel begins to pay."""
     net = compiled(problem.ridge_gd, n=40, d=20, steps=problem.STEPS, verify=False)
@@ -412,6 +486,7 @@ def main() -> int:
     parser.add_argument("--all", action="store_true", help="cases, entries, batches, rivals")
     parser.add_argument("--shapes", action="store_true", help="the choices of the generator")
     parser.add_argument("--entries", nargs="*", help="every entry of the gallery, or these")
+    parser.add_argument("--gradients", action="store_true", help="every case there and back")
     parser.add_argument("--batches", action="store_true", help="time against batch size")
     parser.add_argument("--host", action="store_true", help="where the time of a call goes")
     parser.add_argument("--cases", nargs="*", help="cases whose names hold one of these words")
@@ -443,7 +518,7 @@ def main() -> int:
             path.write_text(json.dumps(kept, indent=1, default=str) + "\n")
 
     if options.cases is not None or not (
-        options.shapes or options.entries is not None or options.batches
+        options.shapes or options.entries is not None or options.batches or options.gradients
     ):
         for case in cases():
             if not options.cases or any(word in case.name for word in options.cases):
@@ -453,6 +528,7 @@ def main() -> int:
                     keep("cases", {"case": case.name, "failed": traceback.format_exc()[-3000:]})
     for asked, part, each in (
         (options.batches, "batches", batches),
+        (options.gradients, "gradients", partial(gradients, options.compile)),
         (options.entries is not None, "entries", partial(entries, options.entries or ())),
         (options.shapes, "shapes", explored),
     ):

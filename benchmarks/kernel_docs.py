@@ -57,6 +57,25 @@ def entries(found: Found) -> str:
     return "\n".join(lines)
 
 
+def gradients(found: Found) -> str:
+    """Every case there and back."""
+    rows = found.get("gradients", ())
+    if not rows:
+        return "Not measured yet."
+    names = ("there and back", "`net(...)`", "call by call", "best of torch", "faster", "error")
+    lines = [f"| {' | '.join(names)} |", f"| --- {'| --: ' * (len(names) - 1)}|"]
+    for row in rows:
+        times = row["milliseconds"]
+        rivals = {name: ms for name, ms in times.items() if name not in OWN}
+        best = min(rivals, key=lambda name: rivals[name])
+        cells = [
+            row["case"], f"{times['net']:.3f}", f"{times['net, kernel=False']:.2f}",
+            f"{rivals[best]:.2f} ({best})", f"{row['times faster']:.1f} ×", f"{row['error']:.0e}",
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def device(found: Found) -> str:
     machine = found["machine"]
     return (f"{machine['device']}, torch {machine['torch']}, CuPy {machine['cupy']}, "
@@ -65,7 +84,7 @@ def device(found: Found) -> str:
 
 def filled(text: str, found: Found) -> str:
     """The page with its tables written anew."""
-    tables = {"cases": cases, "entries": entries}
+    tables = {"cases": cases, "entries": entries, "gradients": gradients}
     return TABLE.sub(lambda at: f"{at[1]}\n{tables[at[2]](found)}\n\n{at[3]}", text)
 
 

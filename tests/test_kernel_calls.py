@@ -14,8 +14,8 @@ import pytest
 
 import inweave
 from inweave import gallery
-from inweave.run.kernel import call, device
-from inweave.run.ready import AsKernel
+from inweave.run.kernel import call, device, gradient
+from inweave.run.reverse import NoReverse
 from tests import kernels
 from tests.kernels import batch_of_examples
 
@@ -61,6 +61,7 @@ def on_cpu(monkeypatch, libraries):
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
     monkeypatch.setattr(torch.cuda, "device", lambda _: contextlib.nullcontext())
     monkeypatch.setattr(device, "current_stream", lambda _: 0)
+    monkeypatch.setattr(device, "enter", lambda _: None)
     return launched
 
 
@@ -167,16 +168,115 @@ def test_what_is_wrong_is_said_of_the_prompts_it_is_wrong_with():
         net(kernel=False, **{**inputs, "A": signs * inputs["A"]})
 
 
-def test_gradients_go_call_by_call_which_is_said():
+# -- gradients -------------------------------------------------------------------------------------
+def gradients(net, given, names, **options):
+    """Of a sum of answers that are not all weighed alike."""
+    leaves = {n: torch.as_tensor(given[n]).clone().requires_grad_() for n in names}
+    answer = net(**{**given, **leaves}, **options)
+    parts = [*answer.values()] if isinstance(answer, dict) else [answer]
+    weights = [torch.linspace(0.5, 2, x.numel(), dtype=x.dtype).reshape(x.shape) for x in parts]
+    sum((w * x).sum() for w, x in zip(weights, parts, strict=True)).backward()
+    return {n: x.grad for n, x in leaves.items()}
+
+
+def same(found, expected):
+    size = max(float(x.abs().max()) for x in expected.values())
+    for name, x in expected.items():
+        assert found[name].shape == x.shape
+        assert float((found[name] - x).abs().max()) <= 1e-10 * size, name
+
+
+@pytest.mark.parametrize("name", ["ridge_gd", "lasso_ista", "pca", "conjugate_gradient"])
+def test_gradients_are_one_launch_there_and_one_back(name, on_cpu):
+    net, inputs = problem(name)
+    expected = gradients(net, inputs, inputs, kernel=False)
+    assert not on_cpu
+    for calls in (1, 2, 3):  # the long way, and the short one
+        same(gradients(net, inputs, inputs), expected)
+        assert len(on_cpu) == 2 * calls
+    one = dict(list(inputs.items())[:1])
+    same(gradients(net, inputs, one), {n: expected[n] for n in one})
+    assert len({kernel.name for kernel in on_cpu}) == 3  # forwards, and two ways back
+    unchecked = gradients(net, inputs, inputs, check=False)
+    same(unchecked, gradients(net, inputs, inputs, check=False, kernel=False))
+
+
+def test_where_no_gradients_are_wanted_there_is_nothing_to_keep(on_cpu):
     net, inputs = problem("ridge_gd")
-    for _ in range(2):
-        y = inputs["y"].clone().requires_grad_()
-        with pytest.warns(UserWarning, match="gradients are wanted"):
-            net(**{**inputs, "y": y}).sum().backward()
-        assert y.grad.abs().max() > 0
+    inputs = {n: x.requires_grad_() for n, x in inputs.items()}
     with torch.no_grad():
-        close(net(**{**inputs, "y": y}), net(kernel=False, **inputs))
-    assert any(isinstance(ready, AsKernel) for ready in net.plan._ready.values())
+        assert not net(**inputs).requires_grad
+    assert len(on_cpu) == 1
+
+
+def test_gradients_of_what_a_batch_shares_are_summed():
+    net, inputs = problem("ridge_gd", (4, 5))
+    cases = {
+        "numbers": {
+            **inputs,
+            "lam": torch.tensor(0.1).double(),
+            "eta": torch.tensor(1e-3).double(),
+        },
+        "one X": {**inputs, "X": inputs["X"][0, 0]},
+        "one X of a row": {**inputs, "X": inputs["X"][:, :1]},
+        "one y with axes": {**inputs, "y": inputs["y"][:1, :1]},
+        "a batch of u": {**inputs, "u": inputs["u"][0]},
+    }
+    for given in cases.values():
+        expected = gradients(net, given, given, kernel=False)
+        for _ in range(2):
+            same(gradients(net, given, given, kernel=True), expected)
+
+
+def test_gradients_of_answers_that_are_not_all_used():
+    net, inputs = problem("pca")
+    y = {n: x.clone().requires_grad_() for n, x in inputs.items()}
+    first = [next(iter(net(**y, kernel=kernel).values())).sum() for kernel in (True, False)]
+    found = [torch.autograd.grad(answer, [*y.values()]) for answer in first]
+    same(dict(zip(y, found[0], strict=True)), dict(zip(y, found[1], strict=True)))
+
+
+def test_gradients_of_gradients_go_call_by_call_which_is_said():
+    net, inputs = problem("ridge_gd", (20,))
+
+    def twice(**options):
+        y, X = (inputs[n].clone().requires_grad_() for n in ("y", "X"))
+        answer = net(**{**inputs, "X": X, "y": y}, **options)
+        (once,) = torch.autograd.grad(answer.square().sum(), [X], create_graph=True)
+        return dict(zip("Xy", torch.autograd.grad(once.square().sum(), [X, y]), strict=True))
+
+    with pytest.warns(UserWarning, match="gradients of gradients"):
+        found = twice()
+    same(found, twice(kernel=False))
+
+
+def test_a_batch_of_cotangents_goes_call_by_call():
+    net, inputs = problem("ridge_gd", (20,))
+    y = inputs["y"].clone().requires_grad_()
+    cotangents = torch.eye(20, dtype=torch.float64)
+    found = [
+        torch.autograd.grad(net(**{**inputs, "y": y}, kernel=kernel), y, cotangents,
+                            is_grads_batched=True)[0]
+        for kernel in (True, False)
+    ]  # fmt: skip
+    close(*found)
+
+
+@pytest.mark.parametrize("where", ["reverse", "loaded"])
+def test_what_has_no_way_back_goes_call_by_call_which_is_said(where, monkeypatch, on_cpu):
+    def none(*_, **__):
+        raise NoReverse("it is too long") if where == "reverse" else RuntimeError("it is too long")
+
+    net, inputs = problem("ridge_gd")
+    net(**inputs)
+    expected = gradients(net, inputs, inputs, kernel=False)
+    monkeypatch.setattr(gradient if where == "reverse" else device, where, none)
+    launched = len(on_cpu)
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="no kernel: .*it is too long"):
+            found = gradients(net, inputs, inputs)
+        same(found, expected)
+    assert len(on_cpu) == launched
 
 
 def test_a_tensor_without_values_goes_call_by_call():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ import inweave
 from inweave import gallery
 from tests.cases import CASES
 from tests.kernels import batch_of_examples
+from tests.test_reverse import WITHOUT
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 pytestmark = [pytest.mark.gpu, needs_gpu, pytest.mark.usefixtures("cupy")]
@@ -106,14 +109,77 @@ def test_what_is_wrong_is_said_as_elsewhere(ridge):
         net(**{**inputs, "A": -inputs["A"]})
 
 
-def test_gradients_go_call_by_call_and_that_is_said(ridge):
+# -- gradients -------------------------------------------------------------------------------------
+def gradients(net, inputs, **options):
+    """Of all inputs that are tensors, of a sum of answers that are not weighed alike."""
+    leaves = {n: x.detach().clone().requires_grad_() for n, x in inputs.items()
+              if torch.is_tensor(x)}  # fmt: skip
+    answer = net(**{**inputs, **leaves}, **options)
+    parts = [*answer.values()] if isinstance(answer, dict) else [answer]
+    weights = [torch.linspace(0.5, 2, x.numel(), device="cuda").to(x).reshape(x.shape)
+               for x in parts]  # fmt: skip
+    sum((w * x).sum() for w, x in zip(weights, parts, strict=True)).backward()
+    return {n: x.grad for n, x in leaves.items()}
+
+
+def same(found, expected, tolerance):
+    """Relative to the largest gradient."""
+    size = max(float(x.abs().max()) for x in expected.values())
+    for name, x in expected.items():
+        assert found[name].shape == x.shape
+        gap = float((found[name].double() - x).abs().max())
+        assert gap <= tolerance * max(size, 1e-30), (name, gap, size)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("name", gallery.names())
+def test_gradients_of_an_entry_are_those_of_its_plan_in_double_precision(name, dtype):
+    if name in WITHOUT[dtype]:
+        pytest.skip(WITHOUT[dtype][name])
+    entry = gallery.get(name)
+    net = entry.compile(verify=False)
+    inputs = batch_of_examples(entry.example, (3, 7))
+    expected = gradients(net, on_device(inputs, torch.float64), kernel=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # no falling back
+        found = gradients(net, on_device(inputs, getattr(torch, dtype)), kernel=True)
+    same(found, expected, ROUNDING[dtype])
+
+
+def test_gradients_of_what_a_batch_shares_are_summed(ridge):
     given = ridge_inputs()
-    given["y"].requires_grad_()
-    with pytest.warns(UserWarning, match="gradients"):
-        ridge(**given).sum().backward()
-    assert given["y"].grad is not None
-    with torch.no_grad():
-        assert not ridge(**given).requires_grad
+    given["lam"], given["eta"] = (
+        torch.tensor(given[n], dtype=torch.float64, device="cuda") for n in ("lam", "eta")
+    )
+    for shared in ({}, {"X": given["X"][0]}, {"y": given["y"][:1]}):
+        expected = gradients(ridge, {**given, **shared}, kernel=False)
+        for _ in range(2):  # the long way, and the short one
+            same(gradients(ridge, {**given, **shared}, kernel=True), expected, 1e-9)
+
+
+def test_gradients_run_in_the_stream_of_the_call(ridge):
+    given = ridge_inputs(2048)
+    expected = gradients(ridge, given, kernel=False)
+    torch.cuda.synchronize()
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        found = gradients(ridge, given, check=False)
+    stream.synchronize()
+    same(found, expected, 1e-9)
+
+
+def test_gradients_of_gradients_go_call_by_call_and_that_is_said(ridge):
+    given = ridge_inputs(64)
+
+    def twice(**options):
+        y = given["y"].clone().requires_grad_()
+        (once,) = torch.autograd.grad(ridge(**{**given, "y": y}, **options).square().sum(), y,
+                                      create_graph=True)  # fmt: skip
+        return {"y": torch.autograd.grad(once.square().sum(), y)[0]}
+
+    with pytest.warns(UserWarning, match="gradients of gradients"):
+        found = twice()
+    same(found, twice(kernel=False), 1e-9)
 
 
 def test_a_kernel_runs_in_the_stream_that_is_current(ridge):

@@ -21,9 +21,10 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
 from inweave.model.relunet import ABS, RELU, Function, interval
-from inweave.run import tables
+from inweave.run import slopes, tables
 from inweave.run.domains import guard, limits, nan_outside
 from inweave.run.newton import Refined
+from inweave.run.slopes import Slope
 from inweave.run.tables import Table
 
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
@@ -61,9 +62,13 @@ class InNumpy:
 
 
 def applied(
-    function: Function | Refined, rows: int, cols: int, arithmetic: Arithmetic
+    function: Function | Refined | Slope, rows: int, cols: int, arithmetic: Arithmetic
 ) -> Callable[[Array], Array]:
     """A function entry by entry, refused outside its domain where that is checked."""
+    if isinstance(function, Slope):
+        return slopes.applied(function, lambda f: _table(f, rows, cols, arithmetic), arithmetic)
+    if isinstance(function, Refined) and function.is_inside:
+        return function.direct(arithmetic.xp)
     if not isinstance(function, Refined):
         return _checked(function, _table(function, rows, cols, arithmetic), arithmetic)
     table = function.table

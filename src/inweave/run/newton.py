@@ -39,11 +39,15 @@ MOST_FACTORS = 1 + max(STEPS)
 
 @dataclass(frozen=True)
 class Refined:
-    """A table and some of Newton's steps after it, in whose product r stands `degree` times."""
+    """A table and some of Newton's steps after it, in whose product r stands `degree` times.
+
+    Where an argument is known to be inside the domain, steps that are exact need not be taken.
+    """
 
     table: Function
     degree: int
     steps: int
+    is_inside: bool = False
 
     @property
     def name(self) -> str:

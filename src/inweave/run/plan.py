@@ -35,11 +35,12 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
-from inweave.run.kernel.call import Kernels, differentiated, naming
+from inweave.run.kernel.call import Kernels, naming, no_gradients
 from inweave.run.kernel.call import answers as run_kernel
+from inweave.run.kernel.text import Refused
 from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
 from inweave.run.power import Way
-from inweave.run.ready import AsKernel, Known, Short, ready
+from inweave.run.ready import Known, Short, ready
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 
@@ -122,13 +123,14 @@ class Plan:
         if len(inputs) == len(self._names):
             values = list(map(inputs.get, self._names))
             ready = self._ready.get((signature(values), bool(check), kernel))
-            if isinstance(ready, AsKernel) and differentiated(values):
-                return self.call(inputs, check, program, kernel=False)
             if ready is not None:
                 try:
                     found = ready.run(values)
                 except OutOfDomain:
                     found = None  # where, is found out by looking closely
+                except Refused as refused:
+                    no_gradients(refused)
+                    return self.call(inputs, check, program, kernel=False)
         if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
             return found[0]
         return self._closely(inputs, bool(check), program, found, kernel)
@@ -203,7 +205,7 @@ class Plan:
         known = Known(self.network, values, sources, lead, floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
         way = found or self._suited(lead, floats).bind(floats)
-        self._ready[key] = ready(known, way)
+        self._ready[key] = ready(known, way, self.kernels.backward)
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -221,9 +223,9 @@ class Plan:
             return None
         sources, lead = self.sources(arrays, arithmetic), batch_of(arrays)
         kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
-        if kernel is None or differentiated(sources.values()):
+        if kernel is None:
             return None
-        outs = run_kernel(kernel, sources, lead, arithmetic.device)
+        outs = run_kernel(self.kernels.backward, kernel, sources, lead, arithmetic.device)
         if outs is None:
             return None
         return dict(zip((o.name for o in self.network.outputs), outs, strict=True))

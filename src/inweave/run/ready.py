@@ -29,6 +29,7 @@ from inweave.run.growth import reach
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Loaded
+    from inweave.run.kernel.gradient import Backward
 
 Lift = Callable[[Any], Array]
 
@@ -45,7 +46,7 @@ class Known(NamedTuple):
     arithmetic: Floats
 
 
-def ready(known: Known, way: Bound | Loaded) -> Short | None:
+def ready(known: Known, way: Bound | Loaded, backward: Backward) -> Short | None:
     """The short way for values like these, by this code or kernel; None if there is none."""
     kinds: dict[str, type[Ready]] = {"numpy": Ready, "torch": InTorch, "jax": InJax}
     made = kinds.get(known.arithmetic.library)
@@ -53,7 +54,7 @@ def ready(known: Known, way: Bound | Loaded) -> Short | None:
         return None
     if any(spec.sign != "any" for spec in known.network.inputs):
         return None
-    return made(known, way) if isinstance(way, Bound) else AsKernel(known, way)
+    return made(known, way) if isinstance(way, Bound) else AsKernel(known, way, backward)
 
 
 class Short:
@@ -234,10 +235,11 @@ def is_finite_tensor(tensor: Any) -> bool:
 class AsKernel(OfTensors):
     """The same as one kernel, which looks at the values itself."""
 
-    def __init__(self, known: Known, kernel: Loaded) -> None:
+    def __init__(self, known: Known, kernel: Loaded, backward: Backward) -> None:
         from inweave.run.kernel.device import Launcher
 
         super().__init__(known)
+        self.backward = backward
         names = kernel.frame.sources
         given = [known.sources[name] for name in names]
         self.launch = Launcher(kernel, given, self.lead, self.arithmetic.device, self.shapes)
@@ -257,7 +259,7 @@ class AsKernel(OfTensors):
             for at, lift in self.lifts
         ]
         try:
-            found = self.launch(sources, self.together)
+            found = self.backward.computed(self.launch, sources, self.together)
         except RuntimeError:  # inside torch.func.vmap, where a tensor has no address
             if all(map(is_concrete, sources)):
                 raise

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,9 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.run.code import Lead
 from inweave.run.kernel.frame import Order
+from inweave.run.kernel.gradient import Backward, Made
 from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN
 from inweave.run.kernel.text import Refused
-from inweave.run.node import Node
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Loaded
@@ -29,8 +29,6 @@ LEAST = 16  # prompts: a kernel is quicker from one on, but has to be compiled
 DTYPES = ("float32", "float64")
 MARKS = {DomainError: LEFT_DOMAIN, DivergenceError: FAR}
 NAMED = 3  # prompts that an error names
-
-Made = tuple[Sequence[Node], Sequence[Node]]
 
 
 class Kernels:
@@ -42,6 +40,7 @@ class Kernels:
 
     def __init__(self, mark: Callable[[], str], made: Callable[[], Made]) -> None:
         self._mark, self._made = mark, made
+        self.backward = Backward(mark, made)
         self._found: dict[Any, Kernel | Refused] = {}
 
     def get(self, dtype: str, check: bool, shape: Shape | None = None) -> Kernel:
@@ -118,13 +117,26 @@ def is_cuda(device: Any) -> bool:
 
 
 def answers(
-    ready: Loaded, sources: Mapping[Any, Array], lead: Lead, device: Any
+    backward: Backward, ready: Loaded, sources: Mapping[Any, Array], lead: Lead, device: Any
 ) -> list[Array] | None:
     """The answers with these batch axes; None if a prompt is marked, so that all are looked at."""
     from inweave.run.kernel.device import Launcher
 
     given = [sources[name] for name in ready.frame.sources]
-    return Launcher(ready, given, lead, device)(given, list)
+    try:
+        return backward.computed(Launcher(ready, given, lead, device), given, list)
+    except Refused as refused:
+        no_gradients(refused)
+        return None
+
+
+def no_gradients(why: Refused) -> None:
+    """Say that gradients are wanted, which have no kernel."""
+    warnings.warn(
+        f"gradients are wanted, for which there is no kernel: {why}; so this batch runs call by "
+        "call, under torch.no_grad() it runs as one kernel, and kernel=False silences this",
+        stacklevel=6,
+    )
 
 
 def naming(
@@ -146,25 +158,6 @@ def naming(
     more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
     prompts = "prompt" if len(found) == 1 else "prompts"
     return type(error)(f"{error}; in this batch that is {prompts} {names}{more}")
-
-
-def differentiated(values: Iterable[Any]) -> bool:
-    """Whether gradients are wanted, which no kernel has; says so once."""
-    import torch
-
-    if not torch.is_grad_enabled():
-        return False
-    for value in values:  # a call may wait for this: no generator
-        if getattr(value, "requires_grad", False):
-            break
-    else:
-        return False
-    warnings.warn(
-        "gradients are wanted, so this batch runs call by call and not as one kernel; "
-        "under torch.no_grad() it runs as one, kernel=False silences this",
-        stacklevel=6,
-    )
-    return True
 
 
 @cache

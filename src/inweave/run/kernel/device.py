@@ -249,6 +249,13 @@ def current_stream(device: int) -> int:
     return torch._C._cuda_getCurrentRawStream(device)
 
 
+def enter(device: Any) -> None:
+    """Let the driver know this thread: one that autograd began has not called the runtime yet."""
+    import torch
+
+    torch.cuda.current_stream(device).query()
+
+
 def index_of(device: Any) -> int:
     """The number of a device of torch."""
     import torch

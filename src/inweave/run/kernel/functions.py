@@ -11,6 +11,7 @@ from inweave.model.relunet import ABS, RELU, Function
 from inweave.run.domains import limits
 from inweave.run.kernel.text import Numbers, Refused
 from inweave.run.newton import STEPS, Refined
+from inweave.run.slopes import Slope
 from inweave.run.tables import Even, Table
 
 FEW = 8  # units up to which they are added up
@@ -29,7 +30,7 @@ class Functions:
         self.text.clear()
         self._names.clear()
 
-    def call(self, function: Function | Refined, x: str) -> str:
+    def call(self, function: Function | Refined | Slope, x: str) -> str:
         """A function of an expression; `flag` takes note of a domain that was left."""
         return f"{self._named(function)}({x}, &flag)"
 
@@ -63,7 +64,7 @@ class Functions:
             self.text.append(f"TABLE {kind} {self._names[key]}[{size}] = {{{numbers}}};\n")
         return self._names[key]
 
-    def _named(self, function: Function | Refined) -> str:
+    def _named(self, function: Function | Refined | Slope) -> str:
         if function not in self._names:
             body = self._body(function)
             name = f"{self.name}_f{len(self._names)}"
@@ -72,11 +73,13 @@ class Functions:
             self.text.append(head + "".join(f"  {line}\n" for line in body) + "}\n")
         return self._names[function]
 
-    def _body(self, function: Function | Refined) -> list[str]:
+    def _body(self, function: Function | Refined | Slope) -> list[str]:
+        if isinstance(function, Slope):
+            return self._slope(function.function)
         if not isinstance(function, Refined):
             return self._value(function)
         guard = self._guard(function.table)
-        if guard and function.is_exact:
+        if function.is_inside or (guard and function.is_exact):
             root = "SQRT(x)" if function.degree == 3 else "x"
             return [*guard, f"return 1 / {root};"]
         plus, minus = (self.numbers(float(c)) for c in STEPS[function.degree][:2])
@@ -87,6 +90,36 @@ class Functions:
             f"  r = r * {plus} + ({product}) * {minus};",
             "return r;",
         ]
+
+    def _slope(self, function: Function | Refined) -> list[str]:
+        """The derivative: of a table, of its segment; of Newton's steps, carried through them."""
+        if isinstance(function, Refined):
+            table, slope = self._named(function.table), self._named(Slope(function.table))
+            plus, minus = (self.numbers(float(c)) for c in STEPS[function.degree][:2])
+            power = " * ".join(["r"] * (function.degree - 1))
+            return [
+                f"real r = {table}(x, flag), d = {slope}(x, flag);",
+                f"for (int k = 0; k < {function.steps}; k++) {{",
+                f"  real p = {power};",
+                f"  d = d * {plus} + (p * x * d * {function.degree} + p * r) * {minus};",
+                f"  r = r * {plus} + p * r * x * {minus};",
+                "}",
+                "return d;",
+            ]
+        net = function.net
+        if function.domain and net.units > FEW:
+            knots = Table.of(function).rounded(self.numbers.dtype).knots
+            low, high = (self.numbers(float(knots[i])) for i in (0, -1))
+            return [
+                f"if (!(x > {low} && x <= {high})) return 0;",
+                *self._line(function, left=True),
+                "return line.w;",
+            ]
+        terms = ["NIL"]
+        for v, w, b in zip(net.outputs, net.weights, net.biases, strict=True):
+            rises = f"{self.numbers(w)} * x + {self.numbers(b)} > 0"
+            terms.append(f"({rises} ? {self.numbers(v * w)} : NIL)")
+        return [f"return {' + '.join(terms)};"]
 
     def _guard(self, function: Function) -> list[str]:
         if not self.check or function.domain is None:
@@ -109,7 +142,7 @@ class Functions:
         if largest > self.numbers.largest:
             raise Refused(f"{function.name} has weights that {self.numbers.dtype} cannot hold")
         if function.domain and net.units > FEW:
-            return self._segments(function)
+            return [*self._line(function), "return line.z + line.w * (x - line.y);"]
         units = zip(net.outputs, net.weights, net.biases, strict=True)
         terms = [self.numbers(net.constant)]
         for unit in units:
@@ -117,8 +150,11 @@ class Functions:
             terms.append(f"{v} * POSITIVE({w} * x + {b})")
         return [*guard, f"return {' + '.join(terms)};"]
 
-    def _segments(self, function: Function) -> list[str]:
-        """The line between two knots, which a guide finds, or bisection where there is none."""
+    def _line(self, function: Function, left: bool = False) -> list[str]:
+        """The line between two knots, which a guide finds, or bisection where there is none.
+
+        At a knot it is the line after it, or the one to its `left`.
+        """
         table = Table.of(function).rounded(self.numbers.dtype)
         last = len(table.knots) - 1
         ends = np.where(np.isfinite(table.ends), table.ends, np.finfo(self.numbers.dtype).max)
@@ -126,10 +162,9 @@ class Functions:
         low, high = (self.numbers(float(table.knots[i])) for i in (0, -1))
         return [
             *self._clamped(function, low, high),
-            *(self._guided(table) if table.guide else self._bisected(table)),
+            *(self._guided(table) if table.guide else self._bisected(table, left)),
             f"real4 line = LDG4({lines}, at);",
-            f"if (x >= line.x && at < {last}) line = LDG4({lines}, at + 1);",
-            "return line.z + line.w * (x - line.y);",
+            f"if (x {'>' if left else '>='} line.x && at < {last}) line = LDG4({lines}, at + 1);",
         ]
 
     def _clamped(self, function: Function, low: str, high: str) -> list[str]:
@@ -160,12 +195,12 @@ class Functions:
             f"int at = LDG({name}[cell]);",
         ]
 
-    def _bisected(self, table: Table) -> list[str]:
+    def _bisected(self, table: Table, left: bool) -> list[str]:
         name = self.table(table.knots)
         return [
             f"int at = 0, end = {len(table.knots)};",
             "while (end - at > 1) {",
             "  int middle = (at + end) >> 1;",
-            f"  if (LDG({name}[middle]) <= x) at = middle; else end = middle;",
+            f"  if (LDG({name}[middle]) {'<' if left else '<='} x) at = middle; else end = middle;",
             "}",
         ]
