@@ -56,6 +56,11 @@ test-lowest: ## run the test suite with the lowest versions that pyproject.toml 
 	  --editable ".[all]" --group test
 	$(ONE_THREAD) $(VENV)-lowest/bin/python -m pytest -n 2 -m "not browser" $(ARGS)
 
+# TransformerLens brings much that nothing else here needs, so it has an environment of its own.
+.PHONY: test-lens
+test-lens: $(VENV)-lens/.lens ## run the tests of net.to_lens() with TransformerLens
+	$(ONE_THREAD) $(VENV)-lens/bin/python -m pytest tests/test_lens.py $(ARGS)
+
 # Those that can be called by name, and those that pyenv keeps.
 PYTHONS ?= python3.12 python3.13 $(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3)
 
@@ -69,10 +74,11 @@ wheel: ## build a wheel, install it where nothing else is, and try it
 
 # Hours: what a change need not wait for.
 .PHONY: release-check
-release-check: ## all that a release must pass: CI, lowest versions, other Pythons, attack, mutants, transforms
+release-check: ## all that a release must pass: CI, lowest versions, other Pythons, lens, attack, mutants, transforms
 	.ci/run
 	$(MAKE) test-lowest ARGS=
 	$(MAKE) test-pythons ARGS=
+	$(MAKE) test-lens ARGS=
 	$(MAKE) attack ARGS=
 	$(MAKE) mutants ARGS=
 	$(MAKE) transforms ARGS=
@@ -105,7 +111,7 @@ docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 
 .PHONY: clean
 clean: ## remove the environment and everything built
-	rm -rf $(VENV) build dist docs/_build .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-lens build dist docs/_build .mypy_cache .pytest_cache .ruff_cache
 
 # Dependency groups need pip 25.1 or newer, so the environment's own pip is brought up first.
 $(VENV)/.pip:
@@ -125,6 +131,14 @@ $(VENV)/.dev: $(VENV)/.pip pyproject.toml constraints.txt
 	@echo "Installing inweave, every extra and the development tools (minutes, the first time only)"
 	@$(INSTALL) --editable ".[all]" --group dev
 	@touch $(VENV)/.core $@
+
+$(VENV)-lens/.lens: pyproject.toml constraints.txt
+	@echo "Installing inweave and TransformerLens (minutes, the first time only)"
+	@$(PYTHON) -m venv $(VENV)-lens
+	@$(VENV)-lens/bin/python -m pip install -qq --upgrade "pip>=25.1"
+	@$(VENV)-lens/bin/python -m pip install -qq --constraint constraints.txt \
+	  --editable ".[lens]" --group test
+	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev
 	@echo "Installing the browser driver"

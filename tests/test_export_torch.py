@@ -370,6 +370,25 @@ with model.trace(H):
     model.blocks[1].attn.hook_z.output[:] = 0
     state = model.output.save()
 assert not torch.equal(state, expected), "intervention"
+
+# step 7 of a tied loop alone, and what each head reads, if that is asked for
+def double(_, __, z):
+    return 2 * z
+handle = module.blocks[7].attn.hook_pattern.register_forward_hook(double)
+wanted = module(H)
+handle.remove()
+with model.trace(H):
+    model.blocks[7].attn.hook_pattern.output[:] *= 2
+    state = model.output.save()
+assert torch.equal(state, wanted) and not torch.equal(state, expected), "one step"
+module.cfg.use_split_qkv_input = True
+with model.trace(H):
+    read = model.blocks[2].hook_q_input.output.save()
+    model.blocks[2].hook_q_input.output[:, 1] = 0
+    q = model.blocks[2].attn.hook_q.output.save()
+assert torch.equal(read[:, 0], cache["blocks.2.hook_resid_pre"]), "input of a head"
+same = torch.isclose(q, cache["blocks.2.attn.hook_q"], rtol=1e-12).all(-1).all(0)
+assert same.tolist() == [True, False, True], "one head"
 print("traced")
 """
 

@@ -4,6 +4,8 @@ patching run on them, and what they find is what the algorithm says."""
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +21,7 @@ from inweave import InputError, Matrix, Network, ShapeError, Vector
 from inweave.model.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
+from tests.test_docs import blocks
 
 BY_NAME = {c.name: c for c in CASES}
 RIDGE = BY_NAME["ridge_gd"]
@@ -397,3 +400,31 @@ def test_ids_stand_for_rows(ridge):
     assert model.cfg.d_vocab == len(model.W_E) == 3 * ridge.tokens
     _, cache = model.run_with_cache(second)
     assert np.array_equal(cache["hook_embed"], ridge.prompt(**RIDGE.inputs(batch=(2,))))
+
+
+def test_a_network_in_another_basis_is_one_too(ridge):
+    """Prompt, ids and answers are those of the network; states stand in its basis."""
+    columns = np.diag(np.arange(1, ridge.width + 1))[:, ::-1].astype(object)
+    to = inweave.Embedding(columns, None)
+    modules = tuple(to.module(module, ridge.layout) for module in ridge.modules)
+    moved = replace(ridge, modules=modules, embedding=to)
+    model, inputs = moved.to_lens(), RIDGE.inputs()
+    answer, cache = model.run_with_cache(**inputs)
+    assert np.isclose(answer.item(), ridge(**inputs), rtol=1e-9)
+    assert np.allclose(cache["hook_embed"][0], moved.prompt(**inputs), rtol=1e-12)
+    assert torch.allclose(model.readout(model(model.to_tokens(**inputs))), answer, rtol=1e-12)
+
+
+# -- the page --------------------------------------------------------------------------------------
+@pytest.mark.filterwarnings("ignore")
+def test_the_code_on_the_page_about_transformer_lens_runs():
+    names: dict[str, Any] = {"__name__": "page"}
+    for code in blocks("howto/lens.md", "python"):
+        exec(compile(code, "lens.md", "exec", dont_inherit=True), names)
+    net, inputs = names["net"], names["inputs"]
+    assert np.isclose(names["answer"].item(), net(**inputs))
+    changed = names["effects"] - net(**names["corrupted"])
+    assert np.allclose(names["linear"], changed, rtol=1e-4, atol=1e-6)
+    assert changed[::2].abs().max(1).values[:5].gt(1e-4).all()
+    two = inweave.compile(names["ridge"], n=10, d=3, steps=2)
+    assert np.isclose(names["stopped"].item(), two(**inputs))

@@ -199,7 +199,10 @@ class TorchNetwork(Blocks, Hub):
 
     def forward_inputs(self, **inputs: Any) -> Any:
         """Named inputs in, the answer or a dict of answers out."""
-        H = self.forward_prompt(self.prompt_of(**inputs))
+        return self.readout(self.forward_prompt(self.prompt_of(**inputs)))
+
+    def readout(self, H: Tensor) -> Any:
+        """The answer or a dict of answers that stand in a state."""
         return self._answers.readout(H if self.unembed is None else self.unembed(H))
 
     def prompt_of(self, **inputs: Any) -> Tensor:

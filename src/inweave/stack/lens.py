@@ -115,7 +115,7 @@ class LensNetwork(TorchNetwork, HookedRootModule):  # type: ignore[misc]
         """Named inputs in, the answer or a dict of answers out."""
         H = self.prompt_of(**inputs)
         state = self.forward_prompt(H)
-        return self.network.readout(state[0] if H.dim() == 2 else state)
+        return self.readout(state[0] if H.dim() == 2 else state)
 
     def _batch(self, H: Tensor) -> Tensor:
         H = H[None] if H.dim() == 2 else H
