@@ -318,6 +318,36 @@ def test_attribution_is_exact_where_the_answer_is_linear(ridge):
     assert not model.cfg.use_split_qkv_input
 
 
+@pytest.mark.skipif(
+    not hasattr(patching, "get_act_patch_direct_path_all_sources"), reason="it came with 4.3"
+)
+@pytest.mark.filterwarnings("ignore")
+def test_paths_that_transformer_lens_finds_are_the_edges_of_the_circuit():
+    network = inweave.compile(RIDGE.program, verify=False, **{**RIDGE.sizes, "steps": 2})
+    edges = {(e.source, e.target, e.letter) for e in network.circuit().functional}
+    expected = {edge for edge in edges if edge[0][0] == edge[1][0] == "a"}
+    model, rng = network.to_lens(), np.random.default_rng(3)
+    given = [
+        {k: v + rng.uniform(0.5, 1, np.shape(v)) for k, v in RIDGE.inputs().items()} for _ in "ab"
+    ]
+    clean, corrupt = (model.to_tokens(**x) for x in given)
+    (_, cache), (state, other) = map(model.run_with_cache, (clean, corrupt))
+    plain = model.readout(state)
+
+    def change(state):
+        return (model.readout(state) / plain - 1).mean()
+
+    found = set()
+    for letter in "qkv":
+        table = patching.get_act_patch_direct_path_all_sources(
+            model, corrupt, cache, other, change, letter, verbose=False
+        )
+        for i, j, k, h in np.argwhere(np.abs(table.numpy()) > 1e-9):
+            found.add((f"a{i}.h{j}", f"a{k}.h{h}", letter))
+    assert len(expected) > 5
+    assert found == expected
+
+
 # -- hooks -----------------------------------------------------------------------------------------
 def test_hooks_come_and_go(ridge):
     model, inputs = ridge.to_lens(), RIDGE.inputs()
