@@ -2,12 +2,14 @@
 
 `inweave circuits build OUT` makes a suite from a seed; `load` reads one of its models. `suite` says
 which models there are, `generated` draws programs, `build` makes and writes them, `card` describes
-one in words, `baselines` measures what simple methods find.
+one in words, `baselines` measures what simple methods find. `disguise` hides how a network computes
+and keeps its certificate.
 """
 
 from __future__ import annotations
 
 from inweave.circuits.build import build
+from inweave.circuits.disguise import At, Disguise, disguise
 from inweave.circuits.load import Model, load, models
 
-__all__ = ["Model", "build", "load", "models"]
+__all__ = ["At", "Disguise", "Model", "build", "disguise", "load", "models"]

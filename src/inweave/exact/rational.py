@@ -1,8 +1,8 @@
 """Matrices of exact rationals: products and inverses, with nothing rounded.
 
 Python adds and multiplies whole numbers many times faster than Fractions, which look for common
-divisors at every step. So a matrix is brought to one denominator, computed with in whole numbers,
-and divided once at the end.
+divisors at every step; and where no sum can reach 2**53, floats are exact and faster still. So a
+matrix is brought to one denominator, computed with in whole numbers, and divided once at the end.
 """
 
 from __future__ import annotations
@@ -18,34 +18,60 @@ from inweave.exact.constants import fractions
 from inweave.exact.field import Field
 
 Rational = np.ndarray[Any, Any]  # of float64 or of Fractions
+EXACT = 2.0**53  # below it floats hold every whole number
 PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
 
 
 def whole(matrix: Rational) -> tuple[Rational, int]:
     """Whole numbers and their common denominator."""
-    exact = fractions(np.asarray(matrix))
+    matrix = np.asarray(matrix)
+    if matrix.dtype == np.float64:
+        for power in range(0, 53, 4):
+            scaled = matrix * 2.0**power
+            if (scaled == np.rint(scaled)).all() and np.abs(scaled).max(initial=0.0) < EXACT:
+                return scaled, 2**power
+    exact = fractions(matrix)
     bottom = math.lcm(*{entry.denominator for entry in exact.flat})
     top = [entry.numerator * (bottom // entry.denominator) for entry in exact.flat]
-    return np.array([*top, None], dtype=object)[:-1].reshape(exact.shape), bottom
+    kind = np.float64 if max(map(abs, top), default=0) < EXACT else object
+    return np.array([*top, None], dtype=object)[:-1].reshape(exact.shape).astype(kind), bottom
+
+
+def times(a: Rational, b: Rational) -> Rational:
+    """The product of matrices of whole numbers, in floats where all sums are exact."""
+    if a.dtype == b.dtype == np.float64:
+        largest = np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0)
+        if largest * a.shape[1] < EXACT:
+            return a @ b
+    return _integers(a) @ _integers(b)
+
+
+def _integers(top: Rational) -> Rational:
+    if top.dtype == object:
+        return top
+    return np.array([*map(int, top.flat), None], dtype=object)[:-1].reshape(top.shape)
 
 
 def divided(top: Rational, bottom: int) -> Rational:
-    """Whole numbers over a denominator, as Fractions."""
+    """Whole numbers over a denominator: in float64 where that is exact, else as Fractions."""
+    if top.dtype == np.float64 and bottom & (bottom - 1) == 0 and bottom < 2**900:
+        return top / float(bottom) + 0.0
     zero = Fraction(0)
-    entries = [Fraction(entry, bottom) if entry else zero for entry in top.flat]
+    entries = [Fraction(entry, bottom) if entry else zero for entry in _integers(top).flat]
     return np.array([*entries, None], dtype=object)[:-1].reshape(top.shape)
 
 
 def product(*matrices: Rational) -> Rational:
     """The product of matrices, exactly."""
     tops, bottoms = zip(*map(whole, matrices), strict=True)
-    return divided(reduce(np.matmul, tops), math.prod(bottoms))
+    return divided(reduce(times, tops), math.prod(bottoms))
 
 
 def is_orthogonal(matrix: Rational) -> bool:
     """Whether `M Mᵀ = I`, exactly."""
     top, bottom = whole(matrix)
-    return bool((top @ top.T == bottom**2 * np.eye(len(top), dtype=object)).all())
+    found = _integers(times(top, top.T))
+    return bool((found == bottom**2 * np.eye(len(top), dtype=int).astype(object)).all())
 
 
 def is_invertible(matrix: Rational) -> bool:
@@ -74,10 +100,10 @@ def _has_full_rank(matrix: Rational, field: Field) -> bool:
 def inverse(matrix: Rational) -> Rational:
     """The inverse of an invertible matrix, exactly, by elimination without fractions (Bareiss)."""
     if is_orthogonal(matrix):
-        return fractions(np.asarray(matrix)).T.copy()
+        return np.asarray(matrix).T.copy()
     top, bottom = whole(matrix)
     size, last = len(top), 1
-    rows = np.concatenate([top, np.eye(size, dtype=int).astype(object)], axis=1)
+    rows = np.concatenate([_integers(top), np.eye(size, dtype=int).astype(object)], axis=1)
     for k in range(size):
         pivot = k + int(np.argmax(rows[k:, k] != 0))
         rows[[k, pivot]] = rows[[pivot, k]]

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from typing import Any
 
@@ -25,13 +24,21 @@ import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Rationals
-from inweave.exact.constants import Array, ByContent, fractions, identity, real_array, simplest
+from inweave.exact.constants import (
+    Array,
+    ByContent,
+    exact,
+    fractions,
+    identity,
+    real_array,
+    simplest,
+)
 from inweave.exact.rational import inverse, is_invertible, is_orthogonal, product
 from inweave.exact.schema import Stored
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module, Part, named
-from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
+from inweave.model.projection import ONE, AnyProjection, DenseProjection, Piece, Projection
 
 Matrix = np.ndarray[Any, Any]
 
@@ -133,15 +140,23 @@ class Embedding(ByContent):
         self, projection: AnyProjection, layout: Layout, written: bool = False
     ) -> AnyProjection:
         """The projection that reads embedded states; `written` if what it gives is one too."""
-        W = [projection.weight(layout, Rationals())]
-        B = [projection.bias(layout, Rationals())]
-        if self.columns is not None:
-            W = [self.inverse.columns, *W, *([self.columns] if written else [])]
-            B = [*B, *([self.columns] if written else [])]
-        if self.tokens is not None:
-            B = [self.tokens, *B]
-        bias = product(*B) if projection.has_bias else None
-        return DenseProjection(simple(product(*W)), None if bias is None else simple(bias))
+        W, B = weights(projection, layout)
+        back, after = self.inverse.columns, [self.columns] if written else []
+        if back is None:
+            after = []
+        else:
+            W = product(back, W, *after)
+        if B is not None:
+            B = product(*([] if self.tokens is None else [self.tokens]), B, *after)
+        return DenseProjection(W, B)
+
+
+def weights(projection: AnyProjection, layout: Layout) -> tuple[Matrix, Matrix | None]:
+    """`W` and `B` exactly; no `B` where there is no bias."""
+    if isinstance(projection, DenseProjection):
+        return projection.W, projection.B
+    B = projection.bias(layout, Rationals()) if projection.has_bias else None
+    return simple(projection.weight(layout, Rationals())), None if B is None else simple(B)
 
 
 def simple(matrix: Matrix) -> Matrix:
@@ -152,18 +167,19 @@ def simple(matrix: Matrix) -> Matrix:
 
 def in_pieces(projection: AnyProjection, layout: Layout) -> Projection:
     """A projection as pieces, one for each block that it reads, as simple as they are."""
-    W, B = projection.weight(layout, Rationals()), projection.bias(layout, Rationals())
+    W, B = weights(projection, layout)
     parts: list[tuple[str | None, Matrix]] = [(b.name, W[b.columns]) for b in layout]
     pieces = []
-    for block, part in [*parts, (None, B)]:
+    for block, part in [*parts, *([] if B is None else [(None, B)])]:
         rows, cols = np.nonzero(part)
         if not len(cols):
             continue
         left, right = int(cols.min()), int(cols.max()) + 1
         kept = part[: int(rows.max()) + 1 if block is None else None, left:right]
-        numbers = {entry for entry in kept.flat if entry}
-        c = numbers.pop() if len(numbers) == 1 else Fraction(1)
-        matrix = identity(1) if kept.size == 1 else simplest(kept / c)  # a number is no row of ones
+        numbers = set(kept[kept != 0].tolist())
+        c = exact(numbers.pop()) if len(numbers) == 1 else ONE
+        ones = kept if c == 1 else (kept != 0) * 1.0
+        matrix = identity(1) if kept.size == 1 else simplest(ones)  # a number is no row of ones
         pieces.append(Piece(matrix, left, c, block))
     return Projection(tuple(pieces))
 

@@ -1,0 +1,330 @@
+"""Disguises: the same program, proved again, in a network whose parts do not show it."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import inweave
+from inweave import BlockPointwiseLayer, Head, InputError, Matrix, Network, Scalar, Vector, gallery
+from inweave.circuits import At, Disguise, disguise
+from inweave.circuits.rotations import rotation
+from inweave.exact.arithmetic import Rationals
+from inweave.exact.rational import is_orthogonal
+from inweave.gallery import difference
+from inweave.model.dense import DenseExecutor, forward, trace
+from inweave.model.layers import AttentionLayer
+from inweave.model.prompt import by_name
+from tests.fuzz import attempt, rational_inputs
+from tests.programs import recipes
+
+RATIONALS = Rationals()
+
+
+@inweave.program
+def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps):
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+
+@inweave.program
+def chain(A: Matrix["n", "n"], B: Matrix["n", "n"], v: Vector["n"]):
+    return A @ (B @ (A @ (B @ (A @ v)))) + B.T @ v
+
+
+@inweave.program
+def gated(X: Matrix["n", "d"], w: Vector["d"]):
+    return X.T @ inweave.relu(X @ w) + w
+
+
+def networks(target: str) -> list[Network]:
+    return [
+        inweave.compile(ridge, n=4, d=2, steps=6, target=target),
+        inweave.compile(chain, n=3, target=target),
+        inweave.compile(gated, n=3, d=2, target=target),
+    ]
+
+
+@pytest.fixture(scope="module", params=["elsa", "lsa"])
+def compiled(request: pytest.FixtureRequest) -> list[Network]:
+    return networks(request.param)
+
+
+def data(network: Network, seed: int = 0) -> dict[str, Any]:
+    rng = np.random.default_rng(seed)
+    return {spec.name: rng.uniform(-1, 1, spec.shape) / 2 for spec in network.inputs}
+
+
+def dense(network: Network, dtype: Any = np.float64, **inputs: Any) -> Any:
+    """The answer as the stored weights give it, nothing undone before the end."""
+    return network.readout(forward(network, network.prompt(**inputs).astype(dtype)))
+
+
+def exactly(network: Network, inputs: dict[str, Any]) -> dict[str, Any]:
+    """The answers of the stored weights in rationals, by name."""
+    H = forward(network, network.filled(inputs, RATIONALS), RATIONALS)
+    return by_name(network.readout(H, RATIONALS))
+
+
+# -- rotations ------------------------------------------------------------------------------------
+@given(st.integers(1, 21), st.integers(0, 16), st.integers(0, 99))
+def test_rotations_are_orthogonal_and_leave_the_rest_alone(size: int, dial: int, seed: int):
+    from fractions import Fraction
+
+    rng = np.random.default_rng(seed)
+    free = sorted(rng.permutation(size)[: rng.integers(0, size + 1)].tolist())
+    turn = rotation(size, free, Fraction(dial, 16), rng)
+    if turn is None:
+        assert dial == 0 or len(free) < 2
+        return
+    assert is_orthogonal(turn)
+    fixed = [i for i in range(size) if i not in free]
+    np.testing.assert_array_equal(turn[fixed], np.eye(size)[fixed])
+    np.testing.assert_array_equal(turn[:, fixed], np.eye(size)[:, fixed])
+
+
+# -- the same program -----------------------------------------------------------------------------
+@pytest.mark.parametrize("dial", [0.25, 0.5, 1])
+def test_a_disguise_is_proved_against_the_same_program(compiled: list[Network], dial: float):
+    for net in compiled:
+        other = disguise(net, dial, seed=3)
+        assert other.target == net.target
+        assert other.depth == net.depth
+        assert other.certificate is None
+        found = other.verify()
+        assert found.network == other.fingerprint != net.fingerprint
+        assert found.is_proof or found.probability <= 1e-12
+        points = other.verify(seed=1)
+        assert points.probability <= 1e-12
+        inputs = data(net)
+        np.testing.assert_allclose(other(**inputs), net(**inputs), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(dense(other, **inputs), net(**inputs), rtol=1e-9, atol=1e-12)
+        single = dense(other, np.float32, **inputs)
+        assert difference(single, net(**inputs)) < 2e-5
+
+
+def test_at_zero_it_is_the_network_itself(compiled: list[Network]):
+    for net in compiled:
+        made = Disguise.make(net, 0)
+        assert made.network is net
+        assert made.heads == {at: (at,) for at in made.heads}
+        assert len(made.heads) == net.heads
+
+
+def test_the_seed_says_it_all(compiled: list[Network]):
+    net = compiled[0]
+    first, again, other = (Disguise.make(net, 0.75, seed) for seed in (5, 5, 6))
+    assert first.network == again.network
+    assert first.describe() == again.describe()
+    assert first.network != other.network
+
+
+@settings(max_examples=15)
+@given(recipes(), st.integers(0, 50), st.sampled_from([0.3, 0.7, 1.0]), st.data())
+def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: float, data: Any):
+    target = data.draw(st.sampled_from(["elsa", "lsa"]))
+    outcome, net = attempt(recipe, target, data.draw(st.sampled_from(["faithful", "depth"])))
+    assume(net is not None and net.width * net.heads < 400 and net.depth < 40)
+    assert outcome == "compiled"
+    other = disguise(net, dial, seed)
+    assert other.verify().network == other.fingerprint
+    if net.is_polynomial and net.depth < 8 and net.width < 20:
+        inputs = rational_inputs(net, seed)
+        for name, value in exactly(net, inputs).items():
+            assert (exactly(other, inputs)[name] == value).all()
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize(
+    ("name", "sizes"),
+    [
+        ("dual_gd", {"n": 6, "d": 2, "steps": 5}),
+        ("newton_schulz", {"m": 2, "steps": 3}),
+        ("delta_net", {"n": 4, "d": 2, "k": 1}),
+        ("lasso_ista", {"n": 5, "d": 2, "steps": 4}),
+    ],
+)
+def test_entries_of_the_gallery_keep_their_certificates(name: str, sizes: dict[str, int]):
+    entry = gallery.get(name)
+    for target in entry.targets:
+        net = entry.compile(target=target, verify=False, **sizes)
+        other = disguise(net, 1, seed=2)
+        assert other.verify().network == other.fingerprint
+        inputs = entry.example(**sizes)
+        assert difference(dense(other, **inputs), net(**inputs)) < 1e-9
+
+
+# -- what is hidden -------------------------------------------------------------------------------
+def test_no_column_of_the_whole_disguise_shows_a_variable(compiled: list[Network]):
+    net = compiled[0]
+    made = Disguise.make(net, 1, 1)
+    for block in net.layout:
+        rows = made.subspace(block.name).astype(float)
+        np.testing.assert_allclose(rows @ rows.T, np.eye(block.cols), atol=1e-12)
+        assert np.abs(rows).max() < 0.9
+        assert ((rows != 0).sum(axis=1) >= 4).all()
+
+
+def test_the_subspaces_are_where_the_variables_stand(compiled: list[Network]):
+    for net in compiled:
+        made = Disguise.make(net, 1, 4)
+        other, inputs = made.network, data(net)
+        assert other.embedding is not None
+        tokens = other.embedding.floats[0]
+        P = np.eye(net.tokens) if tokens is None else tokens
+        final, plain = other.trace(**inputs).final, net.trace(**inputs).final
+        blocks = net.layout.unpack(plain)
+        hidden = other.layout.unpack(other.in_blocks(final))
+        total = np.zeros_like(final)
+        for block in other.layout:
+            values = blocks.get(block.name, hidden[block.name])
+            tall = np.zeros((net.tokens, block.cols))
+            tall[: block.rows] = values
+            total += P @ tall @ made.subspace(block.name).astype(float)
+        np.testing.assert_allclose(total, final, atol=1e-9)
+
+
+def head_values(network: Network, heads: Any, H: Any) -> Any:
+    """What heads of one network add together, at an exact state in its basis."""
+    executor = DenseExecutor(network.layout, RATIONALS)
+    outputs = [executor.head(network.layers[at.layer].heads[at.head], H).output for at in heads]
+    return sum(outputs[1:], outputs[0])
+
+
+@pytest.mark.parametrize("dial", [0.5, 1])
+def test_the_truth_about_every_head(compiled: list[Network], dial: float):
+    """At any state: the parts of a head add up to it, and the heads of a decoy cancel."""
+    rng = np.random.default_rng(0)
+    for net in compiled:
+        made = Disguise.make(net, dial, 8)
+        other = made.network
+        assert other.embedding is not None
+        wide = RATIONALS.array(rng.integers(1, 9, (other.tokens, other.width)) / 2)
+        state = other.embedding.apply(wide, RATIONALS)
+        plain = wide[:, : net.width]
+        mine = [at for parts in made.heads.values() for at in parts]
+        others = [at for parts in made.decoys for at in parts]
+        every = [*mine, *others, *made.unused]
+        assert sorted(every) == [
+            At(i, k)
+            for i, layer in enumerate(other.layers)
+            if isinstance(layer, AttentionLayer)
+            for k in range(len(layer.heads))
+        ]
+        for true, parts in made.heads.items():
+            assert all(made.truth(part) == true for part in parts)
+            assert all(part.layer == true.layer for part in parts)
+            added = other.embedding.inverse.apply(head_values(other, parts, state), RATIONALS)
+            assert (added[:, : net.width] == head_values(net, [true], plain)).all()
+            assert not added[:, net.width :].any()
+        for parts in made.decoys:
+            assert not head_values(other, parts, state).any()
+            assert all(head_values(other, [part], state).any() for part in parts)
+            assert all(made.truth(part) is None for part in parts)
+
+
+def test_decoys_and_unused_variables_are_active_and_change_no_answer():
+    net = inweave.compile(chain, n=3)
+    made = Disguise.make(net, 1, 1)
+    other = made.network
+    assert made.decoys
+    assert made.unused
+    seen = trace(other, other.prompt(**data(net)))
+    decoy, unused = (np.array(seen.block(name)) for name in made.blocks)
+    assert np.abs(decoy).max() > 1e-3
+    np.testing.assert_allclose(decoy[-1], 0, atol=1e-12)
+    assert np.abs(unused[-1]).max() > 1e-3
+    without = dropped(other, made.unused)
+    assert without.verify().network == without.fingerprint
+    with pytest.raises(inweave.VerificationError):
+        dropped(other, made.heads[At(0, 0)]).verify()
+
+
+def dropped(network: Network, heads: Any) -> Network:
+    """The network without some heads."""
+    number = iter(range(len(network.layers)))
+
+    def change(layer: Any, _: str) -> Any:
+        at = next(number)
+        if not isinstance(layer, AttentionLayer):
+            return layer
+        kept = [head for k, head in enumerate(layer.heads) if At(at, k) not in heads]
+        return replace(layer, heads=tuple(kept))
+
+    return replace(network, modules=tuple(m.map(change) for m in network.modules))
+
+
+def test_a_changed_disguise_is_not_proved(compiled: list[Network]):
+    for net in compiled:
+        made = Disguise.make(net, 1, 2)
+        (at, *_), *_ = made.heads.values()
+        number = iter(range(len(made.network.layers)))
+
+        def change(layer: Any, _: str, at: At = at, number: Any = number) -> Any:
+            if next(number) != at.layer:
+                return layer
+            head: Head = layer.heads[at.head]
+            W = head.value.weight(made.network.layout, RATIONALS)  # noqa: B023
+            W += 1
+            value = replace(head.value, W=W)
+            heads = list(layer.heads)
+            heads[at.head] = replace(head, value=value)
+            return replace(layer, heads=tuple(heads))
+
+        wrong = replace(made.network, modules=tuple(m.map(change) for m in made.network.modules))
+        with pytest.raises(inweave.VerificationError):
+            wrong.verify()
+
+
+def test_what_functions_read_keeps_its_columns(compiled: list[Network]):
+    net = compiled[2]
+    made = Disguise.make(net, 1, 1)
+    for layer in net.layers:
+        if isinstance(layer, BlockPointwiseLayer):
+            for place, _ in layer.applied:
+                start = net.layout[place.block].start
+                rows = made.subspace(place.block)[place.col : place.col + place.extent[1]]
+                here = np.eye(made.network.width)[start + place.col :][: len(rows)]
+                np.testing.assert_array_equal(rows, here)
+
+
+# -- other places ---------------------------------------------------------------------------------
+def test_a_disguise_can_be_kept_and_exported(compiled: list[Network], tmp_path: Any):
+    pytest.importorskip("torch")
+    net = compiled[0]
+    other = disguise(net, 1, 3)
+    other.save(tmp_path / "other.inweave")
+    again = inweave.load(tmp_path / "other.inweave")
+    assert again == other
+    assert again.verify().network == other.fingerprint
+    inputs = data(net)
+    np.testing.assert_allclose(other.to_torch()(**inputs), net(**inputs), rtol=1e-9, atol=1e-12)
+
+
+def test_a_disguise_of_a_disguise_is_one_of_the_network(compiled: list[Network]):
+    net = compiled[1]
+    twice = Disguise.make(disguise(net, 0.5, 1), 0.5, 2)
+    assert twice.network.verify().network == twice.network.fingerprint
+
+
+def test_what_is_known_is_json_data(compiled: list[Network]):
+    made = Disguise.make(compiled[0], 1, 1)
+    said = json.loads(json.dumps(made.describe()))
+    assert said["network"] == made.network.fingerprint
+    assert [At(*true) for true, _ in said["heads"]] == list(made.heads)
+
+
+def test_a_dial_beyond_its_range_is_refused(compiled: list[Network]):
+    for wrong in (-0.1, 1.5, True, "half", float("nan")):
+        with pytest.raises(InputError, match="from 0 to 1"):
+            disguise(compiled[0], wrong)
+    with pytest.raises(InputError, match="whole number"):
+        disguise(compiled[0], 0.5, seed=-1)
