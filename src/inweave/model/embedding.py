@@ -141,14 +141,12 @@ class Embedding(ByContent):
     ) -> AnyProjection:
         """The projection that reads embedded states; `written` if what it gives is one too."""
         W, B = weights(projection, layout)
-        back, after = self.inverse.columns, [self.columns] if written else []
-        if back is None:
-            after = []
-        else:
-            W = product(back, W, *after)
-        if B is not None:
-            B = product(*([] if self.tokens is None else [self.tokens]), B, *after)
-        return DenseProjection(W, B)
+        P, M, back = self.tokens, self.columns if written else None, self.inverse.columns
+        return DenseProjection(_product(back, W, M), None if B is None else _product(P, B, M))
+
+
+def _product(*matrices: Matrix | None) -> Matrix:
+    return product(*(matrix for matrix in matrices if matrix is not None))
 
 
 def weights(projection: AnyProjection, layout: Layout) -> tuple[Matrix, Matrix | None]:
