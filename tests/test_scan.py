@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
+import inweave.gallery
 from inweave import Matrix, Scalar, Vector
 from inweave.exact.arithmetic import Rationals
 from inweave.model import dense
@@ -242,6 +243,68 @@ def test_a_selector_may_begin_and_end_in_the_middle(first, step, mode):
     )
     np.testing.assert_array_equal(found["e"], np.eye(7)[first + 3 * step])
     np.testing.assert_array_equal(found["row"], X[first + 3 * step])
+
+
+@inweave.program
+def in_blocks(K: Matrix["n", "d"], V: Matrix["n", "k"], *, size: int, backward: bool):
+    """Rows that are read, and answered, some at a time; what is left over is a block of its own."""
+    S, out = inweave.zeros(K.shape[1], V.shape[1]), []
+    starts = range(0, K.shape[0], size)
+    for i in reversed(starts) if backward else starts:
+        k, v = K[i : i + size], V[i : i + size]
+        S = inweave.hold(S + k.T @ (v - k @ S))
+        out.append(k @ S)
+    return inweave.vstack(out[::-1] if backward else out)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("n", [24, 26])
+def test_blocks_of_rows_are_read_where_they_stand(n, backward, xp):
+    sizes = {"size": 3, "backward": backward}
+    net = inweave.compile(in_blocks, n=n, d=4, k=2, **sizes, verify=False)
+    code = net.plan.from_inputs.code
+    (loop,) = [line for line in code.lines if isinstance(line, Repeat)]
+    assert [counter.height for counter in loop.counters] == [3]
+    assert max(line.rows for line in loop.body) <= 4, "nothing is as high as all rows"
+    rng = np.random.default_rng(n)
+    K, V = 0.3 * rng.normal(size=(2, n, 4)), rng.normal(size=(2, n, 2))
+    expected = [in_blocks(K=k, V=v, **sizes) for k, v in zip(K, V, strict=True)]
+    found = net(K=xp.asarray(K), V=xp.asarray(V))
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4, atol=1e-5)
+    one = net(K=xp.asarray(K[0]), V=xp.asarray(V[0]))
+    np.testing.assert_allclose(np.asarray(one), expected[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+def test_a_causal_mask_inside_a_block_is_one_product_times_one_mask():
+    net = inweave.gallery.get("ttt_linear").compile(n=38, d=13, k=9, verify=False)
+    code = net.plan.from_inputs.code
+    (loop,) = [line for line in code.lines if isinstance(line, Repeat)]
+    assert not [line for line in loop.body if line.op in ("concat", "getitem")]
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize(
+    ("first", "step", "times"),
+    [(1, 2, 2), (0, 2, 3), (1, 2, 3), (4, -2, 2), (5, -2, 3), (4, -2, 3)],
+)
+def test_of_a_block_the_rows_that_a_shift_leaves_are_left(first, step, times):
+    @inweave.program
+    def program(X: Matrix["n", "d"]):
+        n, zero = X.shape[0], inweave.zeros(2, 2)
+
+        def moved(E):
+            return inweave.vstack([zero, E[: n - 2]] if step > 0 else [E[2:], zero])
+
+        start = inweave.zeros(2, X.shape[1]), inweave.constant(np.eye(7)[:, first : first + 2])
+        W, E = inweave.iterate(lambda W, E: (0.5 * W + E.T @ X, moved(E)), start, times)
+        return {"W": W, "E": E, "rows": E.T @ X}
+
+    X = np.random.default_rng(0).normal(size=(7, 3))
+    found, expected = inweave.compile(program, n=7, d=3, verify=False)(X=X), program(X=X)
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-14, err_msg=name)
 
 
 def test_a_schedule_as_long_as_a_size_is_not_taken_for_it():

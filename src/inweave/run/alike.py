@@ -10,7 +10,7 @@ slices. What they leave out, or weigh differently, is a mask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -71,21 +71,38 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
 
 
 def _join(graph: Graph, families: dict[Pattern, list[Member]]) -> None:
-    """Let a single entry, a row times a column, join those that are written the other way round."""
+    """Let a single entry, a row times a column, join those that are written another way round."""
     for pattern, members in list(families.items()):
         term = members[0][0]
-        if len(members) > 1 or term.core != 1 or [x.op for x in term.scalars] != ["matmul"]:
+        if len(members) > 1 or term.core != 1:
             continue
-        a, b = term.scalars[0].args
-        slices: list[Slice] = []
-        parts = [
-            _pattern(graph.flip(b), (COLS, INNER), slices),
-            _pattern(graph.flip(a), (INNER, ROWS), slices),
-        ]
-        turned = ("mul", None, ("flip", None, ("matmul", None, *parts)))
-        if turned in families:
-            families[turned].append((term, slices))
-            del families[pattern]
+        for other, slices in _ways(graph, term):
+            if other != pattern and other in families:
+                families[other].append((term, slices))
+                del families[pattern]
+                break
+
+
+def _ways(graph: Graph, term: Term) -> Iterator[tuple[Pattern, list[Slice]]]:
+    """Of a number with one product in it, all ways to write it: as an entry, or a transposed one.
+
+    Each with either factor on the left, for a number is its own transpose.
+    """
+    products = [x for x in term.scalars if x.op == "matmul"]
+    if len(products) != 1:
+        return
+    a, b = products[0].args
+    others = term._replace(scalars=tuple(x for x in term.scalars if x is not products[0]))
+    for left, right in ((a, b), (graph.flip(b), graph.flip(a))):
+        for rows, cols in ((COLS, ROWS), (ROWS, COLS)):
+            slices: list[Slice] = []
+            parts = _of_term(others, slices)
+            factors = [
+                _pattern(left, (rows, INNER), slices),
+                _pattern(right, (INNER, cols), slices),
+            ]
+            product = ("matmul", None, *factors)
+            yield (*parts, ("flip", None, product) if rows == COLS else product), slices
 
 
 def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:

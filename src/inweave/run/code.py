@@ -24,8 +24,8 @@ class Line(NamedTuple):
     """`slots[out] = op(slots[a], slots[b])`, a rows x cols value.
 
     The operations: `matmul`, `mul`, `add`, `sub`; `getitem` by an index; `flip` (transpose); `one`,
-    `more` and `concat` (collect arrays, then join them along an axis); `pointwise`; `pick` (the row
-    whose number stands in the other slot); `diagonal`.
+    `more` and `concat` (collect arrays, then join them along an axis); `pointwise`; `pick` (rows,
+    the number of the first and how many stand in the other slot); `diagonal`.
     """
 
     op: str
@@ -37,19 +37,21 @@ class Line(NamedTuple):
 
 
 class Counter(NamedTuple):
-    """A slot that holds the number of the row that a loop has come to."""
+    """A slot that holds the first of the rows that a loop has come to, and how many they are."""
 
     slot: int
     backward: bool
+    height: int
 
 
 class Stack(NamedTuple):
-    """Rows that the steps of a loop leave in a slot: afterwards, `out` holds them all."""
+    """Rows that the steps of a loop leave in a slot, `height` each: `out` holds them all after."""
 
     slot: int
     out: int
     flip: bool  # what is left are rows, what they make is transposed
     backward: bool
+    height: int
 
 
 @dataclass(frozen=True)
@@ -65,9 +67,10 @@ class Repeat:
     counters: tuple[Counter, ...] = ()
     stacks: tuple[Stack, ...] = ()
 
-    def row(self, over: Counter | Stack, step: Any) -> Any:
-        """Which row a step comes to."""
-        return self.times - 1 - step if over.backward else step
+    def rows(self, counter: Counter, step: Any) -> tuple[Any, int]:
+        """The first of the rows that a step comes to, and how many they are."""
+        at = self.times - 1 - step if counter.backward else step
+        return at * counter.height, counter.height
 
     @cached_property
     def reads(self) -> list[int]:
@@ -186,7 +189,9 @@ def stacked(body: LoopBody, live: set[Node]) -> dict[int, tuple[Node, bool]]:
         if phi not in live or after.op != "sum" or len(after.args) != 2 or phi not in after.args:
             continue
         part = placed(after.args[1 - after.args.index(phi)])
-        if part is None or after.data[2] != ((1, 0, 0), (1, 0, 0)) or part[0].rows != body.repeat:
+        if part is None or after.data[2] != ((1, 0, 0), (1, 0, 0)):
+            continue
+        if part[0].rows != body.repeat * part[0].args[0].rows:
             continue
         alone = all(readers[node] == 1 for node in (phi, after, *after.args, part[0]))
         if alone and init.op == "const" and init.data == zeros(*init.shape):
@@ -302,12 +307,13 @@ class _Encoder:
         elif node.op == "sum":
             self._sum(node, lines)
         elif node.op == "unit":
-            self.slot[node] = self._unit(lines, node.rows, self.slot[node.args[0]])
+            self.slot[node] = self._unit(lines, *node.shape, self.slot[node.args[0]])
         elif node.op == "place":
             if node not in self._stacked:
-                unit = self._unit(lines, node.rows, self.slot[node.args[1]])
-                row = self.slot[node.args[0]]
-                self.slot[node] = self._line(lines, "mul", unit, row, node.rows, node.cols)
+                rows, at = node.args
+                unit = self._unit(lines, node.rows, rows.rows, self.slot[at])
+                op = "mul" if rows.rows == 1 else "matmul"
+                self.slot[node] = self._line(lines, op, unit, self.slot[rows], *node.shape)
                 self._free.append(unit)
         elif node.op not in ("phi", "at"):
             a = self.slot[node.args[0]]
@@ -329,10 +335,10 @@ class _Encoder:
         lines.append(Line(op, a, b, out, rows, cols))
         return out
 
-    def _unit(self, lines: Lines, rows: int, at: int) -> int:
-        row = self._line(lines, "pick", self._fixed("const", identity(rows)), at, 1, rows)
-        self._free.append(row)
-        return self._line(lines, "flip", row, row, rows, 1)
+    def _unit(self, lines: Lines, rows: int, height: int, at: int) -> int:
+        picked = self._line(lines, "pick", self._fixed("const", identity(rows)), at, height, rows)
+        self._free.append(picked)
+        return self._line(lines, "flip", picked, picked, rows, height)
 
     def _slice(self, lines: Lines, a: int, top: int, left: int, rows: int, cols: int) -> int:
         index = self._fixed("index", (top, top + rows, left, left + cols))
@@ -375,12 +381,11 @@ class _Encoder:
             tuple(self.slot[body.inits[i]] for i in carried),
             tuple(self.slot[node] for node in nexts),
             work,
-            tuple(Counter(self.slot[node], node.data[1]) for node in counters),
+            tuple(Counter(self.slot[node], *node.data[1:]) for node in counters),
             tuple(
-                Stack(
-                    self.slot[place.args[0]], self.slot[body.phis[i]], flip, place.args[1].data[1]
-                )
+                Stack(self.slot[rows], self.slot[body.phis[i]], flip, *at.data[1:])
                 for i, (place, flip) in stacks.items()
+                for rows, at in [place.args]
             ),
         )
 

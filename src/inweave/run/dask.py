@@ -297,7 +297,8 @@ def _shapes(loop: Repeat, slots: Sequence[Any]) -> list[tuple[int, int]]:
     stacked = []
     for stack in loop.stacks:
         width = widths[stack.slot] if stack.slot in widths else slots[stack.slot].shape[-1]
-        stacked.append((width, loop.times) if stack.flip else (loop.times, width))
+        height = loop.times * stack.height
+        stacked.append((width, height) if stack.flip else (height, width))
     return carried + stacked
 
 

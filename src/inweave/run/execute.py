@@ -181,7 +181,7 @@ def repeated(
     left: list[list[Any]] = [[] for _ in loop.stacks]
     for i in range(loop.times):
         for counter in loop.counters:
-            slots[counter.slot] = loop.row(counter, i)
+            slots[counter.slot] = loop.rows(counter, i)
         for phi, value in zip(loop.phis, values, strict=True):
             slots[phi] = value
         for part in body:
@@ -226,7 +226,7 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
         "more": lambda held, x: (*held, x),
         "concat": arithmetic.concat,
         "pointwise": lambda x, function: function(x),
-        "pick": lambda x, row: x[..., row : row + 1, :],
+        "pick": lambda x, rows: x[..., rows[0] : rows[0] + rows[1], :],
     }
 
 

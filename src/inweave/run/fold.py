@@ -104,8 +104,7 @@ class _Folding:
 
     def _made(self, node: Node) -> Node:
         if node.op == "at":
-            body, backward = node.data
-            return self._at(body, backward)
+            return self._at(*node.data)
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "view":
             return self.graph.view(args[0], *node.data)
@@ -119,10 +118,10 @@ class _Folding:
                 return inside
         return self.graph.make(node.op, args, node.data, *node.shape)
 
-    def _at(self, old: LoopBody, backward: bool) -> Node:
-        """The number of the step of a loop."""
+    def _at(self, old: LoopBody, backward: bool, height: int = 1) -> Node:
+        """Where a loop is."""
         body, level = self.bodies[old]
-        return self.graph.make("at", (), (body, backward), 1, 1, level)
+        return self.graph.at(body, backward, height, level)
 
     # -- rows that go round -----------------------------------------------------------------------
     def _rotates(self, loop: Node, body: LoopBody, i: int) -> bool:

@@ -98,11 +98,14 @@ class Graph:
         body.phis = (*body.phis, node)
         return node
 
-    def unit(self, rows: int, backward: bool) -> Node:
-        """The unit vector that the innermost open loop moves on by a row in every step."""
-        body, level = self.scopes[-1], len(self.scopes) - 1
-        at = self.make("at", (), (body, backward), 1, 1, level)
-        return self.make("unit", (at,), rows, rows, 1)
+    def unit(self, rows: int, backward: bool, height: int = 1) -> Node:
+        """The unit vectors that the innermost open loop moves on by `height` rows in every step."""
+        at = self.at(self.scopes[-1], backward, height, len(self.scopes) - 1)
+        return self.make("unit", (at,), rows, rows, height)
+
+    def at(self, body: LoopBody, backward: bool, height: int, level: int) -> Node:
+        """Where a loop is that takes so many rows in every step."""
+        return self.make("at", (), (body, backward, height), 1, 1, level)
 
     def abandon(self, mark: int) -> None:
         """Forget the innermost open loop and everything made since the mark."""
@@ -234,7 +237,7 @@ class Graph:
         return None
 
     def _selected(self, a: Node, b: Node) -> Node | None:
-        """`a @ b` if one of them is a unit vector e, or e times a row: only one row takes part."""
+        """`a @ b` if one of them is unit vectors E, or E times rows: only those rows take part."""
         left = self._from_left(a, b)
         if left is not None:
             return left
@@ -250,28 +253,40 @@ class Graph:
             if x is upright:
                 return self.place(self.matmul(row, y), upright)
             return self.matmul(self.flip(row), self.pick(y, at))
+        if upright.op == "view" and upright.args[0].op == "unit":
+            return self._from_some(upright, y, x is upright)
         return None
 
+    def _from_some(self, some: Node, y: Node, places: bool) -> Node | None:
+        """A product from the left with some of the unit vectors, or with their transpose."""
+        unit, (_, first, rows, count, _) = some.args[0], some.data
+        if rows < unit.rows:
+            return None
+        if places:
+            return self.place(self.total(unit.cols, y.cols, [(1, y, first, 0)]), unit)
+        return self.view(self.pick(y, unit.args[0]), first, 0, count, y.cols)
+
     def pick(self, x: Node, at: Node) -> Node:
-        """The row of a matrix where a loop is."""
+        """The rows of a matrix where a loop is."""
+        height = at.data[2]
         if x.op == "unit" and x.args[0] is at:
-            return self.const(identity(1))
+            return self.const(identity(height))
         if x.op == "place" and x.args[1] is at:
             return x.args[0]
         if x.op == "matmul" and x.level == at.level:  # not computed anyway, before the loop
             return self.matmul(self.pick(x.args[0], at), x.args[1])
         if x.op == "view" and not x.flipped and x.rows == x.args[0].rows:
-            return self.view(self.pick(x.args[0], at), 0, x.data[1], 1, x.cols)
-        return self.make("pick", (x, at), None, 1, x.cols)
+            return self.view(self.pick(x.args[0], at), 0, x.data[1], height, x.cols)
+        return self.make("pick", (x, at), None, height, x.cols)
 
-    def place(self, row: Node, like: Node) -> Node:
-        """A row in a matrix that is zero elsewhere, as high as a unit vector or other such one."""
-        return self.make("place", (row, like.args[-1]), None, like.rows, row.cols)
+    def place(self, rows: Node, like: Node) -> Node:
+        """Rows in a matrix that is zero elsewhere, as high as unit vectors or other such one."""
+        return self.make("place", (rows, like.args[-1]), None, like.rows, rows.cols)
 
     def _inside_place(self, x: Node, scaled: Callable[[Node], Node]) -> Node | None:
-        """A multiple of a row in its place: the multiple is in its place."""
+        """A multiple of rows in their place: the multiple is in its place."""
         if x.op == "unit":
-            return self.place(scaled(self.const(identity(1))), x)
+            return self.place(scaled(self.const(identity(x.cols))), x)
         if x.op == "place":
             return self.place(scaled(x.args[0]), x)
         return None
@@ -472,7 +487,8 @@ class Graph:
         if all(len(group) == 1 for group in groups.values()):
             return parts
         for (_, (_, cols), flip, row, col), group in groups.items():
-            summed = self.total(1, cols, [(sign, place.args[0], 0, 0) for sign, place in group])
+            each = [(sign, place.args[0], 0, 0) for sign, place in group]
+            summed = self.total(each[0][1].rows, cols, each)
             whole = self.place(summed, group[0][1])
             out.append((1, self.flip(whole) if flip else whole, row, col))
         return out

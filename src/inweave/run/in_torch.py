@@ -52,7 +52,7 @@ def operations() -> dict[str, Callable[[Any, Any], Any]]:
         "plus": added,
         "minus": lambda c, factors: added(c, factors, alpha=-1),
         "less": lambda c, factors: added(c, factors, beta=-1),
-        "pick": lambda x, row: x.narrow(-2, row, 1),
+        "pick": lambda x, rows: x.narrow(-2, *rows),
     }
 
 
@@ -97,13 +97,13 @@ class OutOfPlace(Writer):
     def library(self) -> dict[str, Any]:
         import torch
 
-        def forward(x: Any) -> Any:
-            return x.unsqueeze(-2).unbind(-3)
+        def forward(x: Any, height: int) -> Any:
+            return x.unflatten(-2, (-1, height)).unbind(-3)
 
         return operations() | {
             "mm": torch.mm, "bmm": torch.bmm, "addmm": torch.addmm, "baddbmm": torch.baddbmm,
-            "row": lambda x, i: x.narrow(-2, i, 1), "cat": torch.cat,
-            "forward": forward, "backward": lambda x: forward(x)[::-1],
+            "rows": lambda x, i, height: x.narrow(-2, i * height, height), "cat": torch.cat,
+            "forward": forward, "backward": lambda x, height: forward(x, height)[::-1],
             "diagonal": lambda x: torch.linalg.diagonal(x)[..., None],
         }  # fmt: skip
 

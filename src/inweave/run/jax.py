@@ -49,7 +49,7 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
         def once(carried: Sequence[Any], i: Any) -> tuple[list[Any], list[Any]]:
             inside = slots.copy()
             for counter in loop.counters:
-                inside[counter.slot] = loop.row(counter, i)
+                inside[counter.slot] = loop.rows(counter, i)
             for phi, value in zip(loop.phis, carried, strict=True):
                 inside[phi] = value
             for part in body:
@@ -74,14 +74,15 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
         for phi, value in zip(loop.phis, carried, strict=True):
             slots[phi] = value
         for stack, rows in zip(loop.stacks, left, strict=True):
-            matrix = jnp.moveaxis((rows[::-1] if stack.backward else rows)[..., 0, :], 0, -2)
+            blocks = jnp.moveaxis(rows[::-1] if stack.backward else rows, 0, -3)
+            matrix = blocks.reshape(*blocks.shape[:-3], -1, blocks.shape[-1])
             slots[stack.out] = matrix.mT if stack.flip else matrix
 
     return step
 
 
-def pick(x: Any, row: Any) -> Any:
-    """One row of a matrix, whose number is not known while jax traces."""
+def pick(x: Any, rows: tuple[Any, int]) -> Any:
+    """Rows of a matrix, the number of whose first is not known while jax traces."""
     import jax
 
-    return jax.lax.dynamic_slice_in_dim(x, row, 1, axis=-2)
+    return jax.lax.dynamic_slice_in_dim(x, *rows, axis=-2)

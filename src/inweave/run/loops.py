@@ -6,7 +6,8 @@ with what happens. So scratch that is zero before and after a step is not carrie
 stay constants inside loops. A value that the network stores twice, perhaps once transposed, is
 carried once: values that begin alike are assumed to stay alike, and parted where they do not. And a
 unit vector that every step moves on by a row is not carried at all: it says which row it is now, so
-that what is multiplied by it is read, and written, one row at a time.
+that what is multiplied by it is read, and written, one row at a time. So does an identity that
+every step moves on by as many rows as it has.
 """
 
 from __future__ import annotations
@@ -41,29 +42,34 @@ class Frame(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """A span that holds a unit vector, which goes through as many rows as the loop has steps."""
+    """A span that holds an identity, which goes through rows, `height` of them in every step."""
 
     row: int
     col: int
     rows: int
+    height: int
     backward: bool
-    flip: bool  # the unit vector is a row
+    flip: bool  # the identity goes through columns
 
     def matrix(self, graph: Graph) -> Matrix:
         """What the span holds in any one step."""
-        return self._standing(graph, graph.unit(self.rows, self.backward), 0)
+        return self._standing(graph, graph.unit(self.rows, self.backward, self.height), 0)
 
     def last(self, graph: Graph, moved: Matrix) -> Matrix | None:
         """What the span holds after the loop, given what it holds after a step; None if no unit.
 
-        A shift may end with these rows, so that after the last of them there is nothing.
+        A shift may end with these rows, or within the next step's, so that after the last step only
+        some rows of the identity are left, or none.
         """
-        unit, step = graph.unit(self.rows, self.backward), -1 if self.backward else 1
-        if moved == self._standing(graph, unit, step):
-            one = Term(-1 if self.backward else self.rows, 0, 1)
-            return self._placed(graph, one)
-        rest = graph.view(unit, int(self.backward), 0, self.rows - 1, 1)
-        return () if moved == self._standing(graph, rest, int(not self.backward)) else None
+        unit = graph.unit(self.rows, self.backward, self.height)
+        for left in range(self.height, -1, -1):
+            gone = self.height - left
+            top, down = (gone, -left) if self.backward else (0, self.height)
+            rest = graph.view(unit, top, 0, self.rows - gone, self.height)
+            if moved == self._standing(graph, rest, down):
+                end = Term(-left, gone, left) if self.backward else Term(self.rows, 0, left)
+                return self._placed(graph, end) if left else ()
+        return None
 
     def _standing(self, graph: Graph, node: Node, down: int) -> Matrix:
         return self._placed(graph, standing(graph, node, down, 0))
@@ -75,16 +81,20 @@ class Selector(NamedTuple):
 
 def _selector(before: Matrix, after: Matrix, repeat: int) -> Selector | None:
     """The selector that a span seems to be, from what it holds before and after the first step."""
-    if len(before) != 1 or before[0].core != 1 or before[0].scalars or before[0].coefficient != 1:
+    if len(before) != 1 or before[0].scalars or before[0].coefficient != 1:
         return None
     term = before[0]
+    height = term.core
+    if not isinstance(height, int):
+        return None
     for backward in (False, True):
-        step = -1 if backward else 1
-        back = (repeat - 1) if backward else 0
+        step = -height if backward else height
+        back = (repeat - 1) * height if backward else 0
+        rows = repeat * height
         if after == (term.moved(step, 0),) and term.row >= back:
-            return Selector(term.row - back, term.col, repeat, backward, flip=False)
+            return Selector(term.row - back, term.col, rows, height, backward, flip=False)
         if after == (term.moved(0, step),) and term.col >= back:
-            return Selector(term.row, term.col - back, repeat, backward, flip=True)
+            return Selector(term.row, term.col - back, rows, height, backward, flip=True)
     return None
 
 

@@ -16,8 +16,8 @@ class Node:
     by entry, where a single row or column stands for many), `diagonal` (as a column), `scale` (by a
     number), `sum` (of placed nodes), `pointwise` (a layer) and `apply` (a function) entry by entry;
     for loops `phi` (a carried value), `loop`, and `result` (its last one); and for loops over rows
-    `at` (which row it is in this step), `unit` (the column with a one there), `pick` (that row of a
-    matrix) and `place` (a row there, zeros elsewhere).
+    `at` (which rows they are in this step), `unit` (the columns with a one there), `pick` (those
+    rows of a matrix) and `place` (rows there, zeros elsewhere).
     """
 
     op: str
@@ -58,7 +58,7 @@ class Node:
 
 
 def placed(node: Node) -> tuple[Node, bool] | None:
-    """Of a row in its place or the transpose of that: the `place` node, and whether transposed."""
+    """Of rows in their place or the transpose: the `place` node, and whether transposed."""
     base = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
     return (base, base is not node) if base.op == "place" else None
 

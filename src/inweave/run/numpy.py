@@ -71,10 +71,17 @@ def matmul(a: Array, b: Array) -> Array:
     return a @ b
 
 
-def _rows(x: Array) -> Array:
-    """The rows of a matrix, each a matrix of one row, the first axis counting them."""
-    rows = x if x.ndim == 2 else np.moveaxis(x, -2, 0)
-    return rows[..., None, :]
+def _rows(x: Array, height: int) -> Array:
+    """The rows of a matrix, so many at a time, the first axis counting them; a view."""
+    *lead, rows, cols = x.shape
+    blocks = x.reshape(*lead, rows // height, height, cols)
+    return np.moveaxis(blocks, -3, 0) if lead else blocks
+
+
+def _joined(blocks: Array) -> Array:
+    """The matrix of which these are the rows, the first axis counting blocks of them."""
+    _, *lead, _, cols = blocks.shape
+    return (np.moveaxis(blocks, 0, -3) if lead else blocks).reshape(*lead, -1, cols)
 
 
 def _shared_left(a: Array, b: Array, out: Array) -> None:
@@ -98,9 +105,11 @@ LIBRARY: dict[str, Any] = {
     "minimum": np.minimum, "maximum": np.maximum, "copyto": np.copyto, "empty": np.empty,
     "full": np.full, "inf": np.inf,
     "shared_left": _shared_left, "shared_right": _shared_right, "look": _look,
-    "forward": _rows, "backward": lambda x: _rows(x[..., ::-1, :]), "moveaxis": np.moveaxis,
+    "forward": _rows, "backward": lambda x, height: _rows(x, height)[::-1],
+    "joined": _joined,
     "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
-    "errstate": np.errstate, "row": lambda x, i: x[..., i : i + 1, :],
+    "errstate": np.errstate,
+    "rows": lambda x, i, height: x[..., i * height : (i + 1) * height, :],
 }  # fmt: skip
 
 
@@ -216,13 +225,11 @@ class InPlace(Writer):
         self.around = "errstate(divide='ignore')"  # by what is then refused
 
     def stack(self, name: str, stack: Stack, row: Value) -> None:
-        shape = f"({self.loop.times}, {'*lead, ' if row.batched else ''}{row.cols})"
-        self.before.append(f"{name} = empty({shape}, dtype)")
+        shape = f"{self.loop.times}, {'*lead, ' if row.batched else ''}{stack.height}, {row.cols}"
+        self.before.append(f"{name} = empty(({shape}), dtype)")
         self.before.append(f"{name}_at = {name}{'[::-1]' if stack.backward else ''}")
-        self.put(f"{name}_row = {row.name}[{'..., ' if row.batched else ''}0, :]", row.fixed)
-        self.body.append(f"{name}_at[i] = {name}_row")
-        whole = f"moveaxis({name}, 0, -2)" if row.batched else name
-        self.after.append(f"slots[{stack.out}] = {whole}{'.mT' if stack.flip else ''}")
+        self.body.append(f"{name}_at[i] = {row.name}")
+        self.after.append(f"slots[{stack.out}] = joined({name}){'.mT' if stack.flip else ''}")
 
     def carry(self, nexts: Sequence[Value]) -> None:
         """Carried values change places with what comes next; what must be copied, is before."""

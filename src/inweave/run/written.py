@@ -106,7 +106,8 @@ class Writer:
         loop = self.loop
         self.start()
         for counter in loop.counters:
-            self.values[counter.slot] = Value("backward" if counter.backward else "forward")
+            order = "backward" if counter.backward else "forward"
+            self.values[counter.slot] = Value(order, counter.height)
         self.values |= dict(zip(loop.phis, self.phis, strict=True))
         for i, line in enumerate(loop.body):
             assert isinstance(line, Line)
@@ -143,11 +144,11 @@ class Writer:
 
     def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
         if x.fixed:
-            self.before.append(f"{name}_rows = {order.name}({x.name})")
+            self.before.append(f"{name}_rows = {order.name}({x.name}, {line.rows})")
             self.body.append(f"{name} = {name}_rows[i]")
         else:
             at = f"{self.loop.times - 1} - i" if order.name == "backward" else "i"
-            self.body.append(f"{name} = row({x.name}, {at})")
+            self.body.append(f"{name} = rows({x.name}, {at}, {line.rows})")
         return Value(name, line.rows, line.cols, x.batched, fixed=False)
 
     # -- what libraries do differently ------------------------------------------------------------

@@ -411,14 +411,16 @@ class PromptPerThread(Writer):
                     self.out(f"v{phi.order}[{e}] = n{phi.order}[{e}];")
 
     def _collect(self, result: Node, place: Node) -> None:
-        row, at = place.args
+        rows, at = place.args
         self.out(f"// row {self.at(at)} of {self.title(result)}")
-        with self.out.loop("j", place.cols) as j:
-            if result in self.direct:
-                where = self.place_in_answer(result, Index(self.at(at)), j)
-            else:
-                where = plus(times(self.at(at), place.cols), str(j))
-            self.out(f"s{result.order}[{where}] = {self.entry(row, ZERO, j)};")
+        for row in range(rows.rows):
+            to = Index(self.at(at)) + row
+            with self.out.loop("j", place.cols) as j:
+                if result in self.direct:
+                    where = self.place_in_answer(result, to, j)
+                else:
+                    where = plus(times(to, place.cols), str(j))
+                self.out(f"s{result.order}[{where}] = {self.entry(rows, ZERO + row, j)};")
 
     def store(self, i: int, node: Node) -> None:
         base = node.args[0] if node.flipped else node

@@ -107,20 +107,23 @@ class RowPerThread(StagedRows):
             self.since.swap(name, name[:-1])
 
     def _collect(self, result: Node, place: Node) -> None:
-        row, at = place.args
+        rows, at = place.args
         self.out(f"// row {self.at(at)} of {self.title(result)}")
-        direct = result in self.direct
-        where = Index(self.at(at), known=False)
+        for i in range(rows.rows):
+            self._collect_row(result, place, ZERO + i, Index(self.at(at), known=False) + i)
+
+    def _collect_row(self, result: Node, place: Node, row: Index, where: Index) -> None:
+        rows, direct = place.args[0], result in self.direct
         with self.statement(*([] if direct else [f"s{result.order}"])):
             if place.cols == 1:
-                value, j = self.entry(row, ZERO, ZERO), ZERO
+                value, j = self.entry(rows, row, ZERO), ZERO
                 head = "if (lane == 0)"
             elif place.cols <= self.group:
-                value, j = self.entry(row, ZERO, LANE), LANE
+                value, j = self.entry(rows, row, LANE), LANE
                 head = f"if (lane < {place.cols})"
             else:
                 j = Index("j", known=False)
-                value = self.entry(row, ZERO, j)
+                value = self.entry(rows, row, j)
                 head = f"for (int j = lane; j < {place.cols}; j += {self.group})"
             with self.out.block(head):
                 if direct:

@@ -198,10 +198,10 @@ class Writer:
         if node.op == "at":
             return self.at(node)
         if node.op == "unit":
-            return f"({i} == {self.at(node.args[0])} ? ONE : NIL)"
+            return f"({i} == {plus(self.at(node.args[0]), str(j))} ? ONE : NIL)"
         if node.op == "place":
-            row, at = node.args
-            return f"({i} == {self.at(at)} ? {self.entry(row, ZERO, j)} : NIL)"
+            rows, at = node.args
+            return self._placed(rows, at, i, j)
         move = self.values.moves.get(node)
         if move is not None:
             return self.entry(move.base, through(i, move.rows), through(j, move.cols))
@@ -245,10 +245,19 @@ class Writer:
         return f"in{self.sources.index(node)}"
 
     def at(self, node: Node) -> str:
-        """The number of the row that a loop has come to."""
-        body, backward = node.data
-        name, times = self.counters[body]
-        return f"({times - 1} - {name})" if backward else name
+        """The number of the row that a loop has come to, or of the first if it takes several."""
+        body, backward, height = node.data
+        name, steps = self.counters[body]
+        return times(f"({steps - 1} - {name})" if backward else name, height)
+
+    def _placed(self, rows: Node, at: Node, i: Index, j: Index) -> str:
+        """An entry of rows in their place."""
+        first = self.at(at)
+        if rows.rows == 1:
+            return f"({i} == {first} ? {self.entry(rows, ZERO, j)} : NIL)"
+        inside = f"{i} >= {first} && {i} < {first} + {rows.rows}"
+        row = Index(f"({i} - {first})", known=False)
+        return f"({inside} ? {self.entry(rows, row, j)} : NIL)"
 
     def _constant(self, node: Node, i: Index, j: Index) -> str:
         constant = node.data
@@ -281,7 +290,9 @@ class Writer:
         if node.op == "diagonal":
             return self.entry(args[0], i, i)
         if node.op == "pick":
-            return self.entry(args[0], Index(self.at(args[1]), known=False), j)
+            first = Index(self.at(args[1]), known=False)
+            row = first if node.rows == 1 else replace(first, name=f"({first} + {i})")
+            return self.entry(args[0], row, j)
         raise Refused(f"no kernel computes {node.op}")
 
     def _product(self, node: Node, i: Index, j: Index) -> str:
