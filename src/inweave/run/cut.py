@@ -35,7 +35,7 @@ class Copy:
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "at":
             body, level, turned = self.loops[node.data[0]]
-            made = self.graph.make("at", (), (body, node.data[1] != turned), 1, 1, level)
+            made = self.graph.at(body, node.data[1] != turned, node.data[2], level)
         elif node.op == "view":
             made = self.graph.view(args[0], *data)
         else:

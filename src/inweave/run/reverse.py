@@ -117,7 +117,7 @@ class _Reverse:
         inner.loops[body] = opened, level, False
         for i in carried:
             inner.new[body.phis[i]] = like(graph.phi(*body.phis[i].shape), body.phis[i])
-        at = graph.make("at", (), (opened, False), 1, 1, level)
+        at = graph.at(opened, False, 1, level)
         kept = [i for i in carried if i not in stacked(body, self.live)]
         rows = [row for i in kept for row in rows_of(graph, inner.new[body.phis[i]])]
         collected = [Collected(graph, row, at) for row in rows]
@@ -171,7 +171,7 @@ class _Reverse:
         if not last:
             return
         opened, level = graph.open(body.repeat), len(graph.scopes) - 1
-        at = graph.make("at", (), (opened, True), 1, 1, level)
+        at = graph.at(opened, True, 1, level)
         inner = copy.inner()
         inner.loops[body] = opened, level, True
         for i, rows in states.items():
