@@ -135,6 +135,20 @@ MUTANTS = [
         "the number by which a state was divided is multiplied by twice",
     ),
     Mutant(
+        "compiler/naming.py",
+        "yield edge.times * c, [*here, *words]",
+        "yield c, [*here, *words]",
+        "tests/test_true_names.py",
+        "a block is called after words without the numbers that they are multiplied by",
+    ),
+    Mutant(
+        "compiler/naming.py",
+        "found = unused(name, self.carried)",
+        "found = name",
+        "tests/test_true_names.py",
+        "two loops that carry a w call theirs the same",
+    ),
+    Mutant(
         "compiler/allocate.py",
         "if self.lives[old].dies <= life.born and old not in kept:",
         "if self.lives[old].dies <= life.born + 1 and old not in kept:",
