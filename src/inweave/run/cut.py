@@ -34,8 +34,9 @@ class Copy:
         data = node.data if data is None else data
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "at":
-            body, level, turned = self.loops[node.data[0]]
-            made = self.graph.at(body, node.data[1] != turned, node.data[2], level)
+            looped, backward, height = node.data
+            body, level, turned = self.loops[looped]
+            made = self.graph.at(body, backward != turned, height, level)
         elif node.op == "view":
             made = self.graph.view(args[0], *data)
         else:
