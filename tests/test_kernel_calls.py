@@ -15,6 +15,7 @@ import pytest
 import inweave
 from inweave import gallery
 from inweave.run.kernel import call, device, gradient
+from inweave.run.ready import AsKernel
 from inweave.run.reverse import NoReverse
 from tests import kernels
 from tests.kernels import batch_of_examples
@@ -340,6 +341,17 @@ def test_a_launch_is_made_on_the_device_of_its_inputs(monkeypatch):
     assert {*streams} == {(1, 1)}
     assert len(streams) >= 4
     assert current == [0]
+
+
+def test_a_number_is_on_the_device_once_for_every_stream(monkeypatch):
+    net, inputs = problem("ridge_gd", (20,))
+    for current in (0, 7, 0, 7):
+        monkeypatch.setattr(device, "current_stream", lambda _, current=current: current)
+        given = {**inputs, "lam": 0.1 + current}
+        close(net(check=False, **given), net(kernel=False, **given))
+    (ready,) = (way for way in net.plan._ready.values() if isinstance(way, AsKernel))
+    kept = sorted((where, number) for (_, where), (number, _) in ready.known.items())
+    assert kept == [(0, 0.1), (7, 7.1)]
 
 
 def test_every_thread_has_arguments_of_its_own():

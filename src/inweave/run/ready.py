@@ -248,7 +248,7 @@ class AsKernel(OfTensors):
             (at, None if spread is None and at in self.arrays else lift)
             for (at, lift), spread in zip(self.ways(known, names), self.launch.spread, strict=True)
         ]
-        self.known: dict[int, tuple[Any, Array]] = {}
+        self.known: dict[tuple[int, int], tuple[Any, Array]] = {}
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:
@@ -267,13 +267,17 @@ class AsKernel(OfTensors):
         return None if found is None else (found, 0.0)
 
     def lifted(self, at: int, value: Any, lift: Lift) -> Array:
-        """A source; that of a number stays on the device until another number comes."""
+        """A source; that of a number stays on the device until another number comes.
+
+        Every stream has its own: what one has queued, another does not wait for.
+        """
         if type(value) not in NUMBERS:
             return lift(value)
-        number, known = self.known.get(at, (None, None))
+        key = at, self.launch.stream()
+        number, known = self.known.get(key, (None, None))
         if known is None or number != value:
             known = lift(value)
-            self.known[at] = (value, known)
+            self.known[key] = (value, known)
         return known
 
 

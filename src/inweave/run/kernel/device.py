@@ -163,7 +163,7 @@ class Launcher:
         if self.index != cuda.current_device():
             with cuda.device(self.index):
                 return self(sources, finish)
-        stream = current_stream(self.index)
+        stream = self.stream()
         if not self.check:
             return finish(self.queue(sources, stream))
         flag = _flag.get()
@@ -172,12 +172,16 @@ class Launcher:
         self.ready.wait(stream)
         return None if flag.number.value else found
 
+    def stream(self) -> int:
+        """torch's current stream of the device."""
+        return current_stream(self.index)
+
     def marks(self, sources: Sequence[Array]) -> Array:
         """What is wrong with each prompt: its flag."""
         torch = self.torch
         with torch.cuda.device(self.index):
             flags = torch.zeros(self.prompts, dtype=torch.int32, device=self.device)
-            any_flag, stream = _flag.get(), current_stream(self.index)
+            any_flag, stream = _flag.get(), self.stream()
             self.queue(sources, stream, any_flag.address, flags.data_ptr())
             self.ready.wait(stream)
         return flags.reshape(self.lead)
