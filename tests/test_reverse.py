@@ -26,6 +26,7 @@ from inweave.run.slopes import Slope
 from tests import kernels as shim
 from tests.kernels import batch_of_examples
 from tests.test_kernel import NAMES, SHAPES, networks
+from tests.test_scan import in_blocks
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
@@ -100,6 +101,17 @@ def test_gradients_are_those_of_autograd(stored):
         if not gap < 1e-9:
             wrong[name] = gap
     assert not wrong
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("stored", [1 << 12, 4], ids=["all states", "from checkpoints"])
+def test_gradients_pass_loops_that_take_several_rows_in_a_step(backward, stored):
+    net = inweave.compile(in_blocks, n=26, d=4, k=2, size=3, backward=backward, verify=False)
+    rng = np.random.default_rng(0)
+    inputs = {"K": 0.3 * rng.normal(size=(26, 4)), "V": rng.normal(size=(26, 2))}
+    sources, given = sources_of(net, inputs), cotangents(net)
+    found = gradients(net, sources, given, stored=stored)
+    assert furthest(found, autograd(net, sources, given)) < 1e-9
 
 
 @pytest.mark.parametrize("name", ["ridge_gd", "logistic_gd", "kalman_filter", "pca"])
