@@ -105,6 +105,11 @@ def test_prompts_of_other_shapes_are_refused(ridge):
         model(torch.zeros(2, 2, ridge.tokens, ridge.width, dtype=torch.float64))
     with pytest.raises(ShapeError):
         model(torch.zeros(2, ridge.tokens, ridge.width + 1, dtype=torch.float64))
+    with pytest.raises(ShapeError):
+        model.to_tokens(torch.zeros(2, ridge.tokens, ridge.width + 1, dtype=torch.float64))
+    for ids in (torch.zeros(1, ridge.tokens), torch.zeros(1, ridge.tokens, ridge.width)):
+        with pytest.raises(InputError, match=r"the 0 that model\.to_tokens"):
+            model(ids.long())
 
 
 # -- names and shapes ------------------------------------------------------------------------------

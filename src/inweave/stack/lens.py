@@ -22,7 +22,7 @@ from torch import Tensor
 from transformer_lens import ActivationCache, HookedRootModule, TransformerBridgeConfig
 from transformer_lens.hook_points import HookPoint as LensHookPoint
 
-from inweave.errors import ShapeError
+from inweave.errors import InputError, ShapeError
 from inweave.model.cost import check_numbers
 from inweave.model.layers import AttentionLayer
 from inweave.model.network import Network
@@ -96,6 +96,7 @@ class LensNetwork(TorchNetwork, HookedRootModule):  # type: ignore[misc]
     def to_tokens(self, H: Tensor | None = None, /, **inputs: Any) -> Tensor:
         """Ids (batch, tokens) for the rows of prompts, for tools that take ids for granted."""
         H = self._batch(self.prompt_of(**inputs) if H is None else H).detach()
+        self.network.layout.check(H)
         first = len(self.W_E)
         self.W_E = torch.cat([self.W_E, H.flatten(0, 1).to(self.W_E)])
         self.cfg.d_vocab = len(self.W_E)
@@ -104,9 +105,7 @@ class LensNetwork(TorchNetwork, HookedRootModule):  # type: ignore[misc]
 
     def forward_prompt(self, H: Tensor) -> Tensor:
         """The state after the last block, (batch, tokens, width)."""
-        if not H.is_floating_point():
-            H = self.W_E[H]
-        H = self._batch(H)
+        H = self._batch(H if H.is_floating_point() else self._rows(H))
         if not H.requires_grad:  # for gradients of activations, which tools ask for
             H = H.detach().requires_grad_(torch.is_grad_enabled())
         return super().forward_prompt(H)
@@ -116,6 +115,16 @@ class LensNetwork(TorchNetwork, HookedRootModule):  # type: ignore[misc]
         H = self.prompt_of(**inputs)
         state = self.forward_prompt(H)
         return self.readout(state[0] if H.dim() == 2 else state)
+
+    def _rows(self, ids: Tensor) -> Tensor:
+        known = len(self.W_E)
+        if ids.dim() > 2 or ((ids < 0) | (ids >= known)).any():
+            raise InputError(
+                f"got whole numbers of shape {tuple(ids.shape)}, which are read as ids: expected "
+                f"(batch, tokens) of the {known} that model.to_tokens(...) has given, or a prompt "
+                f"of {self.dtype}"
+            )
+        return self.W_E[ids]
 
     def _batch(self, H: Tensor) -> Tensor:
         H = H[None] if H.dim() == 2 else H
