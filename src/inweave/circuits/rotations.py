@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,27 +38,29 @@ def rotation(
     while reached < len(free):
         rounds, reached = rounds + 1, reached * group
     turns = [_round(size, rng.permutation(list(free)), group, dial, rng) for _ in range(rounds)]
-    return product(*map(simple, turns)) if turns and dial else None
+    return product(*turns) if turns and dial else None
 
 
 def _round(
     size: int, order: Matrix, group: int, dial: Fraction, rng: np.random.Generator
 ) -> Matrix:
     """Groups of indices, each turned by itself."""
-    turn = fractions(np.eye(size))
+    t = dial / 3
+    in_floats = cayley((t, t, t), group).dtype != object
+    turn = np.eye(size) if in_floats else fractions(np.eye(size))
     for start in range(0, len(order) - group + 1, group):
         some = order[start : start + group]
-        signs = [int(sign) for sign in rng.choice([-1, 1], 3)]
-        turn[np.ix_(some, some)] = cayley([dial / 3 * sign for sign in signs], group)
+        b, c, d = (t * int(sign) for sign in rng.choice([-1, 1], 3))
+        turn[np.ix_(some, some)] = cayley((b, c, d), group)
     return turn
 
 
-def cayley(numbers: Sequence[Fraction], size: int) -> Matrix:
+@lru_cache(256)
+def cayley(numbers: tuple[Fraction, Fraction, Fraction], size: int) -> Matrix:
     """The transform of the skew matrix of b, c, d; of two indices, of b alone."""
     b, c, d = numbers
     S = fractions(np.zeros((4, 4)))
     S[...] = [[0, -b, -c, -d], [b, 0, -d, c], [c, d, 0, -b], [d, -c, b, 0]]
     S = S[:size, :size]
     square = sum(x * x for x in S[:, 0])
-    turned: Matrix = ((1 - square) * fractions(np.eye(size)) - 2 * S) / (1 + square)
-    return turned
+    return simple(((1 - square) * fractions(np.eye(size)) - 2 * S) / (1 + square))

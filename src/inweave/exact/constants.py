@@ -19,26 +19,14 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, ShapeError
+from inweave.exact.rational import exact as exact
+from inweave.exact.rational import fractions as fractions
+from inweave.exact.rational import product as multiplied
 from inweave.exact.schema import Count, Stored, content, fingerprint
 
 Array = Any
 
 FAR = 24  # powers of two from one, up to which the entries of a constant stay as they are
-
-
-def exact(number: Any) -> Fraction:
-    """The rational number that a Python or numpy number stands for, exactly."""
-    if isinstance(number, Fraction):
-        return number
-    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
-        raise DTypeError(f"expected a real number, got {type(number).__name__} {number!r}")
-    if isinstance(number, (complex, np.complexfloating)):
-        raise DTypeError(f"expected a real number, got the complex number {number!r}")
-    if isinstance(number, (float, np.floating)) and not np.isfinite(number):
-        raise InputError(f"expected a finite number, got {number!r}")
-    if isinstance(number, np.floating):  # a longdouble among them, which Python does not know
-        return Fraction(*number.as_integer_ratio())
-    return Fraction(number.item() if isinstance(number, np.number) else number)
 
 
 def real_array(what: str, array: Any) -> np.ndarray[Any, Any]:
@@ -201,14 +189,6 @@ def zeros(rows: int, cols: int) -> Shift:
     return Shift(rows, cols, 0, 0, 0)
 
 
-def fractions(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The same entries as Fractions; of weights, few are not zero."""
-    out = np.full(array.shape, Fraction(0), dtype=object)
-    some = array != 0 if array.dtype.kind in "iuf" else np.full(array.shape, True)
-    out[some] = [exact(entry) for entry in array[some]]
-    return out
-
-
 def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
     """`left @ right` as (coefficient, constant), exactly and without writing identities out."""
     if left.cols != right.rows:
@@ -236,7 +216,7 @@ def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
     if isinstance(right, Shift):
         coefficient, constant = product(right.T, left.T)
         return coefficient, constant.T
-    return one, simplest(fractions(left.entries()) @ fractions(right.entries()))
+    return one, simplest(multiplied(left.entries(), right.entries()))
 
 
 def log2(number: Fraction) -> float:

@@ -1,4 +1,4 @@
-"""Matrices of exact rationals: products and inverses, with nothing rounded.
+"""Exact rationals, and matrices of them: products and inverses, with nothing rounded.
 
 Python adds and multiplies whole numbers many times faster than Fractions, which look for common
 divisors at every step; and where no sum can reach 2**53, floats are exact and faster still. So a
@@ -14,12 +14,35 @@ from typing import Any
 
 import numpy as np
 
-from inweave.exact.constants import fractions
+from inweave.errors import DTypeError, InputError
 from inweave.exact.field import Field
 
 Rational = np.ndarray[Any, Any]  # of float64 or of Fractions
 EXACT = 2.0**53  # below it floats hold every whole number
 PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
+
+
+def exact(number: Any) -> Fraction:
+    """The rational number that a Python or numpy number stands for, exactly."""
+    if isinstance(number, Fraction):
+        return number
+    if isinstance(number, (bool, np.bool_)) or not isinstance(number, (int, float, np.number)):
+        raise DTypeError(f"expected a real number, got {type(number).__name__} {number!r}")
+    if isinstance(number, (complex, np.complexfloating)):
+        raise DTypeError(f"expected a real number, got the complex number {number!r}")
+    if isinstance(number, (float, np.floating)) and not np.isfinite(number):
+        raise InputError(f"expected a finite number, got {number!r}")
+    if isinstance(number, np.floating):  # a longdouble among them, which Python does not know
+        return Fraction(*number.as_integer_ratio())
+    return Fraction(number.item() if isinstance(number, np.number) else number)
+
+
+def fractions(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same entries as Fractions; of weights, few are not zero."""
+    out = np.full(array.shape, Fraction(0), dtype=object)
+    some = array != 0 if array.dtype.kind in "iuf" else np.full(array.shape, True)
+    out[some] = [exact(entry) for entry in array[some]]
+    return out
 
 
 def whole(matrix: Rational) -> tuple[Rational, int]:
