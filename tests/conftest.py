@@ -30,7 +30,8 @@ settings.load_profile("inweave")
 
 # Whole files about an extra are left out where it is missing, and the first lines say so.
 NEEDED = {
-    "torch": "test_attack.py test_kernel_gpu.py test_lab_*.py test_nn.py test_whole_files.py",
+    "torch": "test_attack.py test_circuits_baselines.py test_kernel_gpu.py test_lab_*.py "
+    "test_nn.py test_whole_files.py",
     "sklearn": "test_estimators.py",
     "transformer_lens": "test_lens.py",
 }

@@ -57,13 +57,16 @@ class Edge:
 
     Every edge is structural: columns that the source writes are read by the target. It is
     functional if another value of the source on this edge alone changes the answer; None if nobody
-    looked.
+    looked. Of a disguised network it is genuine if the network that was disguised has it, too, and
+    it is functional in both: heads that only cancel each other have edges that are functional one
+    by one, and none that is genuine.
     """
 
     source: Line
     target: Line
     letter: Letter = ""
     functional: bool | None = None
+    genuine: bool | None = None
 
     @property
     def name(self) -> str:
@@ -120,6 +123,11 @@ class Circuit:
         """The edges that the answer depends on."""
         return tuple(edge for edge in self.edges if edge.functional)
 
+    @property
+    def genuine(self) -> tuple[Edge, ...]:
+        """The edges of the algorithm: the functional ones, if nothing is disguised."""
+        return tuple(e for e in self.edges if (e.functional if e.genuine is None else e.genuine))
+
     def possible(self) -> tuple[Edge, ...]:
         """Every edge from an earlier node to a later one: what a method has to choose from."""
         found, before = list[Edge](), list[str]()
@@ -143,12 +151,13 @@ class Circuit:
         return schema.read(cls, data)
 
     def to_eap(self) -> dict[str, Any]:
-        """The functional edges as `Graph.from_json` of EAP-IG reads them.
+        """The genuine edges as `Graph.from_json` of EAP-IG reads them.
 
         Its graph has in each layer as many heads as the layer with most has, and a pointwise node;
         those that this network lacks are not in the circuit.
         """
-        kept = {name for e in self.functional for name in (e.source, e.target)}
+        genuine = {e.name for e in self.genuine}
+        kept = {name for e in self.genuine for name in (e.source, e.target)}
         every = [INPUT]
         for i in range(self.layers):
             every += [*(head_name(i, k) for k in range(self.heads)), pointwise_name(i)]
@@ -161,11 +170,8 @@ class Circuit:
             },
             "nodes": {name: {"in_graph": name in kept} for name in (*every, LOGITS)},
             "edges": {
-                edge.name: {
-                    "score": float(bool(edge.functional)),
-                    "in_graph": bool(edge.functional),
-                }
-                for edge in self.edges
+                e.name: {"score": float(e.name in genuine), "in_graph": e.name in genuine}
+                for e in self.edges
             },
         }
 

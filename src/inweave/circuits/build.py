@@ -18,6 +18,7 @@ import numpy as np
 
 from inweave.atomic import write
 from inweave.circuits.card import card, suite_card
+from inweave.circuits.hidden import hidden
 from inweave.circuits.load import (
     CARD,
     CIRCUIT,
@@ -51,8 +52,6 @@ def build(
     """Write a suite of so many models; `dial` says how much they are disguised, from 0 to 1."""
     if not 0 <= dial <= 1:
         raise InputError(f"the dial is a number from 0 to 1, got {dial}")
-    if dial:
-        raise InputError("there are no disguises yet: the dial is 0")
     amount = Fraction(dial).limit_denominator(1000)
     specs = list(specifications(count, seed))
     place = Path(folder)
@@ -82,9 +81,10 @@ def _open(place: Path, index: Index) -> None:
 
 def make(spec: Specification, dial: Fraction = Fraction(0)) -> Model:
     """One model, verified."""
-    network = _verified(spec.compile(), spec.seed)
+    network, circuit = hidden(spec.compile(), dial, spec.seed)
+    network = _verified(network, spec.seed)
     made = Made(VERSION, spec, dial, network.fingerprint)
-    return Model(made, network, network.circuit(seed=spec.seed), prompts(spec, network))
+    return Model(made, network, circuit, prompts(spec, network))
 
 
 def _verified(network: Network, seed: int) -> Network:

@@ -8,6 +8,7 @@ from typing import Annotated
 from cyclopts import App, Parameter
 
 from inweave.cli import output
+from inweave.cli.options import OUTPUT
 
 HELP = """Build networks whose circuits are known, to test methods on.
 
@@ -50,3 +51,46 @@ def build(
     with output.stages(count) as begin:
         build(out, count=count, seed=seed, dial=dial, progress=begin)
     output.say(f"{count} models in {out}")
+
+
+@circuits.command
+def baselines(
+    suites: Annotated[list[Path], Parameter(negative=())],
+    /,
+    *,
+    most: int = 2500,
+    out: Annotated[Path | None, OUTPUT] = None,
+) -> None:
+    """Measure what attribution patching, path patching and linear probes find.
+
+    Suites of one seed at several dials are compared on the same models.
+
+    For example:
+
+        inweave circuits baselines suite
+
+        inweave circuits baselines suite disguised -o results.json
+
+    Parameters
+    ----------
+    suites
+        Folders that `inweave circuits build` made.
+    most
+        Leave out models of more possible edges.
+    out
+        A JSON file for every number behind the table.
+    """
+    from inweave.atomic import check_place, write
+    from inweave.errors import needs_extra
+
+    with needs_extra("inweave circuits baselines", "torch"):
+        import torch  # noqa: F401
+    from inweave.circuits.results import measure, table
+
+    if out is not None:
+        check_place(out)
+    with output.stages(150 * len(suites)) as begin:
+        found = measure(suites, most=most, progress=begin)
+    if out is not None:
+        write(out, found.to_json())
+    output.say(f"{len(found.models)} models of at most {most} possible edges\n\n{table(found)}")
