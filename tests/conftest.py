@@ -33,7 +33,6 @@ NEEDED = {
     "torch": "test_attack.py test_circuits_baselines.py test_kernel_gpu.py test_lab_*.py "
     "test_nn.py test_whole_files.py",
     "sklearn": "test_estimators.py",
-    "transformer_lens": "test_lens.py",
 }
 MISSING = {name: files for name, files in NEEDED.items() if importlib.util.find_spec(name) is None}
 collect_ignore_glob = [file for files in MISSING.values() for file in files.split()]

@@ -9,12 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from transformer_lens import ActivationCache, HookedRootModule, patching
-from transformer_lens.tools.analysis.attribution_patching import (
-    EdgeAttributionConfig,
-    attribution_patch,
-)
 
 import inweave
 from inweave import InputError, Matrix, Network, ShapeError, Vector
@@ -22,6 +16,12 @@ from inweave.model.dense import forward
 from tests.cases import CASES
 from tests.files_fuzz import every_kind
 from tests.test_docs import blocks
+
+WHY = "`make test-lens` has an environment with TransformerLens"
+torch = pytest.importorskip("torch", reason=WHY)
+lens = pytest.importorskip("transformer_lens", reason=WHY)
+attribution = pytest.importorskip("transformer_lens.tools.analysis.attribution_patching")
+patching = lens.patching
 
 BY_NAME = {c.name: c for c in CASES}
 RIDGE = BY_NAME["ridge_gd"]
@@ -83,7 +83,7 @@ def test_a_network_with_layers_and_skips_of_every_kind_is_the_same(flag):
 
 def test_it_is_a_root_of_transformer_lens_with_its_configuration(ridge):
     model = ridge.to_lens()
-    assert isinstance(model, HookedRootModule)
+    assert isinstance(model, lens.HookedRootModule)
     sizes = {name: getattr(model.cfg, name) for name in (
         "n_layers", "n_heads", "d_model", "d_head", "n_ctx", "attn_only", "parallel_attn_mlp",
         "normalization_type", "dtype", "device", *FLAGS,
@@ -141,7 +141,7 @@ def test_the_torch_module_has_the_same_names(ridge, network):
 def test_a_cache_knows_short_names_and_holds_what_heads_compute(ridge):
     model = opened(ridge)
     state, cache = model.run_with_cache(**RIDGE.inputs(batch=(2,)))
-    assert isinstance(cache, ActivationCache)
+    assert isinstance(cache, lens.ActivationCache)
     last = ridge.depth - 1
     assert cache["z", -1] is cache[f"blocks.{last}.attn.hook_z"]
     for i in range(ridge.depth):
@@ -307,9 +307,8 @@ def test_attribution_is_exact_where_the_answer_is_linear(ridge):
         return ridge.readout(state).mean()
 
     for granularity in ("node", "edge"):
-        found = attribution_patch(
-            model, *ids, metric, EdgeAttributionConfig(granularity=granularity)
-        ).node_scores
+        config = attribution.EdgeAttributionConfig(granularity=granularity)
+        found = attribution.attribution_patch(model, *ids, metric, config).node_scores
         effect = torch.zeros(model.cfg.n_layers, model.cfg.n_heads, dtype=torch.float64)
         for node, score in found.items():
             if node.kind == "attn_head_out":
