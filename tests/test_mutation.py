@@ -8,6 +8,7 @@ import pytest
 
 from inweave.network import Network
 from tests.changed import built, mutants, pairs
+from tests.mutants import MUTANTS, stale
 from tests.mutate import CHECKS, CHOSEN, FUNCTIONS, Judge, check, judge, networks, passes
 
 NETWORKS: dict[str, Network] = {}
@@ -93,3 +94,7 @@ def test_a_check_that_passes_everything_is_seen(monkeypatch):
     assert count.survivors
     assert all(text.startswith("algebra: ") for text in count.survivors)
     assert count.words["field"]["survived"] == 0
+
+
+def test_the_list_of_defects_follows_the_code():
+    assert [why for why in map(stale, MUTANTS) if why] == []
