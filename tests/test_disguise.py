@@ -12,7 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import inweave
-from inweave import BlockPointwiseLayer, Head, InputError, Matrix, Network, Scalar, Vector, gallery
+from inweave import BlockPointwiseLayer, InputError, Matrix, Network, Scalar, Vector, gallery
 from inweave.circuits import At, Disguise, disguise
 from inweave.circuits.rotations import rotation
 from inweave.exact.arithmetic import Rationals
@@ -60,7 +60,8 @@ def compiled(request: pytest.FixtureRequest) -> list[Network]:
 
 def data(network: Network, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
-    return {spec.name: rng.uniform(-1, 1, spec.shape) / 2 for spec in network.inputs}
+    drawn = {spec.name: rng.uniform(-1, 1, spec.shape) / 2 for spec in network.inputs}
+    return {name: x if np.ndim(x) else abs(x) for name, x in drawn.items()}  # steps are downhill
 
 
 def dense(network: Network, dtype: Any = np.float64, **inputs: Any) -> Any:
@@ -248,6 +249,40 @@ def test_decoys_and_unused_variables_are_active_and_change_no_answer():
         dropped(other, made.heads[At(0, 0)]).verify()
 
 
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+def test_loops_are_proved_whatever_stands_in_unused_variables(target: str):
+    """Each step changes a variable: harmless while nothing reads it, seen where something does."""
+    net = inweave.compile(ridge, n=4, d=2, steps=200, target=target)
+    made = Disguise.make(net, 1, 1)
+    assert made.unused
+    assert made.network.verify().method == "induction"
+    seen = trace(made.network, made.network.prompt(**data(net)))
+    unused = np.abs(np.array(seen.block(made.blocks[1]))).max(axis=(1, 2))
+    assert unused[0] < 1e-12
+    assert unused[100] < unused[200] < unused[-1]
+    left = dropped(made.network, made.decoys[0][1:])  # now the decoy is a variable, too
+    assert left.verify().method == "induction"
+    short = inweave.compile(ridge, n=4, d=2, steps=5, target=target)
+    leaking = tampered(Disguise.make(short, 1, 1), made.unused[0])
+    with pytest.raises(inweave.VerificationError):
+        leaking.verify()
+
+
+def tampered(made: Disguise, at: At) -> Network:
+    """The network with one number of one head changed: what it adds to every variable."""
+    number = iter(range(len(made.network.layers)))
+
+    def change(layer: Any, _: str) -> Any:
+        if next(number) != at.layer:
+            return layer
+        heads = list(layer.heads)
+        value = heads[at.head].value
+        heads[at.head] = replace(heads[at.head], value=replace(value, W=value.W + 1))
+        return replace(layer, heads=tuple(heads))
+
+    return replace(made.network, modules=tuple(m.map(change) for m in made.network.modules))
+
+
 def dropped(network: Network, heads: Any) -> Network:
     """The network without some heads."""
     number = iter(range(len(network.layers)))
@@ -265,23 +300,9 @@ def dropped(network: Network, heads: Any) -> Network:
 def test_a_changed_disguise_is_not_proved(compiled: list[Network]):
     for net in compiled:
         made = Disguise.make(net, 1, 2)
-        (at, *_), *_ = made.heads.values()
-        number = iter(range(len(made.network.layers)))
-
-        def change(layer: Any, _: str, at: At = at, number: Any = number) -> Any:
-            if next(number) != at.layer:
-                return layer
-            head: Head = layer.heads[at.head]
-            W = head.value.weight(made.network.layout, RATIONALS)  # noqa: B023
-            W += 1
-            value = replace(head.value, W=W)
-            heads = list(layer.heads)
-            heads[at.head] = replace(head, value=value)
-            return replace(layer, heads=tuple(heads))
-
-        wrong = replace(made.network, modules=tuple(m.map(change) for m in made.network.modules))
-        with pytest.raises(inweave.VerificationError):
-            wrong.verify()
+        for at in (next(iter(made.heads.values()))[0], made.decoys[0][0]):
+            with pytest.raises(inweave.VerificationError):
+                tampered(made, at).verify()
 
 
 def test_what_functions_read_keeps_its_columns(compiled: list[Network]):

@@ -719,7 +719,7 @@ def test_seconds_are_a_number(seconds):
 
 
 def test_the_chances_of_all_ways_that_were_tried_add_up_to_no_more_than_is_stated(monkeypatch):
-    """One of three may fail before another passes, so each gets a third."""
+    """Some of four may fail before another passes, so each gets a quarter."""
     monkeypatch.setattr(Size, "risk", lambda _self, trials: 10.0**-trials)
     net = inweave.compile(newton_schulz, n=3, steps=2, verify=False)
     ways, compare = [], Comparison.compare

@@ -4,7 +4,8 @@ A decoy adds a product of inputs to columns of its own and, in a later layer, an
 same product away: it is recomputed from inputs that still stand in the prompt, so nothing has to be
 remembered. Inside a tied loop both stand in one step, in one layer where the step has only one, so
 every step leaves what it found and is proved as before. An unused variable is never taken away: it
-is carried on and updated by heads that read it. It lives outside of loops.
+is carried on and updated, in every step of a loop too, and outside of loops by heads that read it
+(in a loop it would grow without bound).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Scopes:
     network: Network
     outermost: list[Slot] = field(default_factory=list)
     inner: list[list[Slot]] = field(default_factory=list)
+    growing: list[list[Slot]] = field(default_factory=list)  # those with a skip around them
 
     def __post_init__(self) -> None:
         numbers = itertools.count()
@@ -70,7 +72,7 @@ class Scopes:
             if part.repeat == 1 and not part.skip:
                 found += slots
             else:
-                self.inner.append(slots)
+                (self.growing if part.skip else self.inner).append(slots)
                 keeps = not part.skip and all(slot.keeps for slot in slots)
                 found.append(Slot(None, keeps, module))
         return found
@@ -84,7 +86,7 @@ def added(
     kept = still(network)
     rng, number = np.random.default_rng([seed, 1]), itertools.count()
     found = []
-    for slots in [scopes.outermost, *scopes.inner]:
+    for slots in [scopes.outermost, *scopes.inner, *scopes.growing]:
         for i, slot in enumerate(slots):
             chance, head = rng.random(), int(rng.integers(2**62))
             if slot.layer is None or not kept[slot.module]:
@@ -98,15 +100,15 @@ def added(
                     read = _drawn(kept[end.module], 5, same)
                     found.append(Added(at, _product(layout, read, decoys, sign, same), which))
     rng = np.random.default_rng([seed, 2])
-    filled = False
-    for slot in scopes.outermost:
-        chance = rng.random()
-        if slot.layer is not None and kept[slot.module] and chance < dial:
-            read = _drawn(kept[slot.module], 5, rng)
-            if filled:
-                read[4] = unused.start + int(rng.integers(unused.cols))
-            found.append(Added(slot.layer, _product(layout, read, unused, 1, rng)))
-            filled = True
+    for slots in [scopes.outermost, *scopes.inner]:
+        for i, slot in enumerate(slots):
+            chance, own = rng.random(), np.random.default_rng(int(rng.integers(2**62)))
+            if slot.layer is None or not kept[slot.module] or chance >= dial:
+                continue
+            read = _drawn(kept[slot.module], 5, own)
+            if slots is scopes.outermost and i:
+                read[4] = unused.start + int(own.integers(unused.cols))
+            found.append(Added(slot.layer, _product(layout, read, unused, 1, own)))
     return found
 
 

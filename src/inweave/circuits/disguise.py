@@ -16,8 +16,8 @@ One dial from 0, the network itself, to 1:
     splits     a head becomes a sum of two with probability `dial`, of three with `dial`/2
     decoys     each layer begins a decoy with probability `dial`: a head that adds something to
                columns of its own, and one in a later layer that takes it away
-    variables  each layer outside of loops updates, with probability `dial`, a variable that is
-               carried on and never read by an answer
+    variables  each layer updates, with probability `dial`, a variable that is carried on and that
+               no answer is made of
 
 Heads are shuffled within their layers, whose number stays as it is. The dial is counted in
 sixteenths. What is drawn depends on the seed alone, so that a larger dial splits the heads that a

@@ -4,8 +4,9 @@ Directly: both are run, and their answers are compared. By induction, for a tied
 enters it with the program's start, one repetition on a uniformly random state equals one step and
 leaves everything else as it was, and what follows agrees for a random state too. That proves all
 repetitions at the cost of one. Where a step equals the program's on symmetric states only, it is
-proved for those, together with the symmetry of the start and of what a step leaves. Induction can
-only fail to prove: if it does, the whole loop is run instead, and that decides.
+proved for those, together with the symmetry of the start and of what a step leaves. Where a step
+changes other blocks too, which the answer need not depend on, it is proved whatever stands in them.
+Induction can only fail to prove: if it does, the whole loop is run instead, and that decides.
 
 The same code runs in two worlds: at a `Point` of the field it compares, and over `Bounds` it says
 how large the polynomials are that are compared, from which follows how sure the comparison is.
@@ -35,6 +36,8 @@ from inweave.run.plan import Plan
 
 Pairs = list[tuple[ex.Loop, int]]
 """The program's outermost loops, each with the index of the module that repeats it."""
+
+LOOSE = "loose induction"
 
 State = dict[str, Array]
 """The prompt, block by block, each as high as the prompt is."""
@@ -73,6 +76,11 @@ class Point:
 
     def __init__(self, arithmetic: FieldArithmetic, rng: np.random.Generator) -> None:
         self.arithmetic, self.rng = arithmetic, rng
+
+    def apart(self) -> Point:
+        """A point of the same field at which functions meet no arguments of this one."""
+        known = self.arithmetic
+        return Point(FieldArithmetic(known.field, known.key, known.opaque), self.rng)
 
     def variable(self, shape: tuple[int, int]) -> FieldArray:
         return self.arithmetic.field.random(shape, self.rng)
@@ -165,18 +173,25 @@ class Comparison:
         self.traced, self.network = traced, network
         self.pairs = matched_loops(traced, network)
         self._plans: dict[tuple[Module, ...], Plan] = {}
+        self._loose: dict[int, set[str]] | None = None
 
     @property
     def methods(self) -> tuple[str, ...]:
         """Ways to compare, the cheapest first; each can decide, only the last must."""
-        return ("induction", "symmetric induction", "direct")[0 if self.pairs else 2 :]
+        return ("induction", "symmetric induction", LOOSE, "direct")[0 if self.pairs else 3 :]
 
     def compare(self, method: str, world: World) -> None:
         """Raise Mismatch if program and network differ in a world."""
         if method == "direct" or self.pairs is None:
             self._directly(world)
-        else:
-            self._by_induction(self.pairs, world, general=method == "induction")
+            return
+        if method == LOOSE and isinstance(world, Point):
+            if self._loose is None:
+                self._loose = self._changing(self.pairs, world.apart())
+            if not any(self._loose.values()):
+                raise Mismatch("no block is changed beside what loops carry")
+        loose = (self._loose or {}) if method == LOOSE else {}
+        self._by_induction(self.pairs, world, method == "induction", loose)
 
     def size(self, method: str, opaque: bool) -> Size:
         """How large the polynomials are that a method compares."""
@@ -206,12 +221,37 @@ class Comparison:
             for name, x in self.traced.outputs.items()
         }
 
-    def _by_induction(self, pairs: Pairs, world: World, general: bool) -> None:
+    def _changing(self, pairs: Pairs, world: World) -> dict[int, set[str]]:
+        """For every repeated module the blocks that a step changes beside what it carries.
+
+        Seen at a point at which nothing else is compared, so that what is claimed of all other
+        blocks is fixed before it is tried.
+        """
+        modules, (_, state) = self.network.modules, start(self.network, world)
+        found, at = dict[int, set[str]](), 0
+        for loop, index in pairs:
+            module, loose = modules[index], set[str]()
+            state = self._after(modules[at:index], state, world)
+            more = {""}
+            while more:
+                values = _carried(loop, set(), world)
+                entered = self._overwritten(_unknown(state, loose, world), module, values, world)
+                left = self._after((Module(module.body, 1, module.skip),), entered, world)
+                settled = self._overwritten(left, module, values, world)
+                changed = {x for x in settled if world.differ(settled[x], entered[x]) is not None}
+                more = changed - loose
+                loose |= more
+            found[index], state, at = loose, entered, index + 1
+        return found
+
+    def _by_induction(
+        self, pairs: Pairs, world: World, general: bool, loose: Mapping[int, set[str]]
+    ) -> None:
         """Compare piece by piece, replacing the state of each loop by an unknown one.
 
         The states are any matrices, or, unless `general`, symmetric ones where the start is
         symmetric and a step keeps it so: that is checked too, and holds for every state that
-        occurs.
+        occurs. Blocks that are `loose` in a module hold anything before and after each step.
         """
         modules, order = self.network.modules, ex.ordered(self.traced.outputs.values())
         inputs, state = start(self.network, world)
@@ -231,14 +271,15 @@ class Comparison:
                 kept -= lost
                 values = _carried(loop, kept, world)
                 after = evaluate.run(loop, values, known, world.arithmetic, 1)
-            entered = self._overwritten(state, module, values, world)
+            free = loose.get(index, set())
+            entered = self._overwritten(_unknown(state, free, world), module, values, world)
             left = self._after((Module(module.body, 1, module.skip),), entered, world)
             self._expect(left, module, after, world, f"one step of module {index}")
             settled = self._overwritten(left, module, values, world)
-            if any(world.differ(settled[name], entered[name]) for name in settled):
+            if any(world.differ(settled[x], entered[x]) for x in settled.keys() - free):
                 raise Mismatch(f"one step of module {index} changes more than it carries")
             known[loop] = _carried(loop, kept, world)
-            state = self._overwritten(state, module, known[loop], world)
+            state = self._overwritten(_unknown(state, free, world), module, known[loop], world)
             at = index + 1
         state = self._after(modules[at:], state, world)
         evaluate.fill([x for x in order if x not in known], known, world.arithmetic)
@@ -295,6 +336,11 @@ def _read(place: Place, state: State) -> Array:
     down, right = slice(place.row, place.row + rows), slice(place.col, place.col + cols)
     part = state[place.block][..., down, right]
     return part.mT if place.transpose else part
+
+
+def _unknown(state: State, blocks: set[str], world: World) -> State:
+    """A state with something of which nothing is known in some blocks."""
+    return {**state, **{name: world.variable(state[name].shape) for name in sorted(blocks)}}
 
 
 def _carried(loop: ex.Loop, symmetric: set[int], world: World) -> list[Any]:
