@@ -49,6 +49,18 @@ def test_the_code_on_the_page_of_the_explorer_runs(
     assert main(command) == 0
 
 
+def test_the_page_about_disguises_is_true() -> None:
+    (code,) = blocks("explanation/disguises.md", "python")
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, "disguises.md", "exec", dont_inherit=True), names)
+    net, hidden, made = names["net"], names["hidden"], names["made"]
+    assert names["certificate"].network == hidden.fingerprint != net.fingerprint
+    assert len(names["parts"]) in (2, 3)
+    assert names["where"].shape == (net.layout["Xᵀ"].cols, hidden.width)
+    assert made.decoys
+    assert made.unused
+
+
 def test_what_the_page_about_numerics_says_of_sums_is_so(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
