@@ -21,13 +21,17 @@ from inweave import (
     Fill,
     Head,
     Input,
+    InputError,
     Layout,
+    Matrix,
     Module,
     Network,
     Output,
     Piece,
     Place,
     Projection,
+    Scalar,
+    Vector,
     gallery,
 )
 from inweave.exact.arithmetic import Arithmetic, Floats, Rationals
@@ -37,6 +41,7 @@ from inweave.model import dense
 from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
+from inweave.run import numpy as run_numpy
 from inweave.run.code import Line, Repeat
 from inweave.run.execute import Bound
 from inweave.run.graph import Graph
@@ -607,3 +612,60 @@ def test_a_batch_in_pieces_has_the_answers_of_the_whole(monkeypatch, lead, share
     np.testing.assert_allclose(net(**given), whole, rtol=1e-12)
     # What all problems share is computed once: of one X and many queries, nothing is cut.
     assert len(seen) == (3 if shared == lead == (7,) else 1)
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf])
+@pytest.mark.parametrize("problem", [0, 3, 6])
+def test_a_batch_in_pieces_is_refused_in_whichever_piece_it_is_not_finite(
+    monkeypatch, problem, wrong
+):
+    entry = gallery.get("preconditioned_gd")
+    net = entry.compile(verify=False)
+    given = {name: np.stack([x] * 7) for name, x in entry.example().items()}
+    widest = net.plan.from_inputs.code.widest
+    monkeypatch.setattr("inweave.run.numpy.PIECE", 2 * widest)
+    whole = net(**given)
+    np.testing.assert_array_equal(net(**given), whole)  # the short way
+    for name in given:
+        bad = {**given, name: given[name].copy()}
+        bad[name][problem].flat[-1] = wrong
+        with pytest.raises(InputError, match=name):
+            net(**bad)
+
+
+def test_pieces_are_of_few_inputs_where_few_calls_read_them_and_of_many_where_many_do():
+    entry = gallery.get("soft_extraction")
+    one_pass = entry.compile(n=200, d=40, k=30, verify=False).plan.from_inputs.code
+    descent = gallery.get("ridge_gd").compile(n=200, d=40, verify=False).plan.from_inputs.code
+    assert run_numpy._piece(one_pass, 14_000) < 64 < run_numpy._piece(one_pass, 1)
+    assert descent.calls > 80
+    assert run_numpy._piece(descent, 8_000) == run_numpy._piece(descent, 1)
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_a_number_that_is_added_everywhere_is_not_written_out(lead, xp):
+    @inweave.program
+    def program(X: Matrix["n", "d"], u: Vector["d"], s: Scalar):
+        level = s * inweave.constant(np.ones(X.shape[0]))
+        return {"more": X @ u + level, "less": 2 * level - X @ u, "one": X @ u + 1}
+
+    net = inweave.compile(program, n=5, d=2, verify=False)
+    code = net.plan.from_inputs.code
+    assert not [line for line in code.lines if line.op == "mul" and line.rows * line.cols > 1]
+    rng = np.random.default_rng(0)
+    X, u = rng.normal(size=(*lead, 5, 2)), rng.normal(size=(*lead, 2))
+    found = net(X=xp.asarray(X), u=xp.asarray(u), s=0.5)
+    Xu = (X @ u[..., None])[..., 0]
+    for name, value in (("more", Xu + 0.5), ("less", 1 - Xu), ("one", Xu + 1)):
+        np.testing.assert_allclose(np.asarray(found[name]), value, rtol=1e-5)
+
+
+def test_a_number_everywhere_that_is_an_answer_is_written_out():
+    @inweave.program
+    def program(x: Vector["n"], s: Scalar):
+        level = s * inweave.constant(np.ones(x.shape[0]))
+        return {"more": x + level, "level": level}
+
+    found = inweave.compile(program, n=4, verify=False)(x=np.arange(4.0), s=2.0)
+    np.testing.assert_array_equal(found["level"], np.full(4, 2.0))
+    np.testing.assert_array_equal(found["more"], np.arange(4.0) + 2)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import identity, zeros
+from inweave.exact.constants import Ones, identity, zeros
 from inweave.run.graph import ONE
 from inweave.run.node import LoopBody, Node, flops, placed
 
@@ -123,11 +123,20 @@ class Code:
         """The entries of the largest value that is computed for each problem of a batch."""
         return max((line.rows * line.cols for line in _computed(self.lines)), default=1)
 
+    @cached_property
+    def calls(self) -> int:
+        """How many lines are run, loops multiplied out."""
+        return _calls(self.lines)
+
     @property
     def flops_once(self) -> int:
         """The work with one step of each outermost repetition."""
         repeats = [line for line in self.lines if isinstance(line, Repeat)]
         return self.flops - sum((repeat.times - 1) * repeat.flops for repeat in repeats)
+
+
+def _calls(lines: Lines) -> int:
+    return sum(1 if isinstance(line, Line) else line.times * _calls(line.body) for line in lines)
 
 
 def _computed(lines: Lines) -> Iterator[Line]:
@@ -201,7 +210,27 @@ def stacked(body: LoopBody, live: set[Node]) -> dict[int, tuple[Node, bool]]:
 
 def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
     """The code that computes the outputs."""
-    return _Encoder(live_nodes(outputs)).run(nodes, outputs)
+    return _Encoder(live_nodes(outputs), outputs).run(nodes, outputs)
+
+
+def _even(live: set[Node]) -> set[Node]:
+    """Values with one number in all entries that are only added to others: the number will do."""
+    found = {node for node in live if _is_even(node)}
+    for node in live:
+        if node.op == "loop":
+            found -= {*node.data.inits, *node.data.nexts}
+        elif node.op == "sum":
+            whole = [x for x in node.args if x.shape == node.shape and x not in found]
+            found -= set() if whole else {*node.args}
+        else:
+            found -= {*node.args}
+    return found
+
+
+def _is_even(node: Node) -> bool:
+    if node.op == "mul" and node.args[0].is_scalar:
+        node = node.args[1]
+    return node.op == "const" and isinstance(node.data, Ones) and node.size > 1
 
 
 class _Cell(NamedTuple):
@@ -216,6 +245,7 @@ class _Cell(NamedTuple):
     rows: int
     cols: int
     whole: bool
+    even: bool = False  # one number stands for all entries
 
     def clipped(self, axis: int, low: int, high: int) -> _Cell | None:
         """The part between two rows (axis 0) or columns (axis 1), counted from `low`."""
@@ -232,7 +262,7 @@ class _Cell(NamedTuple):
 
 
 class _Encoder:
-    def __init__(self, live: set[Node]) -> None:
+    def __init__(self, live: set[Node], outputs: Sequence[Node]) -> None:
         self.live = live
         self._stacks = {
             node.data: found
@@ -244,6 +274,7 @@ class _Encoder:
                 self.live -= {body.phis[i], body.nexts[i], *body.nexts[i].args}
         self._stacked = {place for found in self._stacks.values() for place, _ in found.values()}
         self.live |= self._stacked
+        self._even = _even(self.live) - {*outputs}
         self.out = Code()
         self.slot: dict[Node, int] = {}
         self._free: list[int] = []
@@ -299,7 +330,10 @@ class _Encoder:
         if node.op == "source":
             self.slot[node] = self.out.sources[node.data] = self._fresh()
         elif node.op == "const":
-            self.slot[node] = self._fixed("const", node.data)
+            content = identity(1) if node in self._even else node.data
+            self.slot[node] = self._fixed("const", content)
+        elif node in self._even:
+            self.slot[node] = self._slice(lines, self.slot[node.args[0]], 0, 0, 1, 1)
         elif node.op == "result":
             self.slot[node] = self.slot[node.args[0].data.phis[node.data]]
         elif node.op == "view":
@@ -393,7 +427,7 @@ class _Encoder:
     def _sum(self, node: Node, lines: Lines) -> None:
         rows, cols, where = node.data
         cells = [
-            _Cell(sign, self.slot[arg], row, col, 0, 0, arg.rows, arg.cols, True)
+            _Cell(sign, self.slot[arg], row, col, 0, 0, *arg.shape, True, arg in self._even)
             for arg, (sign, row, col) in zip(node.args, where, strict=True)
         ]
         used: list[int] = []
@@ -435,7 +469,7 @@ class _Encoder:
         out = -1
         for cell in sorted(cells, key=lambda c: -c.sign):
             slot = cell.slot
-            if not cell.whole:
+            if not cell.whole and not cell.even:
                 slot = self._slice(lines, slot, cell.top, cell.left, rows, cols)
                 used.append(slot)
             if out >= 0:

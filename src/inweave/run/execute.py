@@ -89,8 +89,14 @@ class Bound:
     def through(self, slots: list[Any], batched: bool) -> list[Array]:
         """The outputs, given slots with the sources filled in; `batched` if any has batch axes."""
         if batched and self.library == "numpy":
-            return numpy.in_pieces(self.code, self._through_batch, slots)
+            outs = self.looking(slots, lambda _: True)
+            assert outs is not None
+            return outs
         return self._through_batch(slots) if batched else self._through(self._plain, slots)
+
+    def looking(self, slots: list[Any], look: numpy.Look) -> list[Array] | None:
+        """The outputs for a batch in numpy, if a `look` at all sources is satisfied."""
+        return numpy.in_pieces(self.code, self._through_batch, slots, look)
 
     def _through_batch(self, slots: list[Any]) -> list[Array]:
         return self._through(self._batched, slots)

@@ -23,6 +23,9 @@ from inweave.run.functions import InNumpy
 from inweave.run.written import Step, Value, Writer, stepping
 
 PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds with a few others
+ENTRIES = 1 << 15  # to read them from afar takes longer than a call
+
+Look = Callable[[Array], bool]
 
 
 def loop(loop: Repeat, otherwise: Step) -> Step:
@@ -31,26 +34,32 @@ def loop(loop: Repeat, otherwise: Step) -> Step:
 
 
 def in_pieces(
-    code: Code, through: Callable[[list[Any]], list[Array]], slots: list[Any]
-) -> list[Array]:
+    code: Code, through: Callable[[list[Any]], list[Array]], slots: list[Any], look: Look
+) -> list[Array] | None:
     """The outputs for a batch, computed for as many problems at a time as a cache holds.
 
     Every operation goes through the whole batch, so that what one has written is far away when the
     next one reads it; and new memory of such size comes from the system, which clears it first.
-    What all problems share is computed once, so there nothing is cut.
+    Also the `look` at the inputs, piece by piece, brings them nearer; None where it fails. What all
+    problems share is computed once, so there nothing is cut.
     """
     sources = {slot: slots[slot] for slot in code.sources.values()}
     axes = max(x.ndim for x in sources.values())
     whole = {slot: x for slot, x in sources.items() if x.ndim == axes and x.shape[0] > 1}
-    count, piece = max((len(x) for x in whole.values()), default=1), max(1, PIECE // code.widest)
-    shared = any(x.size > 1 for slot, x in sources.items() if slot not in whole)
-    if count < 2 * piece or shared:
-        return through(slots)
+    count = max((len(x) for x in whole.values()), default=1)
+    piece = _piece(code, sum(x[0].size for x in whole.values()))
+    rest = [x for slot, x in sources.items() if slot not in whole]
+    if count < 2 * piece or any(x.size > 1 for x in rest):
+        return through(slots) if all(map(look, sources.values())) else None
+    if not all(map(look, rest)):
+        return None
     outs: list[Array] = []
     for start in range(0, count, piece):
         inside = slots.copy()
         for slot, x in whole.items():
             inside[slot] = x[start : start + piece]
+            if not look(inside[slot]):
+                return None
         found = through(inside)
         if not outs:
             outs = [
@@ -60,6 +69,15 @@ def in_pieces(
             if part.ndim == axes:
                 out[start : start + piece] = part
     return outs
+
+
+def _piece(code: Code, read: int) -> int:
+    """Problems at a time: their largest values fit a cache, and so do their inputs if that pays.
+
+    To read these twice from afar costs less than to make more calls of a piece of few entries.
+    """
+    inputs = max(PIECE, code.calls * ENTRIES)
+    return max(1, min(PIECE // code.widest, inputs // max(1, read)))
 
 
 def matmul(a: Array, b: Array) -> Array:

@@ -105,7 +105,9 @@ class Short:
 
 
 class Ready(Short):
-    """A call of numpy."""
+    """A call of numpy; the inputs of a batch are looked at while they are computed with."""
+
+    looks_along = True
 
     def __init__(self, known: Known, bound: Bound) -> None:
         super().__init__(known)
@@ -114,35 +116,37 @@ class Ready(Short):
         self.fills = [(slot, *way) for slot, way in zip(sources.values(), ways, strict=True)]
         self.batched = any(known.sources[name].ndim > 2 for name in sources)
         self.bound, self.is_number = bound, self.shapes == [()]
+        self.along = self.batched and self.looks_along
+        self.looked = {at for _, at, _ in self.fills} if self.along else set[int]()
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:
             if not -LARGEST <= values[at] <= LARGEST:
                 return None
-        if not self.are_finite(values):
-            return None
+        for at in self.arrays:
+            if at not in self.looked and not self.is_finite(values[at]):
+                return None
         outs = self.outs(values)
-        return self.answer(outs), self.reach(outs)
+        return None if outs is None else (self.answer(outs), self.reach(outs))
 
-    def are_finite(self, values: Sequence[Any]) -> bool:
-        """Whether the arrays are finite for sure: one quick pass over each.
+    def is_finite(self, value: Any) -> bool:
+        """Whether an array is finite for sure, by one quick pass over it.
 
         Finite numbers whose sum of squares overflows are to be looked at closely.
         """
-        for at in self.arrays:
-            value = values[at]
-            flat = value if value.ndim == 1 else value.ravel("K")
-            if not isfinite(vdot(flat, flat)):  # vdot warns of nothing
-                return False
-        return True
+        flat = value if value.ndim == 1 else value.ravel("K")
+        return isfinite(vdot(flat, flat))  # vdot warns of nothing
 
-    def filled(self, values: Sequence[Any]) -> list[Array]:
-        """The answers as matrices, each with all batch axes of the inputs."""
+    def filled(self, values: Sequence[Any]) -> list[Array] | None:
+        """The answers as matrices, each with all batch axes of the inputs; None if not finite."""
         slots = self.bound.slots.copy()
         for slot, at, lift in self.fills:
             slots[slot] = values[at] if lift is None else lift(values[at])
-        outs = self.bound.through(slots, self.batched)
-        return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
+        if self.along:
+            outs = self.bound.looking(slots, self.is_finite)
+        else:
+            outs = self.bound.through(slots, self.batched)
+        return in_batch(outs, self.lead, self.arithmetic) if self.lead and outs else outs
 
     # What is not finite goes the long way, where divergence is refused in words.
     outs = np.errstate(invalid="ignore", over="ignore")(filled)
@@ -209,9 +213,10 @@ class InTorch(OfTensors, Ready):
         return super().run(values)
 
     outs = Ready.filled
+    looks_along = False
 
-    def are_finite(self, values: Sequence[Any]) -> bool:
-        return all(is_finite_tensor(values[at]) for at in self.arrays)
+    def is_finite(self, value: Any) -> bool:
+        return is_finite_tensor(value)
 
 
 def is_finite_tensor(tensor: Any) -> bool:
@@ -284,6 +289,8 @@ class AsKernel(OfTensors):
 class InJax(Ready):
     """The same in jax: one compiled function, that also looks at the values."""
 
+    looks_along = False
+
     def __init__(self, known: Known, bound: Bound) -> None:
         import jax
 
@@ -301,6 +308,7 @@ class InJax(Ready):
         import jax.numpy as jnp
 
         outs = self.filled(values)
+        assert outs is not None
         finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values]).all()
         tops = [jnp.max(jnp.abs(out), initial=0.0) for out in outs]
         facts = jnp.stack([finite.astype(outs[0].dtype), jnp.stack(tops).max()])
