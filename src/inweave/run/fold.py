@@ -24,18 +24,20 @@ from inweave.exact.constants import identity
 from inweave.run.graph import Graph, is_near
 from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
 from inweave.run.power import Way, powered
+from inweave.run.still import Moves, Standing, Still, moved_on, turning
 
 Nodes = Sequence[Node]
 
 
 def folded(
-    nodes: Nodes, outputs: Nodes, live: set[Node], powers: Way | None = None
+    nodes: Nodes, outputs: Nodes, live: set[Node], powers: Way | None = None, stays: bool = False
 ) -> tuple[list[Node], list[Node]]:
     """The same outputs, and the nodes of the straight line that compute them.
 
-    Loops whose step is affine are computed by powers, if a way is given and they cost less.
+    Loops whose step is affine are computed by powers, if a way is given and they cost less; and
+    where a matrix goes round, it may be computed where it `stays`.
     """
-    folding = _Folding(live, powers)
+    folding = _Folding(live, powers, stays)
     folding.scope(nodes)
     return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
 
@@ -49,9 +51,9 @@ class _Multiple(NamedTuple):
 
 
 class _Folding:
-    def __init__(self, live: set[Node], powers: Way | None) -> None:
+    def __init__(self, live: set[Node], powers: Way | None, stays: bool) -> None:
         self.graph = Graph()
-        self.live, self.powers = live, powers
+        self.live, self.powers, self.stays = live, powers, stays
         self.new: dict[Node, Node] = {}
         self.bodies: dict[LoopBody, tuple[LoopBody, int]] = {}  # the new ones, and their levels
         self.shared: set[Node] = set()  # new nodes that more than one reads
@@ -82,6 +84,8 @@ class _Folding:
             if last is not None:
                 self._ended(node, dict(zip(alive, last, strict=True)))
                 return
+        if self.stays and self._where_it_stands(node, old, alive):
+            return
         body = graph.open(old.repeat)
         self.bodies[old] = body, len(graph.scopes) - 1  # loops around it may be gone
         kept = [i for i in alive if not self._rotates(node, old, i)]
@@ -150,6 +154,33 @@ class _Folding:
                 part = (0, top, 1, rows) if across else (0, left, 1, cols)
                 is_first = (cols if across else rows) == 1
                 self.new[node] = graph.view(row, *part, flip != across) if is_first else row
+
+    # -- matrices that go round -------------------------------------------------------------------
+    def _where_it_stands(self, node: Node, old: LoopBody, alive: list[int]) -> bool:
+        """Make a loop whose carried matrix goes round as one in which it stays, if that is one."""
+        turned = turning(old, alive)
+        if turned is None:
+            return False
+        base, *turns = turned
+        graph, (i,) = self.graph, alive
+        mark, phi, start = graph.mark(), old.phis[i], self.new[old.inits[i]]
+        body = graph.open(old.repeat)
+        made = graph.phi(*phi.shape)
+        made.label = phi.label
+        at = graph.at(body, False, 1, len(graph.scopes) - 1)
+        standing = Standing(graph, at, self.new)
+        standing.known[phi] = Still(made, *turns)
+        needed = [x for x in old.nodes if x in self.live and x.op not in ("phi", "const")]
+        try:
+            standing.follow(needed[: needed.index(base) + 1])
+            if standing.of(base)[1:] != tuple(turns):
+                raise Moves
+        except Moves:
+            graph.abandon(mark)
+            return False
+        (last,) = graph.close([start], [standing.of(base).node])
+        self._ended(node, {i: moved_on(graph, last, (turns[0], turns[1]), old.repeat)})
+        return True
 
     # -- A (b + B x) ------------------------------------------------------------------------------
     def _multiplying(self, a: Node, b: Node) -> Node:

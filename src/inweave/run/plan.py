@@ -41,6 +41,7 @@ from inweave.run.kernel.text import Refused
 from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import Known, Short, ready
+from inweave.run.still import turning
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 
@@ -52,9 +53,15 @@ KEPT = 64  # signatures of inputs whose short way is kept: batches may come in a
 class Variant:
     """The code for one way into a network and one way out: nodes from which outputs are read."""
 
-    def __init__(self, made: Sequence[Node], read: Sequence[Node], powers: Way | None) -> None:
+    def __init__(
+        self,
+        made: Sequence[Node],
+        read: Sequence[Node],
+        powers: Way | None = None,
+        stays: bool = False,
+    ) -> None:
         self._made = made, read
-        self.nodes, self.outputs = folded(made, read, live_nodes(read), powers)
+        self.nodes, self.outputs = folded(made, read, live_nodes(read), powers, stays)
         self._bound: dict[Any, Bound] = {}
 
     @cached_property
@@ -74,9 +81,19 @@ class Variant:
     def _quickest(self, way: Way) -> Variant:
         if not any(node.op == "loop" for node in self.nodes):
             return self
-        other = Variant(*self._made, way)
+        other = Variant(*self._made, way, stays=True)
         most = WORTH[way.price] * price(self, way.price)
-        return other if price(other, way.price) < most else self
+        return other if price(other, way.price) < most else self._still
+
+    @cached_property
+    def _still(self) -> Variant:
+        """The same, matrices that go round where they stand."""
+        return Variant(*self._made, stays=True) if self._turns else self
+
+    @property
+    def _turns(self) -> bool:
+        loops = [node.data for node in self.nodes if node.op == "loop"]
+        return any(turning(body, range(len(body.phis))) for body in loops)
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
@@ -373,7 +390,7 @@ class Plan:
         builder = Builder(network or self.network.plain, price)
         end = builder.run(builder.state(start(builder)))
         read = [_read(builder, end, place) for place in ends]
-        return Variant(builder.graph.scopes[0].nodes, read, None)
+        return Variant(builder.graph.scopes[0].nodes, read)
 
     @cached_property
     def from_inputs(self) -> Variant:
