@@ -193,3 +193,26 @@ def test_a_loaded_network_that_diverges_says_so(tmp_path):
     for one in (net, inweave.load(tmp_path / "net.inweave")):
         with pytest.raises(inweave.DivergenceError, match=r"grows by a factor|overflowed"):
             one(**data)
+
+
+@inweave.program
+def powers(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda v: A @ v + x, x, steps)
+
+
+def test_a_power_that_overflows_is_not_said_to_be_a_loop_that_diverges():
+    """The loop stays finite, its collapsed network does not; and numpy has nothing to add."""
+    A, x = np.diag([1e20, 0.5, 0.25]), np.array([0.0, 1.0, 1.0])
+    net = inweave.compile(powers, optimize="depth", n=3, steps=100)
+    with pytest.raises(
+        inweave.DivergenceError, match=r"itself, step by step, stays finite.*faithful"
+    ):
+        net(A=A, x=x)
+    faithful = inweave.compile(powers, n=3, steps=100)
+    np.testing.assert_allclose(faithful(A=A, x=x), powers(A=A, x=x, steps=100))
+
+
+def test_slow_growth_over_very_many_steps_is_seen_in_what_the_first_ones_change():
+    net = inweave.compile(powers, optimize="depth", n=2, steps=10**6)
+    with pytest.raises(inweave.DivergenceError, match=r"grows by a factor of 1\.0002 per step"):
+        net(A=np.diag([1.0002, 0.5]), x=np.array([1e-6, 1.0]))

@@ -13,10 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from inweave.compiler.affine import Parts, affine_step
+from inweave.compiler.affine import FIXED, Parts, Places, affine_step, sandwiched
 from inweave.compiler.expand import Expander
 from inweave.compiler.forms import (
-    ONE,
     CarriedLeaf,
     Form,
     Forms,
@@ -30,12 +29,14 @@ from inweave.compiler.known import varying
 from inweave.compiler.letters import Letters, TooMany
 from inweave.compiler.naming import Alphabet, Names
 from inweave.compiler.options import Options
-from inweave.compiler.recurrence import Recurrence
 from inweave.compiler.rewrite import Rewriter
+from inweave.compiler.sandwich import sandwich
 from inweave.compiler.segments import Front, Segments
-from inweave.exact.constants import select
+from inweave.compiler.simpler import apart, flattened
+from inweave.compiler.stacked import Reader, stacked, together
+from inweave.compiler.vectors import vectors
 
-Reader = Callable[[Sequence[Form]], Form]  # factors in front of what a loop ends with -> all that
+LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
 
 
 def collapse(written: Written, options: Options) -> Written:
@@ -55,24 +56,82 @@ class Collapser(Rewriter):
 
     def each(self, old: LoopForm) -> LoopForm | Sequence[Form]:
         loop = self.loop(old)
-        found = self._ends(loop)
+        flat = flattened(old, self.forms)
+        found = [] if flat is None else self._ends(self.loop(flat))
+        found = found or self._ends(loop)
         if not found:
-            return loop
+            return self._once(loop) if loop.times == 1 else loop
         forms, cut = zip(*(read(()) for read in found), strict=True)
-        results = [self.forms.transpose(f) for f in forms] if found[0].row else forms
+        results = [end.back(f) for end, f in zip(found, forms, strict=True)]
         if not self._shallower(results, loop):
             return loop
         self._readers |= dict(zip(forms, found, strict=True))
         self._cut |= set(itertools.compress(forms, cut))
         return results
 
+    def _once(self, loop: LoopForm) -> list[Form]:
+        """What one step makes of the start."""
+        put = Rewriter(self.forms)
+        for leaf, start in zip(loop.carried, loop.init, strict=True):
+            put.become(self.forms.of(leaf), start)
+        return [put(f) for f in loop.step]
+
     def _ends(self, loop: LoopForm) -> list[End]:
         """How each result of a loop is read; none if it does not collapse."""
+        ends: dict[CarriedLeaf, End] = {}
+        for part in apart(loop):
+            found = self._connected(part)
+            if not found:
+                return []
+            ends |= dict(zip(part.carried, found, strict=True))
+        return [ends[leaf] for leaf in loop.carried]
+
+    def _connected(self, loop: LoopForm) -> list[End]:
+        """The same for values each of which has to do with the others."""
+        places = sandwiched(loop, self.forms)
+        if loop.times > LONGEST and places is not None and _multiplies_by_numbers(places):
+            return []
         for row in (False, True):  # row recurrences: the same, transposed
             found = self._affine(loop, row) or self._varying(loop, row)
             if found:
                 return found
-        return self._geometric(loop)
+        if places is None or loop.times == 1 or not self.least_depth:
+            return self._geometric(loop)
+        return self._sandwich(loop, places) or self._vectors(loop, places)
+
+    def _sandwich(self, loop: LoopForm, places: Sequence[Places]) -> list[End]:
+        """A loop that multiplies what it carries on both sides, or transposes it."""
+        if len(places) > 1:
+            return []
+        called = partial(self._letter, loop)
+        made = sandwich(places[0], loop.init[0], called, self.forms, self._level(loop))
+        if made is None:
+            return []
+        last = partial(_times, self.forms, made.last(loop.times))
+        return [End(last, None, 0, _same, self._estimate)]
+
+    def _letter(self, loop: LoopForm, matrix: Form, right: bool) -> Names:
+        """The names in a loop with a matrix on either side; the right one has its own letter."""
+        named = self._names(loop, [[{0: matrix}]], loop.init, False)
+        other = right and matrix.sole is None
+        return replace(named, matrix=self.alphabet.sums()) if other else named
+
+    def _vectors(self, loop: LoopForm, places: Sequence[Places]) -> list[End]:
+        """A loop that is affine in the entries of what it carries, in whatever way."""
+        found = vectors(loop, places, self.forms)
+        if found is None:
+            return []
+        where, parts, start = found
+        vector = CarriedLeaf(
+            together([x.name for x in loop.carried]), start.rows, 1, loop.scope, 0, None
+        )
+        whole = LoopForm(loop.scope, loop.times, (vector,), (start,), loop.step[:1])
+        (end,) = self._recurrence(whole, [parts], [start], False)
+        return [replace(end, back=partial(each.taken, forms=self.forms)) for each in where]
+
+    def _level(self, loop: LoopForm) -> Callable[[Form], int]:
+        outside, estimate = innermost(loop.around), self._estimate
+        return lambda f: estimate.level(estimate(f), outside)
 
     def _geometric(self, loop: LoopForm) -> list[End]:
         found = geometric(loop, self.forms) if self.least_depth else None
@@ -85,17 +144,22 @@ class Collapser(Rewriter):
         fine = self._segments(loop, [[step]], times, [start], called)
         if fine is None or fine.depth(Front((), 0)) is None:
             return []
-        return [End(None, fine, 0, False, self._estimate)]
+        return [End(None, fine, 0, _same, self._estimate)]
 
     def _affine(self, loop: LoopForm, row: bool) -> list[End]:
         parts = affine_step(loop, self.forms, row) if _alike(loop.carried, row) else None
         if parts is None or (self.steady and not self._symmetric(parts)):
             return []
-        start = self._start(loop, row)
+        return self._recurrence(loop, parts, self._start(loop, row), row)
+
+    def _recurrence(
+        self, loop: LoopForm, parts: Sequence[Parts], start: Sequence[Form], row: bool
+    ) -> list[End]:
         called = self._names(loop, [parts], start, row)
-        coarse = _stacked(loop, parts, start, called, self.forms)
+        coarse = stacked(loop, parts, start, called, self.forms)
         fine = self._segments(loop, [parts], loop.times, start, called)
-        return [End(read, fine, i, row, self._estimate) for i, read in enumerate(coarse)]
+        back = self.forms.transpose if row else _same
+        return [End(read, fine, i, back, self._estimate) for i, read in enumerate(coarse)]
 
     def _symmetric(self, parts: Sequence[Parts]) -> bool:
         """Whether the matrix of a step is its own transpose.
@@ -116,10 +180,11 @@ class Collapser(Rewriter):
         fine = self._segments(loop, found.steps[::-1], loop.times, start, chosen)
         if fine is None or not fine.letters.steady:  # a loop over rows serves any number of rows
             return []
-        ends = {j: End(None, fine, i, row, self._estimate) for i, j in enumerate(found.rest)}
+        back = self.forms.transpose if row else _same
+        ends = {j: End(None, fine, i, back, self._estimate) for i, j in enumerate(found.rest)}
         for j, form in found.ends.items():
             turned = self.forms.transpose(form) if row else form
-            ends[j] = End(partial(_times, self.forms, turned), None, j, row, self._estimate)
+            ends[j] = End(partial(_times, self.forms, turned), None, j, back, self._estimate)
         return [ends[j] for j in range(len(ends))]
 
     def _start(self, loop: LoopForm, row: bool) -> list[Form]:
@@ -140,13 +205,10 @@ class Collapser(Rewriter):
         called: Names,
     ) -> Segments | None:
         """Steps cut letter by letter, if that is asked for."""
-        outside, estimate = innermost(loop.around), self._estimate
         if not self.least_depth:
             return None
         try:
-            letters = Letters(
-                steps, times, start, self.forms, lambda f: estimate.level(estimate(f), outside)
-            )
+            letters = Letters(steps, times, start, self.forms, self._level(loop))
         except TooMany:
             return None
         families = {step[0][0].family if 0 in step[0] else None for step in steps}
@@ -205,7 +267,7 @@ class End:
     coarse: Reader | None
     fine: Segments | None
     index: int
-    row: bool
+    back: Callable[[Form], Form]  # to what the loop carries, from what is computed
     estimate: Expander
 
     def __call__(self, factors: Sequence[Form]) -> tuple[Form, bool]:
@@ -218,6 +280,17 @@ class End:
                 return coarse, False
         assert self.fine is not None
         return self.fine.read(front), True
+
+
+def _same(form: Form) -> Form:
+    return form
+
+
+def _multiplies_by_numbers(places: Sequence[Places]) -> bool:
+    """Whether all that a step multiplies by are numbers, and not all of them one."""
+    found = [f for each in places for place, left in each.items() if place != FIXED
+             for f in (left, place.right) if f is not None]  # fmt: skip
+    return all(f.is_constant for f in found) and not all(f.is_identity for f in found)
 
 
 def _alike(carried: Sequence[CarriedLeaf], row: bool) -> bool:
@@ -233,54 +306,3 @@ def _takes_out(p: Product, loop: LoopForm) -> bool:
     """Whether a product has a part that is computed before the loop."""
     fixed = [loop.scope not in f.loops for f in (*p.chain, *p.scalars) if not f.is_constant]
     return all(fixed) or any(a and b for a, b in itertools.pairwise(fixed))
-
-
-def _stacked(
-    loop: LoopForm, found: Sequence[Parts], init: Sequence[Form], called: Names, forms: Forms
-) -> list[Reader]:
-    """The results of an affine loop, cut between steps: what it carries is one stacked value."""
-    rows = [f.rows for f in init]
-    total, starts = sum(rows), [0, *itertools.accumulate(rows)]
-
-    def embed(i: int) -> Form:
-        return forms.constant(select(total, starts[i], starts[i] + rows[i]))
-
-    def stacked(parts: Sequence[Form]) -> Form:
-        if len(parts) == 1:
-            return parts[0]
-        return forms.combine([(ONE, between(embed(i), f)) for i, f in enumerate(parts)])
-
-    def between(front: Form, f: Form, *back: Form) -> Form:
-        """A form between constants, term by term: around a sum they would need it to be stored."""
-        apart = forms.apart(f) or [(ONE, f)]
-        return forms.combine([(c, forms.product((), [front, g, *back])) for c, g in apart])
-
-    zero = [forms.form(f.rows, f.cols) for f in init]
-    constant = stacked([parts.get(-1, z) for parts, z in zip(found, zero, strict=True)])
-    pieces = [
-        (ONE, between(embed(i), a, forms.transpose(embed(j))) if len(rows) > 1 else a)
-        for i, parts in enumerate(found)
-        for j, a in parts.items()
-        if j >= 0
-    ]
-    matrix = forms.combine(pieces) if pieces else forms.form(total, total)
-    if len(rows) > 1:
-        called = replace(called, carried=(f"[{','.join(called.carried)}]",))
-    if loop.times > 1:  # what is affine in stored values can be read without being stored
-        matrix = forms.bind(matrix, called.power(1)) if matrix.products else matrix
-        constant = forms.bind(constant, called.sum(1)) if constant.products else constant
-    made = Recurrence(matrix, constant, stacked(init), called, forms)
-    final = made.last(loop.times)
-
-    def reader(i: int) -> Reader:
-        def read(front: Sequence[Form]) -> Form:
-            if len(rows) == 1:
-                return made.read(forms.product((), front), loop.times) if front else final
-            turned = forms.transpose(embed(i))
-            if not front:
-                return between(turned, final)
-            return made.read(forms.product((), [*front, turned]), loop.times)
-
-        return read
-
-    return [reader(i) for i in range(len(rows))]

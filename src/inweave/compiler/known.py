@@ -31,7 +31,6 @@ def varying(loop: LoopForm, forms: Forms, row: bool) -> Varying | None:
     rest = [j for j in range(len(loop.carried)) if j not in known]
     if not known or not rest or loop.times > MOST:
         return None
-    place = {j: i for i, j in enumerate(rest)} | {-1: -1}
     now = {j: loop.init[j] for j in known}
     steps = []
     for _ in range(loop.times):
@@ -44,7 +43,7 @@ def varying(loop: LoopForm, forms: Forms, row: bool) -> Varying | None:
         parts = affine_step(LoopForm(loop.scope, 1, carried, init, step), forms, row)
         if parts is None:
             return None
-        steps.append([{place[j]: f for j, f in each.items()} for each in parts])
+        steps.append(parts)
         now = {j: _added(put(loop.step[j]), forms) for j in known}
     return Varying(rest, steps, now)
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
-from inweave.compiler.forms import ONE, Form, InputLeaf, LoopForm, Scope, Written
+from inweave.compiler.forms import ONE, CarriedLeaf, Form, InputLeaf, LoopForm, Written
 from inweave.compiler.letters import END, LAST, Letters, State, carried, place
 from inweave.compiler.names import TooLong, factors, in_sum, transposed, unused
 
@@ -26,6 +26,7 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 Term = tuple[Fraction, list[Form | str]]  # a number times factors
+Carried = tuple[CarriedLeaf, ...]  # by one loop, or by a part of it
 
 
 def below(steps: int) -> str:
@@ -86,7 +87,9 @@ class Alphabet:
 
     taken: set[str]
     carried: set[str] = field(default_factory=set)
-    _known: dict[Scope, tuple[str, tuple[str, ...], str]] = field(default_factory=dict)
+    _known: dict[tuple[CarriedLeaf, ...], tuple[str, tuple[str, ...], str]] = field(
+        default_factory=dict
+    )
 
     @classmethod
     def of(cls, written: Written) -> Alphabet:
@@ -96,10 +99,10 @@ class Alphabet:
         self, matrices: Sequence[Form], loop: LoopForm, start: Sequence[Form], row: bool
     ) -> Names:
         """The names in a loop; its matrix has its own, or a letter that nothing else has."""
-        if loop.scope not in self._known:
+        if loop.carried not in self._known:
             states = tuple(self._carried(leaf.name) for leaf in loop.carried)
-            self._known[loop.scope] = self._letter(MATRICES), states, self._letter(SUMS)
-        matrix, states, zero = self._known[loop.scope]
+            self._known[loop.carried] = self._letter(MATRICES), states, self._letter(SUMS)
+        matrix, states, zero = self._known[loop.carried]
         from_zero = all(f.is_zero for f in start)
         sole = matrices[0].sole if len(matrices) == len(states) == 1 else None
         if sole and isinstance(sole[0], InputLeaf) and sole[2] == 1:

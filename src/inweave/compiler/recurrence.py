@@ -10,10 +10,15 @@ last layer's three factors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 
+from inweave.compiler.entrywise import entrywise
 from inweave.compiler.forms import ONE, Form, Forms
 from inweave.compiler.naming import Names, joined
+from inweave.exact.constants import Constant, Ones, Shift, added
+
+EXACT = 1000  # steps whose constants are added up: exact numbers get longer with every one of them
 
 
 class Recurrence:
@@ -25,12 +30,13 @@ class Recurrence:
         self._sums = {0: forms.form(start.rows, start.cols), 1: c}
         self._states = {0: start}
         self._rows: dict[tuple[Form, int], Form] = {}
+        self._totals = {1: forms.identity(start.rows)}
 
     def power(self, e: int) -> Form:
         """A^e."""
         if e not in self._powers:
             chain = [self.power(part) for part in thirds(e) if part]
-            self._powers[e] = self.forms.bind(self.forms.product((), chain), self.names.power(e))
+            self._powers[e] = self.forms.bind(self._product(chain), self._power_name(e))
         return self._powers[e]
 
     def sum(self, e: int) -> Form:
@@ -52,8 +58,12 @@ class Recurrence:
     def last(self, e: int) -> Form:
         """x_e as a sum of products, not stored.
 
-        Two parts where both fit one level below: then a factor in front of the sum fits too.
+        Two parts where both fit one level below: then a factor in front of the sum fits too. With
+        a constant A there is nothing to compute but A^e and A^0 + ... + A^(e-1).
         """
+        if self._is_exact(e):
+            ends = ([self.power(e), self.start], [self._all(e), self._sums[1]])
+            return self.forms.combine([(ONE, self._product(chain)) for chain in ends])
         factors = e if self.start.is_zero else e + 1
         below = 1
         while 3 * below < factors:
@@ -65,8 +75,23 @@ class Recurrence:
         self.forms.called[later] = self.names.gain(e, split[0])
         return out
 
+    def _is_exact(self, e: int) -> bool:
+        A = self._powers[1]
+        return A.is_constant and (e <= EXACT or A.is_identity)
+
+    def _all(self, e: int) -> Form:
+        """A^0 + ... + A^(e-1) of a constant A, by halves."""
+        if e not in self._totals:
+            a, b = -(-e // 2), e // 2
+            later = self._product([self.power(b), self._all(a)])
+            parts = [(c, k) for f in (later, self._all(b)) for k, c in f.constants]
+            self._totals[e] = self.forms.constant(added(parts)) if parts else later
+        return self._totals[e]
+
     def read(self, u: Form, e: int) -> Form:
         """u x_e, with u carried through the powers; the smallest third stands beside u."""
+        if self._is_exact(e):
+            return self.forms.product((), [u, self.last(e)])
         large, middle, small = thirds(e)
         ahead = self._carried(u, small)
         product = self.forms.product
@@ -94,13 +119,70 @@ class Recurrence:
         a, b, c = split
         terms, chain = [(ONE, self.sum(a))], [self.power(a)]
         if b:
-            terms.append((ONE, self.forms.product((), [*chain, self.sum(b)])))
+            terms.append((ONE, self._product([*chain, self.sum(b)])))
             chain.append(self.power(b))
-        terms.append((ONE, self.forms.product((), [*chain, end(c)])))
+        terms.append((ONE, self._product([*chain, end(c)])))
         return self.forms.combine(terms)
+
+    def _product(self, chain: Sequence[Form]) -> Form:
+        return self.forms.product((), chain)
+
+    def _power_name(self, e: int) -> str:
+        return self.names.power(e)
+
+
+class Entrywise(Recurrence):
+    """`x ← a * x + c` entry by entry: the same, with vectors in place of matrices."""
+
+    def _product(self, chain: Sequence[Form]) -> Form:
+        if any(f.is_zero for f in chain):
+            return self.forms.form(chain[0].rows, chain[0].cols)
+        return entrywise(self.forms, chain)
+
+    def _power_name(self, e: int) -> str:
+        return ""  # `A³` would be said of matrices
+
+    def read(self, u: Form, e: int) -> Form:
+        return self.forms.product((), [u, self.last(e)])
 
 
 def thirds(e: int) -> tuple[int, int, int]:
     """Near-thirds of an exponent, largest first."""
     a, c = -(-e // 3), e // 3
     return a, e - a - c, c
+
+
+def diagonal(matrix: Form, forms: Forms) -> Form | None:
+    """The vector of a matrix all of whose terms are seen to be diagonal; else None.
+
+    `a * x` entry by entry is `Σ_j E_jj a e_jᵀ x`, and `Σ_j E_jj a` is a again.
+    """
+    ones, found = forms.constant(Ones(matrix.rows, 1)), list[tuple[Fraction, Form]]()
+    alike: dict[tuple[tuple[Form, ...], tuple[Form, ...]], list[tuple[Fraction, Constant]]] = {}
+    for c, k in ((c, k) for k, c in matrix.constants):
+        if not k.is_identity():
+            return None
+        found.append((c, ones))
+    for p, _, c in matrix.products:  # a diagonal matrix is its own transpose
+        chain = list(p.chain)
+        if chain[0].is_identity:
+            found.append((c, forms.product(p.scalars, [ones])))
+            continue
+        if chain[-1].rows > 1:
+            chain = [forms.transpose(f) for f in reversed(chain)]
+        at = _row(chain[0])
+        if len(chain) < 3 or at is None or at != _row(forms.transpose(chain[-1])):
+            return None
+        key = p.scalars, tuple(chain[1:-1])
+        alike.setdefault(key, []).append((c, chain[0].constants[0][0]))
+    if not alike or matrix.leaves:
+        return None
+    for (scalars, inner), parts in alike.items():
+        found.append((ONE, forms.product(scalars, [forms.constant(added(parts)), *inner])))
+    return forms.combine(found)
+
+
+def _row(f: Form) -> int | None:
+    """The row of a unit in which a constant has its only entry."""
+    units = [k for k, c in f.constants if isinstance(k, Shift) and k.size == c == 1]
+    return units[0].row if f.is_constant and len(f.constants) == len(units) == 1 else None

@@ -23,6 +23,12 @@ from inweave.language.repeats import repeats, substituted
 
 
 def reroll(traced: Traced, options: Options) -> Traced:
+    for varying in (False, True):  # steps that are alike; then those with coefficients of their own
+        traced = _rerolled(traced, options, varying)
+    return traced
+
+
+def _rerolled(traced: Traced, options: Options, varying: bool) -> Traced:
     became: dict[Expr, Expr] = {}
     depth = Expander(options.forms, hoist=True).depth
 
@@ -31,7 +37,7 @@ def reroll(traced: Traced, options: Options) -> Traced:
         written = normalize(replace(traced, outputs=numbered), options)
         return list(collapse(symmetry(written, options), options).outputs.values())
 
-    for found in repeats(traced.operations):
+    for found in repeats(traced.operations, varying):
         results = substituted(found.results, became)
         short = forms(results)
         if any(f.sole and isinstance(f.sole[0], ResultLeaf) for f in short):

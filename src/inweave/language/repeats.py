@@ -4,7 +4,8 @@
 at a fixed distance, each reading what its predecessors made or what all of them read, are the loop
 that `inweave.iterate` would have recorded. If each of them moreover takes the next rows of
 something (`X[i]`), they are what `inweave.scan` would have recorded: a selector takes them, is
-carried and moved on. Loops in loops are copies of copies; the outermost one is found.
+carried and moved on. Where it is asked for, each may also multiply by numbers of its own, which a
+selector takes from a list. Loops in loops are copies of copies; the outermost one is found.
 
 This module finds loops and says nothing of what they are good for: `rolled` does, and the compiler.
 """
@@ -17,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inweave.exact.constants import simplest
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
 from inweave.language.selector import Piece, Selector
+from inweave.language.shapes import ONE
 
 SHORT = 64  # bodies of so many operations are all looked for
 LONG = 32  # longer ones only at so many distances, those at which most operations come again
@@ -60,9 +63,12 @@ class Repeat(NamedTuple):
         return [ex.LoopResult(self.loop, i) for i in range(len(self.ends))]
 
 
-def repeats(operations: Sequence[Expr]) -> Iterator[Repeat]:
-    """Loops that carry something in what was recorded, first ones first."""
-    return (found for found in Trace(operations).loops() if found.ends)
+def repeats(operations: Sequence[Expr], varying: bool = False) -> Iterator[Repeat]:
+    """Loops that carry something in what was recorded, first ones first.
+
+    Those that are `varying` may have other coefficients in every step.
+    """
+    return (found for found in Trace(operations, varying).loops() if found.ends)
 
 
 class Trace:
@@ -72,7 +78,7 @@ class Trace:
     no operation (inputs, constants and results of loops). `pieces[i]` says which rows it takes.
     """
 
-    def __init__(self, recorded: Iterable[Expr]) -> None:
+    def __init__(self, recorded: Iterable[Expr], varying: bool = False) -> None:
         self.operations: list[Expr] = []
         self.reads: list[list[int]] = []
         self.kinds: list[int] = []  # what an operation does
@@ -99,7 +105,7 @@ class Trace:
                 what, parts = piece[0].kind, [piece[1]]
             self.reads.append([number(part) for part in parts])
             if isinstance(x, ex.Sum):  # Fractions are slow to hash
-                what = tuple([c.as_integer_ratio() for c in what])
+                what = len(what) if varying else tuple([c.as_integer_ratio() for c in what])
             kind = (type(x), x.shape, what) if len(parts) <= WIDE else (x,)
             self.kinds.append(kinds.setdefault(kind, len(kinds)))
             numbers[x] = len(self.operations)
@@ -192,8 +198,8 @@ class Trace:
                 unit = _unit(self.pieces[first + i], by, selectors)
                 step.append(self.pieces[first + i].taken(unit, parts[0]))
             else:
-                x = self.operations[start + i]
-                step.append(again(x, opened(x)[0], parts))
+                each = self.operations[first + i : first + times * length : length]
+                step.append(_in_turn(each, parts, selectors))
         if not carried and not selectors:
             return None
         loop = ex.Loop(
@@ -325,6 +331,27 @@ def _unit(piece: Piece, by: tuple[int, int], selectors: dict[Selector, ex.Carrie
     if found not in selectors:
         selectors[found] = ex.Carried(f"row{len(selectors) or ''}", found.first())
     return ex.Transposed(selectors[found]) if turned else selectors[found]
+
+
+def _in_turn(
+    copies: Sequence[Expr], parts: Sequence[Expr], selectors: dict[Selector, ex.Carried]
+) -> Expr:
+    """The operation of some copies; where their coefficients differ, a selector takes the next."""
+    x = copies[-1]
+    if not isinstance(x, ex.Sum) or all(opened(copy)[0] == opened(x)[0] for copy in copies):
+        return again(x, opened(x)[0], parts)
+    whole = Selector.rows(len(copies), (False, True))
+    at = selectors.setdefault(whole, ex.Carried(f"row{len(selectors) or ''}", whole.first()))
+    terms = []
+    for k, part in enumerate(parts):
+        each = [copy.terms[k][0] for copy in copies if isinstance(copy, ex.Sum)]
+        if len(set(each)) == 1:
+            terms.append((each[0], part))
+        else:
+            listed = ex.ConstantExpr(simplest(np.array([[c] for c in each], dtype=object)))
+            taken = ex.Product(ex.Transposed(at), listed)
+            terms.append((ONE, ex.Scaled(taken, part)))
+    return ex.Sum(terms, x.units)
 
 
 def opened(x: Expr) -> tuple[Any, Sequence[Expr]]:

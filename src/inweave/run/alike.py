@@ -22,6 +22,7 @@ from inweave.run.node import Node
 from inweave.run.term import Term
 
 DEEP = 8  # operations inside each other that are looked into
+WIDE = 64  # slices of one term, after which no further operation is: sums of sums have very many
 FEWEST = 3  # terms that a mask replaces
 WHOLE = 1 << 31  # coefficients below which whole weights are multiplied as such
 
@@ -143,7 +144,8 @@ def _pattern(node: Node, axes: Axes, slices: list[Slice], depth: int = 0) -> Pat
     base, place, flip = node, (0, 0, node.rows, node.cols), False
     if node.op == "view":
         base, place, flip = node.args[0], node.data[:4], node.data[4]
-    if place == (0, 0, base.rows, base.cols) and depth < DEEP and not base.label:
+    looked = depth < DEEP and len(slices) < WIDE and not base.label
+    if looked and place == (0, 0, base.rows, base.cols):
         inner = _operands(base, axes[::-1] if flip else axes)
         if inner is not None:
             pairs = zip(base.args, inner, strict=True)

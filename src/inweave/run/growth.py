@@ -1,7 +1,8 @@
 """Divergence: an iteration with too large a step grows, and that is not silent.
 
 It is looked for only when an answer is not finite or suspiciously large, so that a good call pays
-nothing for it. Then the program itself is stepped to say where it happened and how fast it grows.
+nothing for it. Then the program itself is stepped to say where it happened and how fast it grows:
+its first steps, if they are very many.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from inweave.language.program import Traced
 from inweave.model.inputs import is_concrete
 
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
+STEPS = 20_000  # of a loop that are looked at: a second
+LATE = 1000  # steps between two changes of a loop whose growth shows in its changes only
 
 
 def largest(x: Array, xp: Any) -> float:
@@ -50,13 +53,31 @@ def check_growth(
     scale = max([1.0, *(largest(x, xp) for x in inputs.values())])
     if math.isfinite(top) and top <= SUSPICIOUS * scale:
         return
-    diagnosis = diagnose(program(), {name: _as_numpy(x) for name, x in inputs.items()})
+    recorded, arrays = program(), {name: _as_numpy(x) for name, x in inputs.items()}
+    diagnosis = diagnose(recorded, arrays)
     if diagnosis or not math.isfinite(top):
         raise DivergenceError(
             f"the answer reached {top:.3g}, inputs are at most {scale:.3g}"
-            + (diagnosis or "; an intermediate value overflowed")
+            + (diagnosis or _overflow(recorded, arrays))
             + "; check=False returns it as it is"
         )
+
+
+def _overflow(traced: Traced | None, inputs: dict[str, Array]) -> str:
+    """Whether it is the program that leaves the range of floats, or the network alone."""
+    said = "; an intermediate value overflowed"
+    loops = {x.loop for x in traced.operations if isinstance(x, ex.LoopResult)} if traced else set()
+    if traced is None or sum(loop.times for loop in loops) > STEPS:
+        return said
+    with np.errstate(all="ignore"):
+        answers = traced.evaluate(inputs, Floats())
+    if not all(np.isfinite(answer).all() for answer in answers.values()):
+        return said
+    return (
+        "; the program itself, step by step, stays finite: a product that this network multiplies "
+        'out, such as a power of a step with optimize="depth", leaves the range of floats; '
+        'optimize="faithful" keeps the steps, inweave.hold a value'
+    )
 
 
 def _as_numpy(x: Array) -> Array:
@@ -76,15 +97,19 @@ def diagnose(traced: Traced | None, inputs: dict[str, Array]) -> str:
             if isinstance(x, ex.LoopResult) and x.loop not in known:
                 loop = x.loop
                 state = [evaluate.value(y, known, arithmetic) for y in loop.init]
-                sizes = [_size(state)]
-                for _ in range(loop.times):
-                    state = evaluate.run(loop, state, known, arithmetic, 1)
+                sizes, changes = [_size(state)], list[float]()
+                for step in range(min(loop.times, STEPS)):
+                    before, state = state, evaluate.run(loop, state, known, arithmetic, 1)
                     sizes.append(_size(state))
+                    if step % LATE == LATE - 1:
+                        changes.append(_size([a - b for a, b in zip(state, before, strict=True)]))
                     if not math.isfinite(sizes[-1]) or sizes[-1] > 1e150:
                         break
                 text = _growth(sizes, loop.carried[0].name)
-                if text:
-                    return text + _stable(loop, inputs)
+                if not text and loop.times > STEPS:
+                    text = _late(changes, loop.carried[0].name)
+                if text or loop.times > STEPS:  # what comes after it is not known
+                    return text and text + _stable(loop, inputs)
                 known[loop] = state
             evaluate.fill([x], known, arithmetic)
     return ""
@@ -107,9 +132,26 @@ def _growth(sizes: list[float], name: str) -> str:
     if factor <= 1.0 or past is None:
         return ""
     return (
-        f": {name} grows by a factor of {factor:.3g} per step "
+        f": {name} grows by a factor of {_above_one(factor)} per step "
         f"and passes {1e3 * start:.3g} at step {past}"
     )
+
+
+def _late(changes: list[float], name: str) -> str:
+    """'; w grows ...' if a step changes more and more, by little: what it adds to is still larger.
+
+    In an affine loop changes are what is multiplied in every step, and nothing else.
+    """
+    if len(changes) < 2 or not changes[-2] > 0 or not changes[-1] > changes[-2]:
+        return ""
+    factor = float((changes[-1] / changes[-2]) ** (1 / LATE))
+    return f": what a step changes of {name} grows by a factor of {_above_one(factor)} per step"
+
+
+def _above_one(factor: float) -> str:
+    """A factor above one in digits that say how much above."""
+    digits = 3 + max(0, -math.floor(math.log10(factor - 1))) if factor > 1 else 3
+    return f"{factor:.{min(digits, 17)}g}"
 
 
 def _stable(loop: ex.Loop, inputs: Mapping[str, Array]) -> str:

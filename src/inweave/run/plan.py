@@ -187,7 +187,8 @@ class Plan:
             answer, top = known
         else:
             try:
-                with np.errstate(invalid="ignore"):  # divergence is refused below, in words
+                # what is not finite is refused below, in words
+                with np.errstate(invalid="ignore", over="ignore" if arithmetic.checked else None):
                     found = self._as_kernel(arrays, arithmetic, kernel)
                     if found is None:
                         found = self._finite(arrays, arithmetic)

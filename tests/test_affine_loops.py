@@ -1,0 +1,247 @@
+"""Affine loops collapse however they are written, and at every size.
+
+`optimize="depth"` brings whatever is affine in what a loop carries to `x ← A x + c`, or to
+`x ← L x R + c`. What reaches the bound and what takes more layers is said in docs/howto/depth.md.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import inweave
+from inweave import Matrix, Scalar, Vector
+from inweave.proof.degree import degree, lower_bound
+from scripts.least_depth import LONGEST, PROGRAMS, network, sizes
+from tests.fuzz import equal_in_rationals
+
+TARGETS = ("elsa", "lsa")
+OMEGAS = [0.5, 0.25, 2.0, 1.0, 0.75, 1.5, 0.125, 3.0, 0.875]
+
+
+# -- one program for each way to write a loop ------------------------------------------------------
+@inweave.program
+def number(a: Scalar, c: Scalar, x: Scalar, *, steps: int):
+    return inweave.iterate(lambda x: a * x + c, x, steps)
+
+
+@inweave.program
+def number_beside_a_vector(A: Matrix["d", "d"], b: Vector["d"], s: Scalar, *, steps: int):
+    return inweave.iterate(lambda w, q: (A @ w + q * b, s * q + b @ w), (b, s), steps)[0]
+
+
+@inweave.program
+def two_sided(A: Matrix["d", "d"], B: Matrix["d", "d"], C: Matrix["d", "d"], *, steps: int):
+    return inweave.iterate(lambda W: A @ W @ B + C, C, steps)
+
+
+@inweave.program
+def covariance(A: Matrix["d", "d"], Q: Matrix["d", "d"], *, steps: int):
+    return inweave.iterate(lambda P: A @ P @ A.T + Q, inweave.zeros(A.shape), steps)
+
+
+@inweave.program
+def turned(A: Matrix["d", "d"], C: Matrix["d", "d"], *, steps: int):
+    return inweave.iterate(lambda W: A @ W.T + C, C, steps)
+
+
+@inweave.program
+def turned_from_the_right(A: Matrix["d", "d"], C: Matrix["d", "d"], *, steps: int):
+    return inweave.iterate(lambda W: W.T @ A + C, C, steps)
+
+
+@inweave.program
+def entrywise(a: Vector["d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: a * w + b, b, steps)
+
+
+@inweave.program
+def reflection(a: Vector["d"], c: Vector["d"], v: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda v: v - a * (c @ v), v, steps)
+
+
+@inweave.program
+def loop_in_a_loop(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: inweave.iterate(lambda v: A @ v + b, w, 3), b, steps)
+
+
+@inweave.program
+def listed(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    x = b
+    for omega in (OMEGAS * 4)[:steps]:
+        x = x + omega * (b - A @ x)
+    return x
+
+
+@inweave.program
+def listed_momentum(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    x, v = b, b
+    for omega in (OMEGAS * 4)[:steps]:
+        v = omega * v - A @ x
+        x = x + v
+    return x
+
+
+AT_THE_BOUND = (
+    number, number_beside_a_vector, two_sided, covariance, turned, turned_from_the_right,
+    entrywise, reflection, loop_in_a_loop, listed, listed_momentum,
+)  # fmt: skip
+
+
+@inweave.program
+def both_sides_at_once(
+    A: Matrix["d", "d"], B: Matrix["d", "d"], C: Matrix["d", "d"], *, steps: int
+):
+    return inweave.iterate(lambda W: W - A @ W - W @ B + C, C, steps)
+
+
+@inweave.program
+def matrix_beside_a_vector(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda W, v: (A @ W + v @ b.T, A @ v + W @ b), (A, b), steps)[0]
+
+
+@inweave.program
+def matrix_entrywise(A: Matrix["d", "d"], C: Matrix["d", "d"], *, steps: int):
+    return inweave.iterate(lambda W: A * W + C, C, steps)
+
+
+@inweave.program
+def matrix_and_entrywise(A: Matrix["d", "d"], a: Vector["d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: A @ w + a * w + b, b, steps)
+
+
+@inweave.program
+def loop_around_a_loop(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: b + inweave.iterate(lambda v: A @ v + w, w, 3), b, steps)
+
+
+ABOVE_IT = {  # by so many layers at most
+    both_sides_at_once: 2, matrix_beside_a_vector: 2, matrix_entrywise: 3, matrix_and_entrywise: 1,
+    loop_around_a_loop: 1,
+}  # fmt: skip
+
+
+def at(program, steps: int, size: int) -> dict[str, int]:
+    return dict.fromkeys(program.size_names, size) | {"steps": steps}
+
+
+def bound(program, **sizes: int) -> int:
+    found, exact = degree(program.trace(**sizes))
+    assert exact
+    return lower_bound(found)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("program", [*AT_THE_BOUND, *ABOVE_IT], ids=lambda program: program.name)
+def test_layers_are_as_few_as_is_said(program):
+    """Next to where the bound goes up; with one target for some sizes, the other for others."""
+    for size, target in ((1, "elsa"), (2, "elsa"), (3, "lsa")):
+        for steps in (1, 2, 4, 5, 8, 9, 13, 14, 26):
+            here = at(program, steps, size)
+            found = network(program, here, target).depth - bound(program, **here)
+            assert 0 <= found <= ABOVE_IT.get(program, 0), (size, steps, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("program", [*AT_THE_BOUND, *ABOVE_IT], ids=lambda program: program.name)
+def test_collapsed_loops_are_the_program(program, target):
+    """Every pass is checked, the certificate is made, and exact rationals are put through it."""
+    for size, steps in ((1, 4), (2, 3)):
+        net = inweave.compile(program, optimize="depth", target=target, **at(program, steps, size))
+        assert net.certificate is not None
+        assert equal_in_rationals(net)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_data_of_one_row_or_column_is_like_any_other(name):
+    program = PROGRAMS[name]
+    for small in ({"n": 1, "d": 1, "m": 1}, {"n": 3, "d": 1, "m": 1}, {"n": 1, "d": 2, "m": 2}):
+        for steps in (1, 2, 3, 4) if name in LONGEST else (1, 3, 8, 14):
+            here = sizes(program, small, steps)
+            assert network(program, here).depth == bound(program, **here), here
+
+
+def test_one_step_of_any_loop_is_its_step():
+    net = network(two_sided, {"d": 2, "steps": 1})
+    assert net.depth == 1
+
+    @inweave.program
+    def square(A: Matrix["d", "d"]):
+        return inweave.iterate(lambda M: M @ M, A, 1)
+
+    assert network(square, {"d": 2}).depth == 1
+
+
+# -- loops that nobody thought of ------------------------------------------------------------------
+OPERATIONS = {
+    "mm": ("A@x", "x@A", "A@x@B", "x.T", "A@x.T", "s*x", "A*x", "x"),
+    "mv": ("x@b", "x.T@b"),
+    "ms": ("b@(x@a)",),
+    "vm": ("x@b.T",),
+    "vv": ("A@x", "a*x", "a*(b@x)", "s*x", "x", "A.T@x"),
+    "vs": ("b@x",),
+    "sm": ("x*A",),
+    "sv": ("x*b",),
+    "ss": ("s*x", "x"),
+}
+
+
+@st.composite
+def loops(draw):
+    """A loop over numbers, vectors and matrices, each of which moves all of them linearly."""
+    kinds = draw(st.lists(st.sampled_from("svm"), min_size=1, max_size=2))
+    steps = []
+    for kind in kinds:
+        terms = []
+        for _ in range(draw(st.integers(1, 2))):
+            j = draw(st.integers(0, len(kinds) - 1))
+            made = draw(st.sampled_from(OPERATIONS[kinds[j] + kind]))
+            terms.append((draw(st.sampled_from([1, -1, 0.5])), made, j))
+        steps.append((terms, draw(st.booleans())))
+    times, from_zero = draw(st.integers(1, 30)), draw(st.booleans())
+
+    @inweave.program
+    def drawn(A: Matrix["d", "d"], B: Matrix["d", "d"], a: Vector["d"], b: Vector["d"], s: Scalar):
+        units = {"m": B, "v": b, "s": s}
+        starts = [0 * units[kind] if from_zero else units[kind] for kind in kinds]
+
+        def step(*state):
+            out = []
+            for kind, (terms, constant) in zip(kinds, steps, strict=True):
+                known = [{"A": A, "B": B, "a": a, "b": b, "s": s, "x": state[j]} for *_, j in terms]
+                made = [c * eval(how, {}, by)
+                        for (c, how, _), by in zip(terms, known, strict=True)]  # fmt: skip
+                out.append(sum(made[1:], made[0]) + (units[kind] if constant else 0 * units[kind]))
+            return tuple(out) if len(out) > 1 else out[0]
+
+        found = inweave.iterate(step, tuple(starts) if len(starts) > 1 else starts[0], times)
+        return found[0] if len(starts) > 1 else found
+
+    return drawn, times
+
+
+@pytest.mark.filterwarnings("ignore:program 'drawn' does not use its input")
+@pytest.mark.usefixtures("unchecked_passes")
+@settings(max_examples=12)
+@given(loops(), st.integers(1, 3), st.sampled_from(TARGETS))
+def test_any_affine_loop_collapses_and_is_right(drawn, size, target):
+    program, times = drawn
+    net = inweave.compile(program, optimize="depth", target=target, verify=False, d=size)
+    found, exact = net._degree
+    assert not exact or net.depth >= lower_bound(found)
+    assert net.depth <= max(
+        2 * times, 9
+    )  # 3^4 steps of two letters: 5 layers, and what is laid out
+    if times <= 9:
+        assert equal_in_rationals(net)
+
+
+def test_what_is_listed_is_taken_in_its_order():
+    """In float64, beside the loop itself: other numbers in each step, none of them twice."""
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(3, 3)) / 3, rng.normal(size=3)
+    net = inweave.compile(listed, optimize="depth", d=3, steps=9)
+    assert np.allclose(net(A=A, b=b), listed(A=A, b=b, steps=9), rtol=1e-12)
