@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import re
 import tempfile
 from pathlib import Path
 
@@ -268,10 +270,48 @@ WITHOUT = {"float32": {}, "float64": {"gd_plus_plus": "registers"}}
 def test_nearly_every_entry_has_a_kernel_for_its_gradients(dtype):
     found = {}
     for name in gallery.names():
-        _, plan = reversed_plan(networks()[f"gallery.{name}"][0])
+        net = networks()[f"gallery.{name}"][0]
+        wanted, plan = reversed_plan(net)
+        with contextlib.suppress(Refused):  # what is tried first
+            generate(*plan, dtype, False)
+            continue
         try:
-            generate(*plan, dtype, False, Shape())
+            net.plan.kernels.backward.kernel(dtype, True, wanted)
         except Refused as refused:
             found[name] = str(refused)
     assert found.keys() == WITHOUT[dtype].keys()
     assert all(why in found[name] for name, why in WITHOUT[dtype].items())
+
+
+@needs_compiler
+@pytest.mark.parametrize("layout", ["prompt", "row", "two rows"])
+def test_what_steps_ask_of_a_symmetric_matrix_is_a_product_and_its_transpose(layout, tmp_path):
+    """Which are one triangle, of rows that the steps leave."""
+    net = gallery.get("ridge_gd").compile(n=14, d=10, steps=13, verify=False)
+    inputs = batch_of_examples(lambda seed: ridge(seed, 14, 10), LEAD)
+    sources, given = sources_of(net, inputs), cotangents(net, LEAD)
+    wanted, plan = reversed_plan(net)
+    assert sum(node.op == "both" for node in live_nodes(plan.outputs)) == 1
+    kernel = generate(*plan, "float64", False, SHAPES[layout])
+    assert ("[55];" in kernel.text) == (layout == "prompt")
+    outs, _ = shim.run(shim.build([kernel], tmp_path, "-O0"), kernel, sources | given, LEAD)
+    expected = autograd(net, sources, given)
+    assert furthest(gradients(net, sources, given), expected) < 1e-10
+    assert furthest(dict(zip(wanted, outs, strict=True)), expected) < 1e-10
+
+
+def ridge(seed, n, d):
+    rng = np.random.default_rng(seed)
+    vectors = {"y": rng.normal(size=n), "u": rng.normal(size=d), "w0": rng.normal(size=d)}
+    return {"X": rng.normal(size=(n, d)), **vectors, "lam": 0.1, "eta": 0.01}
+
+
+def test_memory_is_used_again_where_it_is_short():
+    _, plan = reversed_plan(networks()["gallery.nesterov"][0])
+    few, many = (
+        generate(*plan, "float32", False, Shape(kind="row", prompts=prompts)) for prompts in (1, 64)
+    )
+    places = [re.findall(r"real \*\w+ = memory \+ (\d+);", kernel.text) for kernel in (few, many)]
+    assert len(set(places[0])) == len(places[0])
+    assert len(set(places[1])) < len(places[1])
+    assert many.shared // many.prompts < few.shared

@@ -349,6 +349,12 @@ class _Encoder:
                 op = "mul" if rows.rows == 1 else "matmul"
                 self.slot[node] = self._line(lines, op, unit, self.slot[rows], *node.shape)
                 self._free.append(unit)
+        elif node.op == "both":
+            a, b = (self.slot[arg] for arg in node.args)
+            one = self._line(lines, "matmul", a, b, *node.shape)
+            other = self._line(lines, "flip", one, one, *node.shape)
+            self.slot[node] = self._line(lines, "add", one, other, *node.shape)
+            self._free += [one, other]
         elif node.op not in ("phi", "at"):
             a = self.slot[node.args[0]]
             if node.op == "scale":

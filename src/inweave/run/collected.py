@@ -74,7 +74,8 @@ class Outside:
 
     def _sum(self, x: Node, parts: list[Part]) -> None:
         graph = self.graph
-        symmetric = x.symmetric and not any(placed(part[1]) for part in parts)
+        few = x.size <= ADDED and not any(placed(part[1]) for part in parts)
+        symmetric = x.symmetric and few  # otherwise once, when all are added up
         asked = total(graph, parts, x.shape, symmetric)
         phi = graph.phi(*x.shape)
         phi.symmetric = symmetric

@@ -25,8 +25,13 @@ def total(graph: Graph, parts: list[Part], shape: tuple[int, int], symmetric: bo
         return graph.total(*shape, parts)
     both = list[Part]()
     for sign, x, row, col in parts:
+        upright = x.args[0] if x.flipped else x
         if x.symmetric and row == col:
             both.append((sign, x, row, col))
+        elif upright.op == "matmul" and upright.shape == shape != (1, 1):
+            made = graph.make("both", upright.args, None, *shape)
+            made.symmetric = True
+            both.append((sign, graph.scale(HALF, made), 0, 0))
         else:
             half = graph.scale(HALF, x)
             both += [(sign, half, row, col), (sign, graph.flip(half), col, row)]

@@ -12,12 +12,13 @@ from inweave.exact.constants import Ones, Shift
 class Node:
     """A rows x cols value.
 
-    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `mul` (entry
-    by entry, where a single row or column stands for many), `diagonal` (as a column), `scale` (by a
-    number), `sum` (of placed nodes), `pointwise` (a layer) and `apply` (a function) entry by entry;
-    for loops `phi` (a carried value), `loop`, and `result` (its last one); and for loops over rows
-    `at` (which rows they are in this step), `unit` (the columns with a one there), `pick` (those
-    rows of a matrix) and `place` (rows there, zeros elsewhere).
+    The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `both` (a
+    product plus its transpose), `mul` (entry by entry, where a single row or column stands for
+    many), `diagonal` (as a column), `scale` (by a number), `sum` (of placed nodes), `pointwise` (a
+    layer) and `apply` (a function) entry by entry; for loops `phi` (a carried value), `loop`, and
+    `result` (its last one); and for loops over rows `at` (which rows they are in this step), `unit`
+    (the columns with a one there), `pick` (those rows of a matrix) and `place` (rows there, zeros
+    elsewhere).
     """
 
     op: str
@@ -73,6 +74,8 @@ class LoopBody:
     inits: tuple[Node, ...] = ()
     nexts: tuple[Node, ...] = ()
 
+
+PRODUCTS = ("matmul", "both")
 
 Part = tuple[int, Node, int, int]
 """(sign, node, row, col): a node added or subtracted where it stands in a sum."""
@@ -139,9 +142,9 @@ def cost(node: Node, price: Price = ALONE) -> float:
 
 def work(node: Node) -> Work:
     """What computing a node takes."""
-    if node.op in ("matmul", "mul"):
+    if node.op in (*PRODUCTS, "mul"):
         a, b = node.args
-        multiplications = node.rows * a.cols * node.cols if node.op == "matmul" else 0
+        multiplications = node.rows * a.cols * node.cols if node.op != "mul" else 0
         return Work(1, a.size + b.size + node.size, multiplications)
     if node.op in ("pick", "diagonal"):
         return Work(1, node.size, 0)
@@ -155,6 +158,8 @@ def flops(node: Node) -> int:
     """Multiplications and additions that a node takes, loops multiplied out."""
     if node.op == "matmul":
         return 2 * node.rows * node.args[0].cols * node.cols
+    if node.op == "both":
+        return 4 * node.rows * node.args[0].cols * node.cols
     if node.op in ("mul", "scale"):
         return node.size
     if node.op == "sum":

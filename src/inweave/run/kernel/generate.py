@@ -19,9 +19,14 @@ from inweave.run.node import Node
 LONG = 12  # rows from which on a value is made row by row
 REGISTERS = 360  # of 255: a few more wait in memory nearby, which costs less than the other shape
 LOOK_UPS = 256  # of tables, that are written out for one prompt: more take long to compile
+KEPT = 4096  # numbers of steps that a thread keeps in memory, which is there for all that can run
 TWO_ROWS = 64  # columns up to which a thread has two rows
 THREADS = 128
 FILE = 65536  # registers of a multiprocessor
+MEMORY = 227 << 10  # bytes of shared memory of a multiprocessor
+OWN = 1 << 10  # that a block takes besides what it asks for
+WARPS, BLOCKS = 64, 32  # that a multiprocessor has under way at most
+MOST = 255  # registers of a thread
 WIDE = 64  # registers from which on it is said how many blocks are to run
 SPARE = 16  # registers beyond the estimate
 
@@ -88,6 +93,11 @@ def _per_thread(
     looked_up = sum(x.size for x in values.live if x.op == "apply" and x not in values.streams)
     if looked_up > LOOK_UPS and not shape.kind:
         raise Refused(f"a prompt takes {looked_up} values of functions, {LOOK_UPS} are the most")
+    kept = sum(
+        x.size for x in values.live if values.stack_of(x) is not None and x not in writer.direct
+    )
+    if kept > KEPT and not shape.kind:
+        raise Refused(f"a prompt keeps {kept} numbers of its steps, {KEPT} are the most")
     body = writer.body()
     shared, threads = writer.shared * numbers.bytes, writer.threads
     head = ["int prompt = blockIdx.x * blockDim.x + threadIdx.x;", "if (prompt >= prompts) return;"]
@@ -125,10 +135,21 @@ def _crowd(taken: int, threads: int) -> int:
 
     Left alone, the compiler takes more registers than it needs, and there is a block less.
     """
-    if taken < WIDE:
-        return 0
+    return 0 if taken < WIDE else max(1, _by_registers(taken, threads))
+
+
+def _by_registers(taken: int, threads: int) -> int:
+    """How many blocks the registers of a multiprocessor are enough for."""
     rounded, warps = -(-(taken + SPARE) // 8) * 8, -(-threads // 32)
-    return max(1, FILE // (rounded * 32 * warps))
+    return FILE // (rounded * 32 * warps)
+
+
+def resident(kernel: Kernel) -> int:
+    """Roughly how many prompts a multiprocessor has under way."""
+    by_memory, by_warps = MEMORY // (kernel.shared + OWN), WARPS // -(-kernel.threads // 32)
+    by_registers = _by_registers(min(kernel.registers, MOST - SPARE), kernel.threads)
+    blocks = min(BLOCKS, by_memory, by_warps, by_registers)
+    return max(1, blocks) * kernel.prompts
 
 
 def _finished(

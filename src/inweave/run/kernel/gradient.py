@@ -24,12 +24,14 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.kernel.frame import Frame, Order
 from inweave.run.kernel.text import Refused
 from inweave.run.node import Node
-from inweave.run.reverse import NoReverse, reverse
+from inweave.run.reverse import STORED, NoReverse, reverse
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Launcher, Loaded
     from inweave.run.kernel.generate import Kernel
 
+FEW = 256  # entries of states that a prompt keeps, where it has to share a block's memory
+TRIED = ((0, 0), (16, 0), (16, 1))  # rows of a stream that are staged, and of a thread
 T = TypeVar("T")
 Made = tuple[Sequence[Node], Sequence[Node]]
 Name = tuple[str, str]
@@ -83,9 +85,22 @@ class Backward:
 
     def kernel(self, dtype: str, check: bool, wanted: Sequence[Name]) -> Kernel:
         """The same before it is compiled; `check` if the way there looks at domains."""
-        from inweave.run.kernel.generate import generate
+        from inweave.run.kernel.generate import Shape, generate, resident
 
-        return generate(*reverse(*self.made(), wanted, checked=check), dtype, check=False)
+        ways = [(STORED, Shape()), *((FEW, Shape(chunk=chunk, rows=rows)) for chunk, rows in TRIED)]
+        found: list[Kernel] = []
+        refusals: list[Refused] = []
+        for stored, shape in ways:
+            plan = reverse(*self.made(), wanted, checked=check, stored=stored)
+            try:
+                found.append(generate(*plan, dtype, check=False, shape=shape))
+            except Refused as refused:
+                refusals.append(refused)
+            if found and found[0].kind == "prompt":
+                break
+        if not found:
+            raise refusals[0]
+        return max(found, key=lambda kernel: resident(kernel) / kernel.flops)
 
 
 def _wanted(frame: Frame, sources: Sequence[Array]) -> tuple[Name, ...]:

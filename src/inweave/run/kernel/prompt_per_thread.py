@@ -13,7 +13,7 @@ from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.text import Numbers
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
-from inweave.run.node import LoopBody, Node
+from inweave.run.node import PRODUCTS, LoopBody, Node
 
 SMALL = 24  # entries of an input that is read into registers at once
 LOOPED = 144  # the same for one that a loop reads
@@ -172,7 +172,7 @@ class PromptPerThread(Writer):
     def write(self, node: Node) -> None:
         self.comment(node)
         self.declare(node)
-        if node.op == "matmul":
+        if node.op in PRODUCTS:
             self._matmul(node)
             return
         with self.each(node) as (i, j):
@@ -189,8 +189,7 @@ class PromptPerThread(Writer):
         with self.out.block(f"for (int k = {first}; k < {a.cols}; k++)", "UNROLL"):
             k = Index("k")
             with self.each(target) as (i, j):
-                term = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
-                self.out(f"{self.held(target, i, j)} {how} {term};")
+                self.out(f"{self.held(target, i, j)} {how} {self.term(product, a, b, i, k, j)};")
 
     def _matmul(self, node: Node) -> None:
         a, b = node.args
@@ -198,8 +197,7 @@ class PromptPerThread(Writer):
             if const.op == "const" and self._sparse(node, const):
                 return
         with self.each(node) as (i, j):
-            first = f"({self.entry(a, i, ZERO)}) * ({self.entry(b, ZERO, j)})"
-            self.out(f"{self.held(node, i, j)} = {first};")
+            self.out(f"{self.held(node, i, j)} = {self.term(node, a, b, i, ZERO, j)};")
         if a.cols > 1:
             self._add_products(node, node, 1, "+=")
 
@@ -272,8 +270,7 @@ class PromptPerThread(Writer):
                 self.row(b, 0, k)
             for node, (a, b, _) in factors.items():
                 with self.each(node) as (i, j):
-                    product = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
-                    self.out(f"{self.held(node, i, j)} += {product};")
+                    self.out(f"{self.held(node, i, j)} += {self.term(node, a, b, i, k, j)};")
         for node, axis in dict.fromkeys(self.shown.values()):
             with self.out.loop("e", node.shape[axis]) as e:
                 self.out(f"LOOK({self.held(node, *((ZERO, e) if axis else (e, ZERO)))});")

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from inweave.run.kernel.indices import ZERO, Index, plus, through, times
 from inweave.run.kernel.rows import LANE
+from inweave.run.kernel.shared import Place, extent
 from inweave.run.kernel.staging import StagedRows
 from inweave.run.kernel.text import Refused
 from inweave.run.node import LoopBody, Node
 
 BLOCK = 128  # threads of a block
 SHARED = 64 << 10  # bytes of shared memory of a block, where it holds several prompts
+SAVED = 0.9  # of it, at most, for buffers to stand one above another
 MOST_SHARED = 200 << 10  # where it holds one
 
 
@@ -22,17 +24,25 @@ class RowPerThread(StagedRows):
 
     # -- the whole --------------------------------------------------------------------------------
     def body(self) -> str:
-        """Written twice: first to see what is read of other rows."""
+        """Written twice, first to see what is read of other rows; again where memory is short."""
         super().body()
         self.restart()
         super().body()
-        size = self.shared * self.numbers.bytes
+        wanted = self._asked or max(1, BLOCK // self.group)
+        above, self.places = self.one_above_another(), self.side_by_side()
+        apart, size = self._bytes(self.places), self._bytes(above)
+        if wanted * apart > SHARED and size <= SAVED * apart:
+            self.restart(above)
+            super().body()
+        size = self._bytes(self.places)
         if size > MOST_SHARED:
             raise Refused(f"a prompt takes {size >> 10} KB of shared memory, "
                           f"a block has {MOST_SHARED >> 10}")  # fmt: skip
-        wanted = self._asked or max(1, BLOCK // self.group)
-        self.prompts = max(1, min(wanted, SHARED // max(size, 1)))
+        self.prompts = max(1, min(wanted, SHARED // size))
         return str(self.out)
+
+    def _bytes(self, places: dict[str, Place]) -> int:
+        return max(1, extent(places) * self.numbers.bytes)
 
     # -- loops ------------------------------------------------------------------------------------
     def loop(self, node: Node) -> None:

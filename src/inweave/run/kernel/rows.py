@@ -13,7 +13,7 @@ from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.shared import SharedMemory
 from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
-from inweave.run.node import LoopBody, Node
+from inweave.run.node import PRODUCTS, LoopBody, Node
 
 LARGEST = 128  # threads of a prompt
 
@@ -303,7 +303,7 @@ class Rows(SharedMemory):
         if node.op == "matmul" and node.is_scalar and self._summed_up(node):
             return
         with self.statement(*self._mirrors(node)), self.out.block(""):
-            if node.op == "matmul":
+            if node.op in PRODUCTS:
                 self._matmul(node)
             else:
                 self._entries(node)
@@ -379,7 +379,7 @@ class Rows(SharedMemory):
             with self.each(node) as (i, j):
                 self.out(f"{self.held(node, i, j)} = 0;")
             with self.guarded(self.length(node)), self.out.loop("k", a.cols) as k:
-                self._add_row(node, a, b, k)
+                self.add_row(node, a, b, k)
         else:
             with self.guarded(self.length(node)):
                 self._dots(node, a, b)
@@ -390,8 +390,16 @@ class Rows(SharedMemory):
         mine = self.own(node)
         return (mine, ZERO) if self.axis(node) == 0 else (ZERO, mine)
 
-    def _add_row(self, node: Node, a: Node, b: Node, k: Index) -> None:
+    def add_row(self, node: Node, a: Node, b: Node, k: Index) -> None:
         """Add an entry of the own row of one factor, times a row of the other."""
+        self._add_row(node, a, b, k)
+        if node.op == "both":
+            with self.out.loop("s", self.deep(node)), self.out.loop("j", node.cols) as j:
+                mine = self.own(node)
+                turned = f"({self.entry(a, j, k)}) * ({self.entry(b, k, mine)})"
+                self.out(f"{self.held(node, mine, j)} += {turned};")
+
+    def _add_row(self, node: Node, a: Node, b: Node, k: Index) -> None:
         mine, deep = self.own(node), self.deep(node)
         self.out(f"real x[{deep}];")
         with self.out.loop("s", deep) as s:

@@ -3,6 +3,9 @@
 A barrier is written before lines that read what was written since the last one, or write what was
 read since. For a loop, that follows from what its last step leaves to its first: so its lines are
 written twice, and the first time thrown away.
+
+Where memory is short, buffers that are never in use at once stand in the same place: lines are
+counted, all of an outermost loop as one, and from its first line to its last a buffer is in use.
 """
 
 from __future__ import annotations
@@ -39,13 +42,21 @@ class _Since:
         self.read = {names.get(x, x) for x in self.read}
 
 
+Place = tuple[int, int]
+"""Where a buffer begins and ends."""
+
+
 class SharedMemory(Writer):
     """A kernel whose threads share memory, `group` of them for a prompt."""
 
     group: int
+    places: dict[str, Place]  # where buffers stand, once that is known
 
-    def restart(self) -> None:
+    def restart(self, places: dict[str, Place] | None = None) -> None:
         """Begin to write anew."""
+        self.places = places or {}
+        self._line, self._depth = 0, 0
+        self._used: dict[str, tuple[int, int]] = {}  # the first and the last line of a buffer
         self.out = Lines()
         self.functions.restart()
         self.done.clear()
@@ -55,11 +66,47 @@ class SharedMemory(Writer):
 
     def buffers(self) -> list[str]:
         """The parts of a prompt's shared memory."""
-        found, start = [], 0
+        return [f"real *{name} = memory + {self.places[name][0]};" for name in self._buffers]
+
+    def side_by_side(self) -> dict[str, Place]:
+        """Where buffers stand that share nothing."""
+        found, start = dict[str, Place](), 0
         for name, size in self._buffers.items():
-            found.append(f"real *{name} = memory + {start};")
+            found[name] = (start, start + _rounded(size))
             start += _rounded(size)
         return found
+
+    def one_above_another(self) -> dict[str, Place]:
+        """Where they stand otherwise: the largest first, each where nothing is while it is used."""
+        found: dict[str, Place] = {}
+        for name in sorted(self._buffers, key=lambda name: -self._buffers[name]):
+            start, size = 0, _rounded(self._buffers[name])
+            for low, high in sorted(found[x] for x in found if self._meet(name, x)):
+                if start + size > low:
+                    start = max(start, high)
+            found[name] = (start, start + size)
+        return found
+
+    def _meet(self, one: str, other: str) -> bool:
+        """Whether two buffers are in use at once."""
+        (low, high), (first, last) = (self._used[_unit(name)] for name in (one, other))
+        return low <= last and first <= high
+
+    def _above(self, names: set[str]) -> set[str]:
+        """Buffers, and those that stand in the same memory, whichever of two it is by now."""
+        if not self.places:
+            return names
+        spans: dict[str, list[Place]] = {}
+        for name, place in self.places.items():
+            spans.setdefault(_unit(name), []).append(place)
+        above = {
+            unit
+            for name in names
+            for low, high in spans[_unit(name)]
+            for unit, parts in spans.items()
+            if unit != _unit(name) and any(first < high and low < last for first, last in parts)
+        }
+        return names | {name for name in self.places if _unit(name) in above}
 
     def buffer(self, name: str, size: int) -> str:
         self._buffers[name] = max(size, self._buffers.get(name, 0))
@@ -77,7 +124,11 @@ class SharedMemory(Writer):
         self._read = set()
 
     def _barrier(self, read: set[str], written: set[str]) -> None:
-        if read & self.since.written or written & (self.since.read | self.since.written):
+        for name in map(_unit, read | written):
+            self._used[name] = (self._used.get(name, (self._line, 0))[0], self._line)
+        self._line += not self._depth
+        lost = self._above(written)
+        if read & self.since.written or lost & (self.since.read | self.since.written):
             self.out("SYNCWARP;" if 32 % self.group == 0 else "SYNC;")
             self.since.clear()
         self.since.read |= read
@@ -91,18 +142,31 @@ class SharedMemory(Writer):
         """A loop whose first step knows what the last one leaves to it, as to barriers."""
         since, done = self.since.copy(), set(self.done)
         out, self.out = self.out, Lines()
+        self._depth += 1
         body()
         after = self.since
         self.out, self.done, self.since = out, done, since
         self.since.add(after)
         with self.out.block(head, pragma):
             body()
+        self._depth -= 1
+        self._line += not self._depth
 
     @property
     def shared(self) -> int:
-        """The numbers that a prompt takes, a little off from what memory banks repeat at."""
-        found = sum(map(_rounded, self._buffers.values()))
-        return found + 4 * (found % 32 == 0 and found > 0)
+        """The numbers that a prompt takes."""
+        return extent(self.places)
+
+
+def extent(places: dict[str, Place]) -> int:
+    """What buffers take, a little off from what memory banks repeat at."""
+    found = max((end for _, end in places.values()), default=0)
+    return found + 4 * (found % 32 == 0 and found > 0)
+
+
+def _unit(name: str) -> str:
+    """A buffer and the one that it changes places with, as one."""
+    return name.removesuffix("n")
 
 
 def _rounded(size: int) -> int:

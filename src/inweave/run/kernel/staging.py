@@ -44,7 +44,7 @@ class StagedRows(Rows):
     def _add(self, node: Node, a: Node, b: Node, k: Index) -> None:
         with self.guarded(self.length(node)):
             if node.cols > 1 and self.axis(node) == 0:
-                self._add_row(node, a, b, k)
+                self.add_row(node, a, b, k)
                 return
             with self.out.loop("s", self.deep(node)):
                 i, j = self._own(node)

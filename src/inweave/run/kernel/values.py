@@ -16,7 +16,7 @@ import numpy as np
 
 from inweave.exact.constants import Dense
 from inweave.run.code import live_nodes, stacked
-from inweave.run.node import LoopBody, Node
+from inweave.run.node import PRODUCTS, LoopBody, Node
 
 ENTRYWISE = ("scale", "mul", "sum", "apply")
 
@@ -146,7 +146,7 @@ class Values:
     @cached_property
     def contractions(self) -> set[Node]:
         """The products that are sums over streams."""
-        return {n for n in self.live if n.op == "matmul" and self.contracts(n, self.streams)}
+        return {n for n in self.live if n.op in PRODUCTS and self.contracts(n, self.streams)}
 
     def contracts(self, node: Node, streams: dict[Node, int] | None) -> bool:
         """Whether a product is a sum over rows that are made one by one."""
@@ -216,7 +216,7 @@ class Values:
         how, seen, axis, reader = read
         if how != "node":
             return how == "output"
-        if reader.op == "matmul":
+        if reader.op in PRODUCTS:
             if self.contracts(reader, streams):
                 return reader.args[1 - axis] is seen
             return streams.get(reader) == axis and reader.args[axis] is seen

@@ -17,9 +17,9 @@ from inweave.run.kernel.functions import Functions
 from inweave.run.kernel.indices import ZERO, Index, between, on_shift, plus, through, times
 from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
-from inweave.run.node import LoopBody, Node
+from inweave.run.node import PRODUCTS, LoopBody, Node
 
-KEPT = ("scale", "mul", "sum", "apply", "pointwise", "diagonal", "pick", "matmul")
+KEPT = ("scale", "mul", "sum", "apply", "pointwise", "diagonal", "pick", *PRODUCTS)
 """The operations whose results are held."""
 
 
@@ -165,8 +165,8 @@ class Writer:
         """What a node is, in matrix terms."""
         names = [self.title(arg) for arg in node.args]
         op = node.op
-        if op == "matmul":
-            said = f"{names[0]} {names[1]}"
+        if op in PRODUCTS:
+            said = f"{names[0]} {names[1]}{' and its transpose' * (op == 'both')}"
         elif op == "mul":
             said = " ⊙ ".join(names) if not node.args[0].is_scalar else " · ".join(names)
         elif op == "scale":
@@ -364,6 +364,13 @@ class Writer:
             return f"({self.entry(arg, i, j)})", []
         cond = on_shift(shift, i, j)
         return ("NIL", []) if cond == "NIL" else (text, [] if cond == "ONE" else [cond])
+
+    def term(self, product: Node, a: Node, b: Node, i: Index, k: Index, j: Index) -> str:
+        """What the k-th column of a and row of b add to an entry of their product."""
+        found = f"({self.entry(a, i, k)}) * ({self.entry(b, k, j)})"
+        if product.op == "both":
+            found += f" + ({self.entry(a, j, k)}) * ({self.entry(b, k, i)})"
+        return found
 
     def factors(self, node: Node) -> tuple[Node, Node, list[str]]:
         """The streams that a product sums over, and the numbers that multiply the sum."""
