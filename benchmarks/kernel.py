@@ -341,16 +341,19 @@ def differentiated(case: Case, compile_too: bool) -> dict[str, Any]:
     forward = net.plan.kernels.get("float32", True)
     wanted = tuple(name for name in forward.sources if name[1] in leaves)
     backward = net.plan.kernels.backward
-    back = backward.kernel("float32", True, wanted)
-    return {
+    row = {
         "case": case.name,
         "milliseconds": times,
         "times faster": min(others) / times["net"],
-        "error": gradient_error(net, given),
         "first call, s": first,
-        "kernel": told(back, backward.loaded(forward, wanted, 0)),
         "failed rivals": failed,
     }
+    try:
+        back = backward.kernel("float32", True, wanted)
+    except Refused as refused:
+        return row | {"why not": str(refused)}
+    ready = backward.loaded(forward, wanted, 0)
+    return row | {"kernel": told(back, ready), "error": gradient_error(net, given)}
 
 
 def gradient_error(net: Network, given: Mapping[str, Any]) -> float:
