@@ -12,7 +12,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import inweave
-from inweave import BlockPointwiseLayer, InputError, Matrix, Network, Scalar, Vector, gallery
+from inweave import (
+    BlockPointwiseLayer,
+    DenseProjection,
+    Head,
+    InputError,
+    Matrix,
+    Network,
+    Scalar,
+    Vector,
+    gallery,
+)
 from inweave.circuits import At, Disguise, disguise
 from inweave.circuits.rotations import rotation
 from inweave.exact.arithmetic import Rationals
@@ -266,6 +276,39 @@ def test_loops_are_proved_whatever_stands_in_unused_variables(target: str):
     leaking = tampered(Disguise.make(short, 1, 1), made.unused[0])
     with pytest.raises(inweave.VerificationError):
         leaking.verify()
+
+
+@inweave.program
+def predicted(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps):
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y))
+
+    return X @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+
+@pytest.mark.parametrize("layer", [0, -1])
+def test_what_loops_leave_behind_must_not_be_read(layer: int):
+    """Before the loop it holds zero: a proof that took it for that would be wrong."""
+    net = inweave.compile(predicted, n=3, d=2, steps=4)
+    made = Disguise.make(net, 1, 1)
+    plain = replace(made.network, modules=made.network.plain.modules, embedding=None)
+    assert plain.verify().method == "induction"
+    assert [module.repeat for module in plain.modules] == [4, 1]
+    number, at = iter(range(len(plain.layers))), range(len(plain.layers))[layer]
+    key, value, first = (np.zeros((plain.width, plain.width)) for _ in range(3))
+    key[net.layout["X"].start, 0] = 1
+    into = net.layout["wᵀ" if layer == 0 else "answer"].start
+    value[plain.layout[made.blocks[1]].start, into] = 1
+    first[0, 0] = 1  # of the tokens; the sum over all is added there
+    query = DenseProjection(0 * key, first[: plain.tokens])
+    head = Head(query, DenseProjection(key), DenseProjection(value))
+
+    def change(layer: Any, _: str) -> Any:
+        return replace(layer, heads=(*layer.heads, head)) if next(number) == at else layer
+
+    wrong = replace(plain, modules=tuple(m.map(change) for m in plain.modules))
+    with pytest.raises(inweave.VerificationError):
+        wrong.verify()
 
 
 def tampered(made: Disguise, at: At) -> Network:

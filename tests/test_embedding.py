@@ -105,6 +105,17 @@ def test_rational_inverses_are_exact(size: int, seed: int):
     assert is_orthogonal(M) == bool((product(M, M.T) == np.eye(size)).all())
 
 
+@given(st.integers(1, 6), st.integers(0, 60), st.integers(0, 2**16))
+def test_products_are_exact_whatever_the_size_of_numbers(size: int, power: int, seed: int):
+    rng = np.random.default_rng(seed)
+    bound = 2**power
+    a, b = (rng.integers(-bound, bound + 1, (size, size)).astype(object) for _ in range(2))
+    assert (product(a, b) == a @ b).all()
+    if power < 53:
+        wide = b.astype(float) / 8
+        assert (product(a.astype(float), wide) == (a @ b) * Fraction(1, 8)).all()
+
+
 def test_a_matrix_that_is_nearly_orthogonal_is_not():
     P = orthogonal(3, np.random.default_rng(0))
     P[0, 0] += Fraction(1, 10**30)
@@ -264,6 +275,18 @@ def test_a_file_with_a_wrong_one_is_refused_by_name(pair: tuple[Network, Network
             decode(encode(net))
 
 
+def test_a_file_cannot_ask_for_long_arithmetic(pair: tuple[Network, Network]):
+    _, other = pair
+    long = np.full((2, 2), Fraction(1, 3**700))
+    for wrong, said in ((long, "bits"), (np.zeros((513, 513)), "the limit is 512")):
+        forged = Embedding()
+        object.__setattr__(forged, "columns", wrong)
+        net = replace(other)
+        object.__setattr__(net, "embedding", forged)
+        with pytest.raises(inweave.FileFormatError, match=said):
+            decode(encode(net))
+
+
 def test_torch_runs_it(pair: tuple[Network, Network]):
     torch = pytest.importorskip("torch")
     net, other = pair
@@ -277,16 +300,17 @@ def test_torch_runs_it(pair: tuple[Network, Network]):
     trained = AttentionNetwork.from_network(other)
     np.testing.assert_allclose(trained(H).detach(), net(**DATA), rtol=1e-9)
     assert trained.to_data().embedding == other.embedding
-    given = torch.tensor(DATA["X"], dtype=torch.float32)
-    single = net(**{**DATA, "X": given, "y": torch.tensor(DATA["y"], dtype=torch.float32)})
-    np.testing.assert_allclose(single, net(**DATA), rtol=1e-4)
+    given = {name: torch.tensor(DATA[name], dtype=torch.float32) for name in ("X", "y")}
+    np.testing.assert_allclose(other(**{**DATA, **given}), net(**DATA), rtol=1e-4)
 
 
 def test_jax_runs_it(pair: tuple[Network, Network]):
-    pytest.importorskip("jax")
+    jax = pytest.importorskip("jax")
     net, other = pair
     apply, params = other.to_jax()
     np.testing.assert_allclose(apply(params, **DATA), net(**DATA), rtol=1e-3)
+    given = {name: jax.numpy.asarray(DATA[name]) for name in ("X", "y")}
+    np.testing.assert_allclose(other(**{**DATA, **given}), net(**DATA), rtol=1e-4)
 
 
 def test_onnx_runs_it(pair: tuple[Network, Network], tmp_path: Any):
@@ -310,6 +334,14 @@ def test_the_page_shows_it_in_the_basis_of_its_blocks(pair: tuple[Network, Netwo
     assert mine["networks"][0]["report"]["fingerprint"] == other.fingerprint
     given = payload(named({"it": other}), {"H": other.prompt(**DATA)})
     assert given["networks"][0]["positions"] == mine["networks"][0]["positions"]
+
+
+def test_a_form_in_another_basis_is_no_layout_to_compile_for(pair: tuple[Network, Network]):
+    net, other = pair
+    with pytest.raises(inweave.InputError, match=r"layout=net\.plain"):
+        inweave.compile(ridge, n=4, d=2, steps=2, layout=other)
+    again = inweave.compile(ridge, n=4, d=2, steps=5, layout=other.plain, target=net.target)
+    assert again.layout.names[: len(net.layout.names)] == net.layout.names
 
 
 def test_it_is_told_in_words(pair: tuple[Network, Network]):

@@ -57,6 +57,11 @@ class Given:
 def input_form(layout: Any, traced: Traced) -> tuple[Layout, tuple[Fill, ...]]:
     """Blocks and how inputs fill them, of a Layout, a Network or a (layout, fills) pair."""
     if isinstance(layout, Network):
+        if layout.embedding is not None:
+            raise InputError(
+                "this network's prompt stands in a basis of its own; use layout=net.plain, whose "
+                "prompt is the same before it is embedded"
+            )
         layout, fills = layout.layout, layout.fills
     elif isinstance(layout, Layout):
         fills = tuple(_named(layout, traced))

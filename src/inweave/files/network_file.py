@@ -44,7 +44,8 @@ KEY = "inweave"
 SUFFIX = ".inweave"
 LARGEST_HEADER = 64 * 2**20
 LARGEST_PROMPT = 2**30  # numbers in one prompt
-LARGEST_EMBEDDING = 512  # tokens or columns: whether they are orthogonal is seen exactly
+LARGEST_EMBEDDING = 512  # tokens or columns: whether they are orthogonal is seen exactly,
+MOST_BITS = 1024  # in numbers of no more than that
 Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
 MOST = {"inputs": 1000, "outputs": 1000, "fills": 100_000}
 
@@ -279,8 +280,15 @@ def _counts(network: dict[str, Any]) -> None:
 
 def _embedding(embedding: dict[str, Any]) -> None:
     for name, matrix in embedding.items():
-        if matrix is not None and max(matrix.shape) > LARGEST_EMBEDDING:
+        if matrix is None:
+            continue
+        if max(matrix.shape) > LARGEST_EMBEDDING:
             raise Mismatch(f"{name}: {max(matrix.shape):,}, the limit is {LARGEST_EMBEDDING:,}")
+        bottom = 1
+        for entry in matrix.flat if matrix.dtype == object else ():
+            bottom = math.lcm(bottom, entry.denominator)
+            if max(bottom, abs(entry.numerator)).bit_length() > MOST_BITS:
+                raise Mismatch(f"{name}: numbers of more than {MOST_BITS:,} bits, or denominators")
 
 
 LIMITS = {Layout: _prompt, Input: _input, Network: _counts, Embedding: _embedding}
