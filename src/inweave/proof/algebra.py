@@ -13,30 +13,23 @@ finite field stands.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 
-from inweave.exact.constants import Constant, Shift, identity, select
+from inweave.exact.constants import Constant, select
 from inweave.exact.masks import Diagonal, separated
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
-from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import HALF, Fill, Place, rooted
+from inweave.model.relunet import Function
 from inweave.proof.reading import Reading
+from inweave.proof.states import NotProved as NotProved
+from inweave.proof.states import State, States
 from inweave.proof.words import Alphabet, TooManyWords, Words
 
 Known = dict[ex.Expr, Words]
-State = dict[str, Words]  # every block as tokens x cols, zero below its own rows
-Reads = dict[tuple[str | None, Constant, Fraction], Words]  # what heads of one layer read
 MOST_STEPS = 64  # of a loop that the network does not repeat, before it is given up
-
-
-class NotProved(Exception):
-    """The algebra does not show equality; says why. It does not show a difference either."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +52,12 @@ def prove(traced: Traced, network: Network) -> Proof:
         raise NotProved("written out, it has too many words") from None
 
 
-class Prover:
+class Prover(States):
     """One proof: the alphabet, the program's values, and the network's state in words."""
 
     def __init__(self, traced: Traced, network: Network) -> None:
-        self.traced, self.network, self.layout = traced, network, network.layout
-        self.alphabet = Alphabet(Reading.of(traced))
+        super().__init__(network, Alphabet(Reading.of(traced)))
+        self.traced = traced
         self.often = ex.read_often(traced.outputs.values())
         self._applied: dict[tuple[str, tuple[int, int]], list[tuple[Words, Words]]] = {}
         self.by_induction = True
@@ -95,10 +88,6 @@ class Prover:
         if any(steps > MOST_STEPS for steps in times - repeated):
             raise NotProved("a loop of many steps is not repeated by the network")
 
-    def same(self, got: Words, expected: Words, what: str) -> None:
-        if got.shape != expected.shape or not (got - expected).is_zero():
-            raise NotProved(f"{what} is written differently")
-
     def _generic_sizes(self) -> tuple[str, ...]:
         """The sizes that could be others: of none of them anything depended on how large it is.
 
@@ -113,62 +102,6 @@ class Prover:
             name for name, size in sizes.items() if name not in fixed and size > max(odd, default=0)
         )
 
-    # -- the prompt -------------------------------------------------------------------------------
-    def given(self, name: str, rows: int, cols: int) -> Words:
-        """An input; one whose root stands in the prompt is the square of that root."""
-        if name in rooted(self.network.fills):
-            root = self.alphabet.symbol(("root", name), rows, cols)
-            return root @ root
-        return self.alphabet.symbol(("input", name), rows, cols)
-
-    def filled(self) -> State:
-        tokens = self.layout.tokens
-        state = {block.name: self.alphabet.zero(tokens, block.cols) for block in self.layout}
-        for fill in self.network.fills:
-            state = self.write(state, fill.place, self._value(fill))
-        return state
-
-    def _value(self, fill: Fill) -> Words:
-        if fill.constant is not None:
-            value = self.alphabet.constant(fill.constant)
-        else:
-            spec = next(spec for spec in self.network.inputs if spec.name == fill.source)
-            value = self.given(spec.name, spec.rows, spec.cols)
-        for name, power in fill.scale:
-            scalar = self.given(name, 1, 1)
-            if power == HALF:
-                scalar = self.alphabet.symbol(("root", name), 1, 1)
-            value = value.scaled(scalar)
-        return value.times(fill.coefficient)
-
-    def read(self, state: State, place: Place) -> Words:
-        """The value that stands at a place."""
-        rows, cols = (1, 1) if place.diagonal else place.extent
-        part = self._rows(place.row, rows).T @ state[place.block]
-        block = self.layout[place.block]
-        part = part @ self.alphabet.constant(select(block.cols, place.col, place.col + cols))
-        return part.T if place.transpose else part
-
-    def write(self, state: State, place: Place, value: Words) -> State:
-        """The state with a value added at a place."""
-        if place.diagonal:
-            value = self.alphabet.constant(identity(place.diagonal)).scaled(value)
-        elif place.transpose:
-            value = value.T
-        block, (rows, cols) = self.layout[place.block], place.extent
-        right = self.alphabet.constant(select(block.cols, place.col, place.col + cols).T)
-        added = self._rows(place.row, rows) @ value @ right
-        return {**state, place.block: state[place.block] + added}
-
-    def _rows(self, row: int, rows: int) -> Words:
-        """The tokens x rows matrix that puts a value at a row of the prompt."""
-        return self.alphabet.constant(Shift(self.layout.tokens, rows, row, 0, rows))
-
-    def replaced(self, state: State, place: Place, value: Words) -> State:
-        """The state with a value standing at a place instead of what stood there."""
-        there = self.read(state, place)
-        return self.write(self.write(state, place, there.times(Fraction(-1))), place, value)
-
     # -- layers -----------------------------------------------------------------------------------
     def follow(self, parts: Sequence[Part], state: State, scope: Scope) -> State:
         """The state after some parts; the loops that they repeat are proved on the way."""
@@ -179,7 +112,7 @@ class Prover:
 
     def _part(self, part: Part, state: State, scope: Scope) -> State:
         if not isinstance(part, Module):
-            return self._layer(part, state)
+            return self.layer(part, state)
         if part.carries:
             return self._loop(part, state, scope)
         self.alphabet.fix(part.repeat)
@@ -191,76 +124,12 @@ class Prover:
                 state = {name: state[name] + before[name] for name in state}
         return state
 
-    def _layer(self, layer: Layer, state: State) -> State:
-        if isinstance(layer, BlockPointwiseLayer):
-            after = state
-            for place, function in layer.applied:
-                if place.diagonal:
-                    raise NotProved("a function is applied to a diagonal")
-                value = self.applied(function.digest, self.read(state, place))
-                after = self.replaced(after, place, value)
-            return after
-        if not isinstance(layer, AttentionLayer):
-            raise NotProved("a dense pointwise layer has no words")
-        written = {name: [value] if layer.skip else [] for name, value in state.items()}
-        read: Reads = {}
-        for head in layer.heads:
-            for name, value in self._head(head, state, read):
-                written[name].append(value)
-        return {name: self.alphabet.sum(*state[name].shape, written[name]) for name in state}
-
-    def _head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
-        """`Q Kᵀ V`: its columns, each with the block in which they stand."""
-        parts = (head.query, head.key, head.value)
-        query, key, values = (self._project(part, state, read) for part in parts)
-        scores = self.alphabet.zero(self.layout.tokens, self.layout.tokens)
-        for at, q in query:
-            for other, k in key:
-                low, high = max(at, other), min(at + q.cols, other + k.cols)
-                if low < high:
-                    scores += (
-                        self._columns(q, low - at, high - at)
-                        @ self._columns(k, low - other, high - other).T
-                    )
-        for at, v in values:
-            out = scores @ v
-            for block in self.layout:
-                low, high = max(at, block.start), min(at + v.cols, block.stop)
-                if low < high:
-                    part = self._columns(out, low - at, high - at)
-                    put = select(block.cols, low - block.start, high - block.start).T
-                    yield block.name, part @ self.alphabet.constant(put)
-
-    def _project(
-        self, projection: AnyProjection, state: State, read: Reads
-    ) -> list[tuple[int, Words]]:
-        """The pieces of `H W + B`: from which column on, and what.
-
-        What several heads of a layer read is computed once, and kept in `read`.
-        """
-        if not isinstance(projection, Projection):
-            raise NotProved("a dense projection has no words")
-        out = []
-        for piece in projection.pieces:
-            what = (piece.block, piece.matrix, piece.coefficient)
-            if what not in read:
-                matrix = self.alphabet.constant(piece.matrix)
-                left = self._rows(0, matrix.rows) if piece.block is None else state[piece.block]
-                read[what] = (left @ matrix).times(piece.coefficient)
-            out.append((piece.at, read[what]))
-        return out
-
-    def _columns(self, x: Words, start: int, stop: int) -> Words:
-        if (start, stop) == (0, x.cols):
-            return x
-        self.alphabet.fix(x.cols)  # which columns meet depends on how wide they are
-        return x @ self.alphabet.constant(select(x.cols, start, stop))
-
-    def applied(self, digest: str, x: Words) -> Words:
+    def applied(self, function: Function, x: Words) -> Words:
         """A function of every entry: the same symbol for equal arguments.
 
         Of the transpose it is the transpose, so an argument is looked for both ways round.
         """
+        digest = function.digest
         for turned in (False, True):
             wanted = x.T if turned else x
             for argument, value in self._applied.get((digest, wanted.shape), ()):
@@ -279,7 +148,7 @@ class Prover:
         start = scope.values(loop.init)
         for places, value in zip(module.carries, start, strict=True):
             for place in places:
-                self._stands(state, place, value, "the start of a loop")
+                self.stands(state, place, value, "the start of a loop")
         symmetric = [x.rows == x.cols > 1 and (x - x.T).is_zero() for x in start]
         for assumed in dict.fromkeys((tuple(False for _ in start), tuple(symmetric))):
             fixed = set(self.alphabet.fixed)
@@ -292,13 +161,13 @@ class Prover:
             raise reason
         results = self._symbols(loop, "result", assumed)
         scope.finished(loop, results)
-        return self._carrying(state, module, results)
+        return self.carrying(state, module, results)
 
     def _step(
         self, loop: ex.Loop, module: Module, state: State, scope: Scope, symmetric: Sequence[bool]
     ) -> None:
         before = self._symbols(loop, "carried", symmetric)
-        entered = self._carrying(state, module, before)
+        entered = self.carrying(state, module, before)
         inner = scope.inside(loop, before)
         left = self.follow(module.body, entered, inner)
         if module.skip:
@@ -307,7 +176,7 @@ class Prover:
         for kept, value in zip(symmetric, after, strict=True):
             if kept:
                 self.same(value, value.T, "a carried value that begins symmetric")
-        expected = self._carrying(entered, module, after)
+        expected = self.carrying(entered, module, after)
         for block in self.layout:
             name = block.name
             self.same(left[name], expected[name], f"block {name!r} after one step")
@@ -317,28 +186,6 @@ class Prover:
             self.alphabet.symbol((what, loop.carried[i], kept), *x.shape, kept)
             for i, (x, kept) in enumerate(zip(loop.carried, symmetric, strict=True))
         ]
-
-    def _carrying(self, state: State, module: Module, values: Sequence[Words]) -> State:
-        for places, value in zip(module.carries, values, strict=True):
-            for place in places:
-                if place.diagonal:
-                    zero = self.alphabet.zero(1, 1)
-                    whole = Place(place.block, place.diagonal, place.diagonal, place.row, place.col)
-                    there = self.read(state, whole)
-                    state = self.write(state, whole, there.times(Fraction(-1)))
-                    state = self.write(state, place, value if value is not None else zero)
-                else:
-                    state = self.replaced(state, place, value)
-        return state
-
-    def _stands(self, state: State, place: Place, value: Words, what: str) -> None:
-        if place.diagonal:
-            whole = Place(place.block, place.diagonal, place.diagonal, place.row, place.col)
-            got = self.read(state, whole)
-            value = self.alphabet.constant(identity(place.diagonal)).scaled(value)
-        else:
-            got = self.read(state, place)
-        self.same(got, value, f"{what}, block {place.block!r}")
 
 
 class Scope:
@@ -404,7 +251,7 @@ class Scope:
         if isinstance(x, ex.Held):
             return known[x.x]
         if isinstance(x, ex.Applied):
-            return self.prover.applied(x.function.digest, known[x.x])
+            return self.prover.applied(x.function, known[x.x])
         if isinstance(x, ex.LoopResult):
             if x.loop not in self.results:
                 self.results[x.loop] = self._unrolled(x.loop)
