@@ -120,7 +120,9 @@ def test_who_writes_down_operations_sees_them(net, inputs):
 @pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
 def test_a_call_in_inference_mode_leaves_gradients_to_later_ones(optimize):
     net = inweave.compile(ridge_gd, n=4, d=3, steps=40, optimize=optimize)
-    X, y, u, lam, eta = torch.randn(4, 3), torch.randn(4), torch.randn(3), 0.1, torch.tensor(0.01)
+    drawn = torch.manual_seed(0)
+    X, y, u = (torch.randn(s, generator=drawn, dtype=torch.float64) for s in ((4, 3), (4,), (3,)))
+    lam, eta = 0.1, torch.tensor(0.01, dtype=torch.float64)
     with torch.inference_mode():
         before = net(X=X, y=y, u=u, lam=lam, eta=eta)
     eta = eta.clone().requires_grad_()

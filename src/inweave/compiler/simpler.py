@@ -36,7 +36,7 @@ def flattened(loop: LoopForm, forms: Forms) -> LoopForm | None:
     """A loop that does nothing but run another one, as that one, run more often; else None."""
     ends = [f.sole[0] if f.sole else None for f in loop.step]
     first = ends[0]
-    if not isinstance(first, ResultLeaf):
+    if not isinstance(first, ResultLeaf) or len(first.loop.carried) != len(loop.carried):
         return None
     inner = flattened(first.loop, forms) or first.loop
     begins = [forms.of(leaf) for leaf in loop.carried]
