@@ -95,6 +95,16 @@ def test_the_sizes_decide_which_candidate_is_kept(name, sizes, kept):
     assert network.origin.candidate in kept
 
 
+@inweave.program
+def six_factors(A: Matrix["n", "n"], B: Matrix["n", "n"], v: Vector["n"]):
+    return A @ (B @ (A @ (B @ (A @ (B @ v)))))
+
+
+def test_no_matrices_are_multiplied_for_one_layer_less():
+    network = inweave.compile(six_factors, n=50, optimize="speed")
+    assert network.plan.flops < 2 * 6 * 2 * 50**2  # twice six products with a vector
+
+
 def test_no_gram_matrix_is_formed_for_a_few_steps():
     sizes = {"n": 4000, "d": 200, "steps": 2}
     network = gallery.get("ridge_gd").compile(optimize="speed", verify=False, **sizes)
