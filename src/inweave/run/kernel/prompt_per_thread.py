@@ -431,12 +431,23 @@ class PromptPerThread(Writer):
             axis = self.values.streams[base] ^ (node.op == "view" and node.data[4])
             with self._streaming(node.shape[axis]) as k:
                 self.row(node, axis, k)
+                if axis == 0 and node.cols % 4 == 0 and not self.check:
+                    self._four_by_four(i, node, k)
+                    return
                 with self.out.loop("e", node.shape[1 - axis]) as e:
                     r, c = (k, e) if axis == 0 else (e, k)
                     self._answer(i, node, r, c)
             return
         with self.out.loop("i", node.rows) as r, self.out.loop("j", node.cols) as c:
             self._answer(i, node, r, c)
+
+    def _four_by_four(self, i: int, node: Node, row: Index) -> None:
+        """A row of an answer: rows of other threads are far from it."""
+        with self.out.loop("q", node.cols // 4) as q:
+            self.out("real4 x4;")
+            for e, part in enumerate("xyzw"):
+                self.out(f"x4.{part} = {self.entry(node, row, Index(plus(times(q, 4), str(e))))};")
+            self.out(f"((real4 *)out{i})[{plus(times(row, node.cols // 4), str(q))}] = x4;")
 
     def _answer(self, i: int, node: Node, r: Index, c: Index) -> None:
         value = self.entry(node, r, c)
