@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector, gallery
 from inweave.proof.degree import lower_bound
-from scripts import least_depth
+from scripts import conditions, least_depth
 from scripts.least_depth import PROGRAMS, SMALL, bound, digits, network, rises, sizes
 from tests.fuzz import equal_in_rationals
 from tests.ways import compiled
@@ -215,6 +215,19 @@ def test_chebyshev_loses_what_its_gram_matrix_loses():
 def test_geometric_sums_lose_at_most_a_bit_per_step(name, steps):
     found = digits(name, steps)
     assert found.network <= 2**steps * np.finfo(float).eps, found
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("name", ["ridge", "heavy_ball", "nesterov", "td0"])
+def test_at_condition_ten_least_depth_costs_less_than_a_digit(name):
+    written, _, deep = conditions.losses(name, 10.0)
+    assert deep <= 10 * written
+
+
+def test_the_page_says_of_every_program_what_depth_costs():
+    page = conditions.PAGE.read_text(encoding="utf-8")
+    for name in PROGRAMS:
+        assert f"| {name}, {conditions.STEPS.get(name, 81)} steps |" in page
 
 
 # -- names -----------------------------------------------------------------------------------------
