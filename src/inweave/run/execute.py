@@ -20,6 +20,7 @@ from inweave.exact.constants import Array, zeros
 from inweave.run import numpy
 from inweave.run.code import Code, Lead, Line, Lines, Repeat
 from inweave.run.functions import applied, layer
+from inweave.run.reuse import into, reused
 
 Step = Callable[[list[Any]], None]
 
@@ -47,7 +48,9 @@ class Bound:
                 return numpy.loop(loop, _repeated(arithmetic, loop, body))
 
             self._plain = steps_of(code.lines, single, in_numpy)
-            self._batched = steps_of(code.lines, several, in_numpy)
+            self._batched = steps_of(
+                code.lines, several, in_numpy, reused(code.lines, code.outputs)
+            )
         elif self.library == "torch":
             from inweave.run import in_torch, lent
 
@@ -126,16 +129,24 @@ def in_batch(outs: Sequence[Array], lead: Lead, arithmetic: Arithmetic) -> list[
 
 # -- from lines to calls --------------------------------------------------------------------------
 def steps_of(
-    lines: Lines, functions: Mapping[str, Any], loop: Callable[[Repeat, list[Step]], Step]
+    lines: Lines,
+    functions: Mapping[str, Any],
+    loop: Callable[[Repeat, list[Step]], Step],
+    reused: Mapping[int, int] | None = None,
 ) -> list[Step]:
-    """Stretches of lines between loops, and the loops, which `loop` makes of their bodies."""
+    """Stretches of lines between loops, and the loops, which `loop` makes of their bodies.
+
+    Some lines write into operands; see `inweave.run.reuse`.
+    """
     steps: list[Step] = []
     stretch: list[tuple[Any, int, int, int]] = []
-    for line in lines:
+    for i, line in enumerate(lines):
         if isinstance(line, Line):
             if not stretch:
                 steps.append(_stretch(stretch))
-            stretch.append((functions[line.op], line.a, line.b, line.out))
+            side = None if reused is None else reused.get(i)
+            function = functions[line.op] if side is None else into(line.op, side)
+            stretch.append((function, line.a, line.b, line.out))
         else:
             stretch = []
             steps.append(loop(line, steps_of(line.body, functions, loop)))

@@ -1,0 +1,74 @@
+"""Lines of a batch that write into arrays which nothing reads any more."""
+
+import numpy as np
+import pytest
+
+from inweave import gallery
+from inweave.run import reuse
+from inweave.run.code import Line
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+
+SIDE = 20  # of all values here
+# slots 0 and 1 are sources
+PRODUCT = Line("matmul", 0, 1, 2, SIDE, SIDE)
+SUM = Line("add", 2, 0, 3, SIDE, SIDE)
+
+
+def test_the_last_reader_of_an_array_that_was_made_writes_into_it():
+    assert reuse.reused([PRODUCT, SUM], [3]) == {1: 0}
+    turned = SUM._replace(op="sub", a=0, b=2)
+    assert reuse.reused([PRODUCT, turned], [3]) == {1: 1}
+
+
+@pytest.mark.parametrize(
+    ("lines", "outputs"),
+    [
+        ([PRODUCT, SUM, Line("mul", 2, 3, 4, SIDE, SIDE)], [3, 4]),  # the product is read again
+        ([PRODUCT, SUM], [2, 3]),  # it is an answer
+        ([SUM._replace(a=0, b=1)], [3]),  # sources belong to the caller
+        ([PRODUCT._replace(rows=1), SUM], [3]),  # it is smaller than the sum
+        ([PRODUCT, Line("flip", 2, 2, 4, SIDE, SIDE), SUM], [3, 4]),  # a view of it is an answer
+        ([PRODUCT, Line("pointwise", 2, 5, 4, SIDE, SIDE), SUM], [3, 4]),  # which may be a view
+        ([PRODUCT, Line("flip", 2, 2, 2, SIDE, SIDE), SUM], [3]),  # a view, not the array
+    ],
+)
+def test_nothing_is_written_over_that_is_or_may_be_read(lines, outputs):
+    found = reuse.reused(lines, outputs)
+    assert all(lines[i].out != 3 for i in found)
+
+
+def test_small_values_are_not_worth_it():
+    assert reuse.reused([x._replace(rows=2, cols=2) for x in (PRODUCT, SUM)], [3]) == {}
+
+
+def test_an_operand_without_the_batch_axes_of_the_result_is_left_alone():
+    a, b = np.ones((2, 2)), np.ones((3, 2, 2))
+    found = reuse.into("add", 0)(a, b)
+    assert found.shape == (3, 2, 2)
+    assert (a == 1).all()
+    assert reuse.into("sub", 1)(a, b) is b
+
+
+NAMES = ("gaussian_elimination", "matrix_polynomial", "diagonal_transformer",
+         "kernel_regression", "covariate_shift", "nesterov")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_batch_has_the_answers_of_its_problems_and_inputs_stay(monkeypatch, name):
+    monkeypatch.setattr(reuse, "LARGE", 1)
+    entry = gallery.get(name)
+    net = entry.compile(verify=False)
+    drawn = [entry.example(seed) for seed in range(3)]
+    given = {k: np.stack([np.asarray(one[k], dtype=float) for one in drawn]) for k in drawn[0]}
+    before = {k: x.copy() for k, x in given.items()}
+    batched = net.plan.from_inputs.batched.code
+    assert reuse.reused(batched.lines, batched.outputs)
+    for _ in range(2):
+        found = net(**given)
+        for i, one in enumerate(drawn):
+            alone = net(**one)
+            part = {k: x[i] for k, x in found.items()} if isinstance(found, dict) else found[i]
+            assert gallery.difference(part, alone) <= 1e-9
+    for k, x in before.items():
+        np.testing.assert_array_equal(given[k], x)
