@@ -207,3 +207,39 @@ def test_steps_whose_powers_are_large_on_the_way_are_as_good_as_by_hand(
         by_hand, exact = A @ by_hand + c, A.astype(np.longdouble) @ exact + c
     found = inweave.compile(affine, d=d, steps=steps, optimize=optimize)(A=A, c=c, check=False)
     assert abs(found - exact).max() <= 10 * abs(by_hand - exact).max()
+
+
+@inweave.program
+def summed(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps: int):
+    """Residuals that a symmetric matrix multiplies, and a sum of what is learned from each."""
+
+    def step(r, w):
+        change = eta * (X.T @ r)
+        return r - X @ change, w + change
+
+    return inweave.iterate(step, (y, inweave.zeros(X.shape[1])), steps)[1]
+
+
+@pytest.mark.parametrize("spread", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("along", [0, -1], ids=["strong", "weak"])
+def test_sums_of_what_a_symmetric_matrix_multiplies_keep_the_digits_of_steps(spread, along):
+    """Also where y lies along one direction of X, and sums along others are larger by far."""
+    n, d, steps = 6, 4, 300
+    rng = np.random.default_rng(1)
+    U, V = (np.linalg.qr(rng.normal(size=(m, d)))[0] for m in (n, d))
+    X = (U * np.geomspace(1, spread, d)) @ V.T
+    y, eta = U[:, along] + 1e-3 * rng.normal(size=n), 0.9
+    net = inweave.compile(summed, n=n, d=d, steps=steps, verify=False)
+    assert not any(map(has_loops, ways(net)))
+
+    def by_steps(kind):
+        """With the matrix made before the steps, as a programmer would."""
+        A, r, w = X.astype(kind), y.astype(kind), np.zeros(d, kind)
+        S, L = np.eye(n, dtype=kind) - kind(eta) * (A @ A.T), kind(eta) * A.T
+        for _ in range(steps):
+            r, w = S @ r, w + L @ r
+        return w
+
+    exact, size = by_steps(np.longdouble), np.finfo(float).eps * abs(by_steps(float)).max()
+    missed = abs(by_steps(float) - exact).max()
+    assert abs(net(X=X, y=y, eta=eta) - exact).max() <= 10 * max(missed, size)

@@ -10,6 +10,8 @@ identity in their place: everything that it multiplies from the left keeps its c
 
 Only symmetric matrices are powered: the powers of others, such as those of momentum, may be large
 on the way where the values that a loop goes through are small, and their rounding errors then too.
+Beside values that a symmetric S multiplies there may be sums of them, `z ← z + L x`, as c is a sum:
+the power of [S 0; L I] has L (I + S + S² + ...) below the power of S.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
+from inweave.exact.constants import zeros
 from inweave.run.graph import Graph
 from inweave.run.node import LoopBody, Node, Price, Work, work
 from inweave.run.term import Box, Matrix, Term
@@ -142,8 +145,27 @@ class _Powers:
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether A is known to be its own transpose."""
-        return self._node(self._step, Box(0, 0, self.rows, self.rows)).symmetric
+        """Whether A is known to be its own transpose, but for values that only sum up others."""
+        ends = [*self.starts[1:], self.rows]
+        spans = [range(start, end) for start, end in zip(self.starts, ends, strict=True)]
+        sums = [span for span in spans if self._sums_up(span)]
+        rest = [span for span in spans if span not in sums]
+        if not sums:
+            return self._block(range(self.rows), range(self.rows)).symmetric
+        # Of several values that are multiplied it is not known whether together they are symmetric.
+        return len(rest) == 1 and self._block(rest[0], rest[0]).symmetric
+
+    def _sums_up(self, span: range) -> bool:
+        """Whether a value is itself and something of others, and no other reads it."""
+        own = self._block(span, span)
+        if own.op != "const" or not own.data.is_identity():
+            return False
+        others = [range(span.start), range(span.stop, self.rows)]
+        return all(_is_zero(self._block(other, span)) for other in others if other)
+
+    def _block(self, rows: range, cols: range) -> Node:
+        """A part of A."""
+        return self._node(self._step, Box(rows.start, cols.start, rows.stop, cols.stop))
 
     # -- powers -----------------------------------------------------------------------------------
     def last(self, squarings: int, joint: bool) -> list[Node]:
@@ -306,3 +328,7 @@ class _Powers:
         each = assemble(self.graph, column, Box(0, 0, by.size, 1))
         node = self.graph.entrywise(each, assemble(self.graph, matrix, box))
         return _Wide((standing(self.graph, node, 0, 0),), flip)
+
+
+def _is_zero(node: Node) -> bool:
+    return node.op == "const" and node.data == zeros(*node.shape)
