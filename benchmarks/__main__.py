@@ -180,7 +180,7 @@ def _measured(
     words = ["--worker", family, str(threads), str(out), str(core)]
     subprocess.run(
         [sys.executable, "-m", "benchmarks", *words],
-        env=os.environ | dict.fromkeys(VARIABLES, str(threads)),
+        env={"JAX_PLATFORMS": "cpu"} | os.environ | dict.fromkeys(VARIABLES, str(threads)),
         check=True,
         timeout=longest,
     )
