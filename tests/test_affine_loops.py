@@ -84,9 +84,14 @@ def listed_momentum(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
     return x
 
 
+@inweave.program
+def loop_around_a_loop(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    return inweave.iterate(lambda w: b + inweave.iterate(lambda v: A @ v + w, w, 3), b, steps)
+
+
 AT_THE_BOUND = (
     number, number_beside_a_vector, two_sided, covariance, turned, turned_from_the_right,
-    entrywise, reflection, loop_in_a_loop, listed, listed_momentum,
+    entrywise, reflection, loop_in_a_loop, loop_around_a_loop, listed, listed_momentum,
 )  # fmt: skip
 
 
@@ -113,13 +118,16 @@ def matrix_and_entrywise(A: Matrix["d", "d"], a: Vector["d"], b: Vector["d"], *,
 
 
 @inweave.program
-def loop_around_a_loop(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
-    return inweave.iterate(lambda w: b + inweave.iterate(lambda v: A @ v + w, w, 3), b, steps)
+def loop_around_a_long_loop(A: Matrix["d", "d"], b: Vector["d"], *, steps: int):
+    def inner(w):
+        return inweave.iterate(lambda v: v - A @ v + w, w, 10)
+
+    return inweave.iterate(lambda w: b + inner(w), b, steps)
 
 
 ABOVE_IT = {  # by so many layers at most
     both_sides_at_once: 2, matrix_beside_a_vector: 2, matrix_entrywise: 3, matrix_and_entrywise: 1,
-    loop_around_a_loop: 1,
+    loop_around_a_long_loop: 1,
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -20,9 +21,11 @@ from inweave.compiler.forms import (
     Form,
     Forms,
     LoopForm,
+    Node,
     Product,
     Written,
     innermost,
+    ordered,
 )
 from inweave.compiler.geometric import geometric
 from inweave.compiler.known import varying
@@ -52,6 +55,7 @@ class Collapser(Rewriter):
         self.least_depth, self.steady, self.alphabet = options.least_depth, options.steady, alphabet
         self._readers: dict[Form, End] = {}
         self._cut: set[Form] = set()  # what is read with words cut inside steps
+        self._inner: set[Node] = set()  # what loops inside of others came to
         self._estimate = Expander(options.forms, hoist=True)
 
     def each(self, old: LoopForm) -> LoopForm | Sequence[Form]:
@@ -65,6 +69,8 @@ class Collapser(Rewriter):
         results = [end.back(f) for end, f in zip(found, forms, strict=True)]
         if not self._shallower(results, loop):
             return loop
+        if loop.around:
+            self._inner |= {*ordered(results)} - {*ordered((*loop.init, *loop.step))}
         self._readers |= dict(zip(forms, found, strict=True))
         self._cut |= set(itertools.compress(forms, cut))
         return results
@@ -207,9 +213,12 @@ class Collapser(Rewriter):
         """Steps cut letter by letter, if that is asked for."""
         if not self.least_depth:
             return None
-        try:
-            letters = Letters(steps, times, start, self.forms, self._level(loop))
-        except TooMany:
+        for opened in (self._inner, set[Node]()):
+            with suppress(TooMany):
+                level = self._level(loop)
+                letters = Letters(steps, times, start, self.forms, level, opened)
+                break
+        else:
             return None
         families = {step[0][0].family if 0 in step[0] else None for step in steps}
         family = families.pop() if len(start) == len(families) == 1 else None

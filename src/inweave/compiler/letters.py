@@ -14,13 +14,22 @@ step. At the end stands the start of the loop, letter by letter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from inweave.compiler.affine import Parts
-from inweave.compiler.forms import ONE, Form, Forms, GivenLeaf, InputLeaf, Product
+from inweave.compiler.forms import (
+    ONE,
+    DefinedLeaf,
+    Form,
+    Forms,
+    GivenLeaf,
+    InputLeaf,
+    Node,
+    Product,
+)
 
 END = -1  # where the words of c and of the start lead to, as in `Parts`
 MOST = 64  # words of a step
@@ -84,6 +93,7 @@ class Letters:
     """Steps and the start of a loop as a chain of factors.
 
     `steps` are in the order of the chain, the last one first; one alone stands for all of them.
+    Stored values that are `opened` are no letters, but what they are made of.
     """
 
     def __init__(
@@ -93,8 +103,9 @@ class Letters:
         start: Sequence[Form],
         forms: Forms,
         level: Callable[[Form], int],
+        opened: Container[Node] = (),
     ) -> None:
-        self.forms, self.times, self.of_form = forms, times, level
+        self.forms, self.times, self.of_form, self.opened = forms, times, level, opened
         self.periodic = len(steps) == 1
         self.sizes = {j: f.rows for j, f in enumerate(start)} | {END: start[0].cols}
         self._steps = [[self._rest(parts) for parts in step] for step in steps]
@@ -143,6 +154,9 @@ class Letters:
         for v, t, c in form.terms:
             if isinstance(v, Product):
                 found = self._product(v, t)
+            elif isinstance(v, DefinedLeaf) and v in self.opened:
+                inner = v.definition
+                found = self._words(self.forms.transpose(inner) if t else inner)
             else:
                 found = {Word((), (self.forms.form(form.rows, form.cols, [(v, t, ONE)]),)): ONE}
             for word, d in found.items():
@@ -160,7 +174,8 @@ class Letters:
         chain = [self.forms.transpose(f) for f in reversed(p.chain)] if turned else p.chain
         out: Words = {Word(p.scalars, ()): ONE}
         for f in chain:
-            parts = self._words(f) if f.products or f.is_identity else {Word((), (f,)): ONE}
+            opens = f.products or f.is_identity or any(v in self.opened for v in f.parts)
+            parts = self._words(f) if opens else {Word((), (f,)): ONE}
             if len(out) * len(parts) > MOST:
                 raise TooMany
             joined: Words = {}
