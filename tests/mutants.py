@@ -263,6 +263,20 @@ MUTANTS = [
         "an answer may read what a loop left behind",
     ),
     Mutant(
+        "proof/algebra.py",
+        'entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)',
+        "entered = self.carrying(state, module, before)",
+        "tests/test_disguise.py",
+        "to the algebra, a step may read what steps before it left behind",
+    ),
+    Mutant(
+        "proof/algebra.py",
+        'return self.carrying(self._unknown(state, loop, "after", loose), module, results)',
+        "return self.carrying(state, module, results)",
+        "tests/test_disguise.py",
+        "to the algebra, an answer may read what a loop left behind",
+    ),
+    Mutant(
         "model/embedding.py",
         "if self.tokens is not None and not is_orthogonal(self.tokens):",
         "if False:",

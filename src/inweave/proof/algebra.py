@@ -3,8 +3,9 @@
 Both are read as data and computed with `inweave.proof.words`, where a value is what it is for all
 inputs at once. A loop is proved by induction, whatever its number of steps: the module that repeats
 it starts with the loop's start, one repetition on symbols for what is carried equals one step and
-leaves all else as it was, and what follows is computed with symbols for the results. Functions are
-symbols of their own, one for every table and argument.
+leaves all else as it was, and what follows is computed with symbols for the results. Blocks besides
+that a step changes are symbols too, before and after: it is proved whatever stands in them.
+Functions are symbols of their own, one for every table and argument.
 
 No code of the compiler is used, and none that runs networks. Where words would be too many, or
 where the network does not have the program's loops, nothing is claimed and the check over the
@@ -153,7 +154,7 @@ class Prover(States):
         for assumed in dict.fromkeys((tuple(False for _ in start), tuple(symmetric))):
             fixed = set(self.alphabet.fixed)
             try:
-                self._step(loop, module, state, scope, assumed)
+                loose = self._steps(loop, module, state, scope, assumed)
                 break
             except NotProved as failed:
                 self.alphabet.fixed, reason = fixed, failed
@@ -161,13 +162,29 @@ class Prover(States):
             raise reason
         results = self._symbols(loop, "result", assumed)
         scope.finished(loop, results)
-        return self.carrying(state, module, results)
+        return self.carrying(self._unknown(state, loop, "after", loose), module, results)
+
+    def _steps(
+        self, loop: ex.Loop, module: Module, state: State, scope: Scope, symmetric: Sequence[bool]
+    ) -> set[str]:
+        """Prove a step; gives the blocks that it changes besides, whatever stands in them."""
+        loose = set[str]()
+        while more := self._step(loop, module, state, scope, symmetric, loose):
+            loose |= more
+        return loose
 
     def _step(
-        self, loop: ex.Loop, module: Module, state: State, scope: Scope, symmetric: Sequence[bool]
-    ) -> None:
+        self,
+        loop: ex.Loop,
+        module: Module,
+        state: State,
+        scope: Scope,
+        symmetric: Sequence[bool],
+        loose: set[str],
+    ) -> set[str]:
+        """Prove what a step does to all blocks that are not loose, but for those it gives."""
         before = self._symbols(loop, "carried", symmetric)
-        entered = self.carrying(state, module, before)
+        entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)
         inner = scope.inside(loop, before)
         left = self.follow(module.body, entered, inner)
         if module.skip:
@@ -177,9 +194,22 @@ class Prover(States):
             if kept:
                 self.same(value, value.T, "a carried value that begins symmetric")
         expected = self.carrying(entered, module, after)
-        for block in self.layout:
-            name = block.name
-            self.same(left[name], expected[name], f"block {name!r} after one step")
+        carrying = {place.block for places in module.carries for place in places}
+        changed = set[str]()
+        for name in (x for x in state if x not in loose):
+            try:
+                self.same(left[name], expected[name], f"block {name!r} after one step")
+            except NotProved:
+                if name in carrying:
+                    raise
+                changed.add(name)
+        return changed
+
+    def _unknown(self, state: State, loop: ex.Loop, when: str, blocks: set[str]) -> State:
+        """The state with symbols for all that stands in some blocks."""
+        symbol = self.alphabet.symbol
+        fresh = {x: symbol((when, loop.carried[0], x), *state[x].shape) for x in sorted(blocks)}
+        return {**state, **fresh}
 
     def _symbols(self, loop: ex.Loop, what: str, symmetric: Sequence[bool]) -> list[Words]:
         return [

@@ -244,9 +244,13 @@ class Alphabet:
         """A constant, or two that meet, as a coefficient times letters; None if it is zero."""
         key = (before, number)
         if key not in self._spellings:
-            c, here = self._multiplied(before, number)
+            c, both = self._multiplied(before, number)
+            first, here = _scaled(both)
+            c *= first
             letters = () if here.is_identity() else self._factors(here)
-            fixed = set[str]() if before is None else self._depends(before, number, here)
+            fixed = set[str]() if before is None else self._depends(before, number, both)
+            if type(here) is not type(both):  # what its entries are, they are at this size
+                fixed |= self.reading.sizes_of(*both.shape)
             self._spellings[key] = None if _is_zero(here) else (_number(c), letters), fixed
         found, fixed = self._spellings[key]
         self.fixed |= fixed
@@ -338,6 +342,18 @@ def _outer(constant: Constant) -> tuple[Constant, ...]:
     if np.any(column * first != entries):
         return (constant,)
     return simplest(column), simplest(first)
+
+
+def _scaled(constant: Constant) -> tuple[Number, Constant]:
+    """A number times a constant whose first entry is one, so that multiples are one letter."""
+    if not isinstance(constant, Dense):
+        return ONE, constant
+    entries = constant.array.ravel()
+    (some,) = np.nonzero(entries)
+    if not len(some) or entries[some[0]] == 1:
+        return ONE, constant
+    first = exact(entries[some[0]])
+    return _number(first), simplest(fractions(constant.array) / first)
 
 
 def _reach(letter: Symbol | Constant, end: int) -> range | None:
