@@ -14,11 +14,13 @@ from hypothesis import given, settings
 
 import inweave
 from inweave import gallery
+from inweave.circuit.exact import fewest
 from inweave.circuit.found import structural
 from inweave.circuit.graph import Circuit, Edge, layer_of
 from inweave.circuit.patching import Patching, random_prompt
 from inweave.circuit.unrolled import unrolled
 from inweave.errors import FileFormatError, InputError
+from inweave.exact.field import Field
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.model.dense import DenseExecutor, forward
 from inweave.model.embedding import Embedding
@@ -175,6 +177,18 @@ def test_functional_edges_are_those_that_full_matrices_find(net):
         changed = BruteForce(net, arithmetic, edge, other.states).answers(patching.prompts[0])
         differs = any((x != y).any() for x, y in zip(clean, changed, strict=True))
         assert differs == (edge in patching.functional([edge])), edge.name
+
+
+def test_columns_between_a_query_and_a_key_are_as_few_as_they_need():
+    field, rng = Field(), np.random.default_rng(0)
+    left = field.random((6, 2), rng) @ field.random((2, 5), rng)
+    right = field.random((4, 5), rng)
+    one, other = fewest(left, right)
+    assert one.shape == (6, 2)
+    assert other.shape == (4, 2)
+    assert (one @ other.mT == left @ right.mT).all()
+    nothing, _ = fewest(left * 0, right)
+    assert nothing.shape == (6, 0)
 
 
 # -- structural and functional ---------------------------------------------------------------------

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,6 @@ import pytest
 from inweave import circuits, gallery
 from inweave.circuits.baits import baited
 from inweave.circuits.baselines import (
-    Torch,
     attribution,
     auroc,
     explained,
@@ -21,6 +22,7 @@ from inweave.circuits.baselines import (
     probes,
 )
 from inweave.circuits.build import make
+from inweave.circuits.forward import Torch
 from inweave.circuits.hidden import NOTHING, hidden
 from inweave.circuits.load import Model
 from inweave.circuits.results import Results, interval, measure, table
@@ -28,7 +30,9 @@ from inweave.circuits.suite import Specification, specification
 from inweave.cli.app import run
 from inweave.errors import InputError
 from inweave.model.layers import AttentionLayer
+from inweave.model.modules import Module
 
+ROOT = Path(__file__).resolve().parent.parent
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
 
@@ -100,7 +104,7 @@ def test_variables_stand_in_the_disguise_as_before(plain, disguised):
     inputs = {name: x[:3] for name, x in plain.prompts.items()}
     states = []
     for model in (plain, disguised):
-        net = Torch(model.network)
+        net = Torch(model)
         run = net.run(net.prompt(inputs))
         states.append([np.asarray(model.network.in_blocks(H)) for H in run.states])
     for v in (v for v in plain.circuit.variables if v.layer is not None):
@@ -116,7 +120,7 @@ def test_without_a_dial_nothing_is_hidden(plain):
 
 # -- methods ---------------------------------------------------------------------------------------
 def test_the_network_in_torch_computes_the_answers(disguised):
-    net = Torch(disguised.network)
+    net = Torch(disguised)
     found = net.answers(net.run(net.prompt(disguised.prompts)).final)
     expected = disguised.network(**disguised.prompts)
     np.testing.assert_allclose(found.squeeze(-1), expected, rtol=1e-9)
@@ -127,9 +131,36 @@ def test_the_network_in_torch_has_functions_too():
         0, "gallery", "lasso_ista", 1, {"n": 3, "d": 2, "steps": 1}, "elsa", "faithful"
     )
     model = make(spec)
-    net = Torch(model.network)
+    net = Torch(model)
     found = net.answers(net.run(net.prompt(model.prompts)).final)
     np.testing.assert_allclose(found, model.network(**model.prompts), rtol=1e-9)
+
+
+def test_both_ends_of_every_edge_have_hook_points_in_the_torch_module():
+    """With a pointwise layer, whose node is what it changes, and layers of fewer heads."""
+    model = make(small("lasso_ista", 1))
+    net = model.network.to_torch()
+    net.cfg.use_split_qkv_input = net.cfg.use_attn_result = net.cfg.use_hook_mlp_in = True
+    H = net.prompt_of(**model.prompts)
+    state, cache = net.run_with_cache(H)
+    wrote = Torch(model).run(H).wrote | {"input": H}
+    for edge in model.circuit.possible():
+        np.testing.assert_allclose(edge.wrote.of(cache), wrote[edge.source], rtol=1e-9, atol=1e-12)
+        assert edge.read.of(cache).shape == H.shape
+    assert {edge.read.hook for edge in model.circuit.possible()} >= {"hook_final"}
+    np.testing.assert_allclose(model.answers(state), model.network(**model.prompts), rtol=1e-9)
+
+
+def test_a_layer_without_heads_adds_nothing(plain):
+    first, *rest = plain.network.modules
+    idle = AttentionLayer((), skip=True)
+    network = replace(plain.network, modules=(Module((idle,)), first, *rest))
+    model = replace(plain, network=network, circuit=network.circuit())
+    scores = attribution(model)
+    assert scores.keys() == path_patching(model).keys()
+    shifted = {edge.name for edge in model.circuit.functional}
+    assert {name for name, score in scores.items() if score > 1e-12} == shifted
+    assert len(shifted) == len(plain.circuit.functional)
 
 
 @pytest.mark.parametrize("method", [attribution, path_patching])
@@ -191,9 +222,9 @@ def test_an_interval_is_that_of_a_mean():
 @pytest.fixture(scope="module")
 def suites(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("suites")
-    for dial in (0, 1):
-        circuits.build(folder / f"dial{dial}", count=2, dial=dial)
-    return [folder / "dial0", folder / "dial1"]
+    for name, dial in (("easy", 0), ("hard", 1)):
+        circuits.build(folder / name, count=2, dial=dial)
+    return [folder / "easy", folder / "hard"]
 
 
 def test_methods_are_compared_on_the_same_models(suites, tmp_path, capsys):
@@ -215,6 +246,29 @@ def test_suites_of_different_seeds_are_not_compared(suites, tmp_path):
     circuits.build(tmp_path / "other", count=1, seed=1)
     with pytest.raises(InputError, match="one seed"):
         measure([suites[0], tmp_path / "other"])
+
+
+def test_the_method_of_the_guide_is_attribution_patching(suites, monkeypatch, capsys):
+    monkeypatch.chdir(suites[0].parent)
+    page = (ROOT / "docs" / "howto" / "benchmark-a-method.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {"__name__": "page"}
+    exec(compile(code, "benchmark-a-method.md", "exec", dont_inherit=True), names)
+    assert capsys.readouterr().out.startswith("easy: 2 models, AUROC 1.000\nhard: ")
+    model = next(circuits.models("easy"))
+    found, edges = names["method"](model), model.circuit.possible()
+    scores = attribution(model)
+    here = [score > 1e-12 for score in found]
+    assert (
+        here == [scores[edge.name] > 1e-12 for edge in edges] == [bool(e.functional) for e in edges]
+    )
+
+
+def test_the_table_in_the_documentation_is_that_of_the_stored_results():
+    results = Results.read(ROOT / "docs" / "circuits.json")
+    page = (ROOT / "docs" / "circuits.md").read_text(encoding="utf-8")
+    assert table(results) in page, "run python -m scripts.circuits_page"
+    assert f"{len(results.models)} models" in page
 
 
 def test_every_entry_of_the_gallery_that_is_a_polynomial_can_be_baited():

@@ -820,7 +820,17 @@ def test_the_lab_says_which_extra_it_needs() -> None:
     assert done.stderr.startswith("error: the lab needs torch, which the extra 'lab' installs")
 
 
-@pytest.mark.parametrize("command", [*((c,) for c in COMMANDS), *(("lab", c) for c in LAB)])
+CIRCUITS = ("build", "baselines")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *((c,) for c in COMMANDS),
+        *(("lab", c) for c in LAB),
+        *(("circuits", c) for c in CIRCUITS),
+    ],
+)
 def test_the_examples_in_help_are_commands_that_are_taken(
     inweave: Any, command: tuple[str, ...]
 ) -> None:

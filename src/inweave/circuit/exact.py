@@ -1,8 +1,8 @@
 """What a layer reads and writes, column by column, and computes with that, in a finite field.
 
 A projection is held as the columns that it reads and the matrix between them and the columns that
-matter: those of a query that its key meets, those of a value that are not zero. So a compiled head
-costs what its product costs, and what it reads is known exactly.
+matter: as few as a query and a key need to meet, those of a value that are not zero. So a head
+costs what its product costs, however it is written, and what it reads is known exactly.
 """
 
 from __future__ import annotations
@@ -68,13 +68,16 @@ class ExactHead:
     """`Q Kᵀ V`."""
 
     def __init__(self, head: Head, layout: Layout, arithmetic: FieldArithmetic) -> None:
-        W = [p.weight(layout, arithmetic) for p in head.projections]
-        B = [p.bias(layout, arithmetic) for p in head.projections]
-        own = [(w.values != 0).any(0) | (b.values != 0).any(0) for w, b in zip(W, B, strict=True)]
-        met = np.flatnonzero(own[0] & own[1])
-        self.writes: Columns = np.flatnonzero(own[2]) if len(met) else met
-        kept = (met, met, self.writes)
-        self.projections = [_reading(*given) for given in zip(W, B, kept, strict=True)]
+        both = [
+            arithmetic.concat([p.weight(layout, arithmetic), p.bias(layout, arithmetic)], -2)
+            for p in head.projections
+        ]
+        query, key = fewest(*both[:2])
+        key, query = fewest(key, query)
+        written = np.flatnonzero((both[2].values != 0).any(0))
+        self.writes: Columns = written if query.shape[1] else written[:0]
+        parts = (query, key, both[2][:, self.writes])
+        self.projections = [_reading(part, layout.width) for part in parts]
 
     @cached_property
     def reads(self) -> dict[str, Columns]:
@@ -93,10 +96,39 @@ class ExactHead:
         return q @ (k.mT @ v)
 
 
-def _reading(W: FieldArray, B: FieldArray, kept: Columns) -> Reading:
-    W, B = W[..., kept], B[..., kept]
+def _reading(part: FieldArray, width: int) -> Reading:
+    """A projection from its weight and, below, its bias."""
+    W, B = part[:width], part[width:]
     columns = np.flatnonzero((W.values != 0).any(1))
     return Reading(columns, W[columns], B)
+
+
+def fewest(left: FieldArray, right: FieldArray) -> tuple[FieldArray, FieldArray]:
+    """`L` and `R` with the same product `L Rᵀ`, of as few columns as `left` has rank.
+
+    If `left = left[:, some] E` for its independent columns, `R` is `right Eᵀ`: columns between a
+    query and a key may be mixed at will, and are unmixed here.
+    """
+    some, echelon = _echelon(left)
+    return left[:, some], right @ echelon.mT
+
+
+def _echelon(x: FieldArray) -> tuple[Columns, FieldArray]:
+    """The columns in which rows begin, and the rows, of the reduced echelon form."""
+    p, rows, begin = x.field.prime, x.values.copy(), list[int]()
+    for column in range(rows.shape[1]):
+        at = len(begin)
+        candidates = np.flatnonzero(rows[at:, column])
+        if not len(candidates):
+            continue
+        pivot = at + int(candidates[0])
+        rows[[at, pivot]] = rows[[pivot, at]]
+        rows[at] = rows[at] * pow(int(rows[at, column]), -1, p) % p
+        factors = rows[:, column].copy()
+        factors[at] = 0
+        rows = (rows - factors[:, None] * rows[at] % p) % p
+        begin.append(column)
+    return np.array(begin, dtype=np.intp), FieldArray(x.field, rows[: len(begin)])
 
 
 class ExactFunctions:

@@ -8,9 +8,10 @@ run, so that `a7.h0` is head 0 of `blocks.7`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 
 from inweave.errors import InputError
 from inweave.exact import schema
@@ -51,6 +52,18 @@ class Node:
     writes: tuple[Line, ...]
 
 
+class Tap(NamedTuple):
+    """An activation: the hook point that it passes, and which head of it."""
+
+    hook: str
+    head: int | None = None
+
+    def of(self, cache: Mapping[str, Any]) -> Any:
+        """The activation in a cache, (..., tokens, width)."""
+        found = cache[self.hook]
+        return found if self.head is None else found[..., self.head, :]
+
+
 @dataclass(frozen=True)
 class Edge:
     """One node reads what another one wrote.
@@ -72,6 +85,24 @@ class Edge:
     def name(self) -> str:
         """As EAP-IG calls it."""
         return f"{self.source}->{self.target}" + (f"<{self.letter}>" if self.letter else "")
+
+    @property
+    def wrote(self) -> Tap:
+        """Where to find what the source writes."""
+        if self.source == INPUT:
+            return Tap("hook_embed")
+        layer, head = place_of(self.source)
+        at = "hook_mlp_out" if head is None else "attn.hook_result"
+        return Tap(f"blocks.{layer}.{at}", head)
+
+    @property
+    def read(self) -> Tap:
+        """Where to find what the target reads through this edge, and others like it."""
+        if self.target == LOGITS:
+            return Tap("hook_final")
+        layer, head = place_of(self.target)
+        at = "hook_mlp_in" if head is None else f"hook_{self.letter}_input"
+        return Tap(f"blocks.{layer}.{at}", head)
 
 
 @dataclass(frozen=True)
@@ -202,7 +233,17 @@ def layer_of(name: str) -> int:
     """
     if name in (INPUT, LOGITS):
         return -1 if name == INPUT else schema.LARGEST
-    return int(name[1:].partition(".")[0])
+    return place_of(name)[0]
+
+
+def place_of(name: str) -> tuple[int, int | None]:
+    """The layer of a node that computes, and of a head its number there.
+
+    >>> place_of("a2.h0"), place_of("m3")
+    ((2, 0), (3, None))
+    """
+    layer, dot, head = name[1:].partition(".h")
+    return int(layer), int(head) if dot else None
 
 
 def _letter(text: str) -> Letter:

@@ -15,8 +15,6 @@ many edges as there are.
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,11 +22,8 @@ import torch
 from torch import Tensor
 
 from inweave.circuit.graph import INPUT, LOGITS, Edge
-from inweave.circuit.unrolled import Executed, unrolled
+from inweave.circuits.forward import Run, Torch
 from inweave.circuits.load import Model
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
-from inweave.model.network import Network
-from inweave.stack.pointwise import Functions
 
 PAIRS, FEWER = 16, 2  # of prompts, for edges all together and for one by one
 BATCH = 2**16  # numbers of the states that are patched at once
@@ -37,113 +32,13 @@ Scores = dict[str, float]
 Measures = dict[str, float | None]
 
 
-class Heads:
-    """The nodes of an executed layer in torch: what each adds to a state."""
-
-    def __init__(self, done: Executed, network: Network) -> None:
-        self.names, self.adds, layer, layout = done.nodes, done.adds, done.layer, network.layout
-        self.functions: Functions | None = None
-        self.letters = "qkv"
-        if isinstance(layer, BlockPointwiseLayer):
-            self.functions, self.letters = Functions.from_layer(layer, layout), ""
-            self.functions.requires_grad_(False)
-            return
-        assert isinstance(layer, AttentionLayer)
-        parts = [p for head in layer.heads for p in head.projections]
-        shape = (len(layer.heads), 3, 1)
-        W = [torch.tensor(np.asarray(p.weight(layout), float)) for p in parts]
-        B = [torch.tensor(np.asarray(p.bias(layout), float)) for p in parts]
-        empty = torch.zeros(0, 3, 1, layout.width, layout.width, dtype=torch.float64)
-        self.W = torch.stack(W).reshape(*shape, layout.width, layout.width) if W else empty
-        self.B = torch.stack(B).reshape(*shape, layout.tokens, layout.width) if B else empty
-
-    def only(self, k: int) -> Heads:
-        """One node alone."""
-        one = copy(self)
-        if self.functions is None:
-            one.W, one.B = self.W[k : k + 1], self.B[k : k + 1]
-        return one
-
-    def __call__(self, read: Tensor) -> Tensor:
-        """What each node writes, of what it reads: (ways in, batch, tokens, width) of a node.
-
-        `read` is (nodes, ways in, batch, tokens, width), or has ones where they read the same.
-        """
-        if self.functions is not None:
-            change: Tensor = self.functions(read[:, 0]) - read[:, 0]
-            return change
-        q, k, v = (read @ self.W + self.B).unbind(1)
-        return q @ (k.mT @ v)
-
-
-@dataclass(frozen=True)
-class Run:
-    """One forward pass: what layers read, what nodes wrote, the last state, and every state."""
-
-    reads: list[Tensor]
-    wrote: dict[str, Tensor]
-    final: Tensor
-    states: list[Tensor]
-
-
-class Torch:
-    """A network as a function of a batch of prompts, (batch, tokens, width), edge by edge."""
-
-    def __init__(self, network: Network) -> None:
-        self.network, self.way = network, unrolled(network)
-        known: dict[int, Heads] = {}
-        for done in self.way.layers:
-            known.setdefault(done.stored, Heads(done, network))
-        self.layers = [known[done.stored] for done in self.way.layers]
-
-    def prompt(self, inputs: dict[str, Any], many: int | None = None) -> Tensor:
-        """The prompts of some inputs, or of the first of them."""
-        H = self.network.prompt(**{name: x[:many] for name, x in inputs.items()})
-        return torch.tensor(np.asarray(H))
-
-    def answers(self, H: Tensor) -> Tensor:
-        """All answers that stand in states, side by side."""
-        plain = self.network.in_blocks(H)
-        parts = [o.place.read(self.network.layout, plain) for o in self.network.outputs]
-        return torch.cat([part.flatten(-2) for part in parts], -1)
-
-    def run(self, H: Tensor, tapped: bool = False) -> Run:
-        """A pass from the prompt; `tapped`, every way in reads a copy that has a gradient."""
-        return self.onward(0, H, tapped=tapped)
-
-    def onward(
-        self, start: int, H: Tensor, opened: tuple[Tensor, ...] = (), tapped: bool = False
-    ) -> Run:
-        """A pass from a place in the order of layers and skips on."""
-        stack = list(opened)
-        done = Run([], {}, H, [])
-        for step in self.way.order[start:]:
-            if step == "open":
-                stack.append(H)
-            elif step == "close":
-                H = H + stack.pop()
-            else:
-                at, layer = int(step), self.layers[int(step)]
-                read = H[None, None]
-                if tapped:
-                    ways = max(1, len(layer.letters))
-                    read = read.expand(len(layer.names), ways, *H.shape).clone()
-                    read.retain_grad() if read.requires_grad else read.requires_grad_()
-                outputs = layer(read)
-                done.reads.append(read)
-                done.wrote.update(zip(self.way.layers[at].nodes, outputs, strict=True))
-                H = outputs.sum(0) + (H if layer.adds else 0)
-                done.states.append(H)
-        return Run(done.reads, done.wrote, H, done.states)
-
-
 # -- edges -----------------------------------------------------------------------------------------
 def attribution(model: Model, seed: int = 0) -> Scores:
     """Attribution patching: `|change · gradient|`, the mean over pairs of prompts.
 
     The answer is one number: its entries with random signs, added up.
     """
-    net, edges = Torch(model.network), model.circuit.possible()
+    net, edges = Torch(model), model.circuit.possible()
     clean, other = (net.prompt(inputs, PAIRS) for inputs in model.pairs())
     there = net.run(other).wrote | {INPUT: other}
     run = net.run(clean, tapped=True)
@@ -172,7 +67,7 @@ def _size(change: Tensor, gradient: Tensor | None) -> float:
 
 def path_patching(model: Model) -> Scores:
     """Path patching: how far the answer moves, the mean over pairs of prompts."""
-    net, edges = Torch(model.network), model.circuit.possible()
+    net, edges = Torch(model), model.circuit.possible()
     with torch.no_grad():
         clean, other = (net.prompt(inputs, FEWER) for inputs in model.pairs())
         run, there = net.run(clean), net.run(other)
@@ -233,7 +128,7 @@ def _open_at(net: Torch, position: int, clean: Run) -> tuple[Tensor, ...]:
 def probes(model: Model) -> tuple[list[float], list[bool]]:
     """For every variable and every layer: how well a linear probe reads it (R² on prompts that it
     was not fitted on), and whether it stands there."""
-    net = Torch(model.network)
+    net = Torch(model)
     layout = model.network.layout
     with torch.no_grad():
         H = net.prompt(model.prompts)

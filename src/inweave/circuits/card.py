@@ -46,7 +46,7 @@ What it computes: {where}, at {sizes or "its one size"}; target {spec.target}, o
 - {circuit.layers} layers, at most {circuit.heads} heads each, {network.tokens} tokens x
   {network.width} columns
 - {len(circuit.possible())} possible edges, {len(circuit.edges)} structural,
-  {len(circuit.functional)} functional
+  {len(circuit.functional)} functional, {len(circuit.genuine)} genuine
 - network {network.fingerprint}
 
 ```text
@@ -55,8 +55,10 @@ What it computes: {where}, at {sizes or "its one size"}; target {spec.target}, o
 
 The edges that are called functional change the answer when another prompt's value is put on them
 alone: found at random points modulo {" and ".join(map(str, _primes(model)))}, where nothing is
-rounded. `{CIRCUIT}` holds all of them, `{EDGES}` is for EAP-IG, `{NETWORK}` is the network,
-`{PROMPTS}` are inputs to run it on, `{MADE}` says how it was made. Read them with
+rounded. Those that the network has before any disguise, too, are genuine.
+
+`{CIRCUIT}` holds all edges, `{EDGES}` the genuine ones for EAP-IG, `{NETWORK}` the network,
+`{PROMPTS}` inputs to run it on; `{MADE}` says how it was made. Read them with
 `inweave.circuits.load`.
 
 | node | what it adds |

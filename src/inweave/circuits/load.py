@@ -20,6 +20,7 @@ from inweave.circuit.graph import Circuit
 from inweave.circuits.suite import Specification
 from inweave.errors import FileFormatError
 from inweave.exact import schema
+from inweave.exact.arithmetic import Floats
 from inweave.exact.schema import Line, Must, Natural
 from inweave.files import regular
 from inweave.network import Network
@@ -79,6 +80,13 @@ class Model:
         half = len(next(iter(self.prompts.values()))) // 2
         turned = {name: np.roll(x, half, axis=0) for name, x in self.prompts.items()}
         return self.prompts, turned
+
+    def answers(self, state: Any) -> Any:
+        """All answers that stand in states (..., tokens, width), side by side."""
+        layout, plain = self.network.layout, self.network.in_blocks(state)
+        parts = [out.place.read(layout, plain) for out in self.network.outputs]
+        flat = [part.reshape(*part.shape[:-2], -1) for part in parts]
+        return Floats.like(state).concat(flat, -1) if len(flat) > 1 else flat[0]
 
 
 def models(folder: str | os.PathLike[str]) -> Iterator[Model]:

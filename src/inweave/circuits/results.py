@@ -20,7 +20,7 @@ from inweave.errors import InputError
 from inweave.exact import schema
 from inweave.exact.schema import Line, Natural
 
-MOST = 2500  # possible edges of a model
+MOST = 5000  # possible edges of a model
 DRAWS = 10_000
 
 

@@ -29,7 +29,15 @@ LARGE: dict[str, Span] = {
     "n": (8, 12), "d": (4, 6), "k": (3, 4), "m": (4, 5), "t": (4, 6), "v": (6, 8), "steps": (3, 5),
 }  # fmt: skip
 FIXED: dict[str, dict[str, int]] = {"ttt_linear": {"n": 4, "batch": 2}}
-LONG = ("pca", "kalman_filter", "recursive_least_squares", "gaussian_mixture")  # always small
+LONG = (  # with many layers even so
+    "causal_linear_attention", "chain_of_thought_gd", "conjugate_gradient", "covariate_shift",
+    "delta_net", "gated_delta_net", "gauss_jordan", "gaussian_elimination", "gaussian_mixture",
+    "kalman_filter", "mesa_layer", "pca", "power_iteration", "recursive_least_squares",
+    "regression_mixture", "ridge_closed_form", "sinkhorn", "two_layer_gd",
+)  # fmt: skip
+LEAST: dict[str, Span] = {
+    "n": (2, 3), "d": (2, 2), "k": (2, 2), "m": (2, 2), "t": (2, 3), "v": (3, 3), "steps": (1, 1),
+}  # fmt: skip
 SHARE = 0.15  # of large ones
 
 
@@ -60,7 +68,7 @@ class Specification:
     def example(self, network: Network, rng: np.random.Generator) -> Inputs:
         """Inputs of a network that its program is for."""
         if self.kind == "generated":
-            return {x.name: rng.normal(size=x.shape) for x in network.inputs}
+            return {x.name: rng.normal(size=x.shape) / x.rows**0.5 for x in network.inputs}
         entry = gallery.get(self.program)
         return entry.inputs(rng, **{**entry.sizes, **self.sizes})
 
@@ -83,7 +91,7 @@ def specification(number: int, seed: int = 0) -> Specification:
     entries = gallery.entries()
     entry = entries[number // 2 % len(entries)]
     if entry.name in LONG:
-        spans = SMALL
+        spans = LEAST
     drawn = {**_drawn(entry.sizes, spans, rng), **FIXED.get(entry.name, {})}
     return Specification(number, "gallery", entry.name, own, drawn, target, optimize)
 

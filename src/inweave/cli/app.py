@@ -37,7 +37,7 @@ COMMANDS = {
     "run": "Run a network on your own table: rows to learn from, and rows to predict.",
     "explore": "Write a web page that shows a network's prompt and heads, layer by layer.",
     "gallery": "List the in-context algorithms that come with inweave, or show one of them.",
-    "circuits": "Build networks whose circuits are known, to test methods on.",
+    "circuits": "Build networks whose circuits are known, and measure what simple methods find.",
     "bench": "Measure inweave beside hand-written code, as ratios in one run.",
     "lab": "Train networks of the compiled shape and compare them with the constructed.",
 }

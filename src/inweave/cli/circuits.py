@@ -10,11 +10,15 @@ from cyclopts import App, Parameter
 from inweave.cli import output
 from inweave.cli.options import OUTPUT
 
-HELP = """Build networks whose circuits are known, to test methods on.
+HELP = """Build networks whose circuits are known, and measure what simple methods find.
 
 For example:
 
     inweave circuits build suite
+
+    inweave circuits build disguised --dial 1
+
+    inweave circuits baselines suite disguised
 """
 
 circuits = App(name="circuits", help=HELP, version_flags=[])
@@ -58,7 +62,7 @@ def baselines(
     suites: Annotated[list[Path], Parameter(negative=())],
     /,
     *,
-    most: int = 2500,
+    most: int = 5000,
     out: Annotated[Path | None, OUTPUT] = None,
 ) -> None:
     """Measure what attribution patching, path patching and linear probes find.
