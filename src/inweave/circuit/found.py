@@ -17,7 +17,7 @@ from inweave.model.prompt import Fill
 from inweave.text.network import Words, pretty
 
 POINTS = 2
-MOST = 20_000_000  # nodes that are computed for all edges together
+MOST = 500_000_000  # nodes that are computed for all edges together: some minutes
 
 
 def circuit_of(network: Network, *, seed: int = 0, functional: bool = True) -> Circuit:
