@@ -894,3 +894,13 @@ def test_the_gallery_is_listed_as_a_table_and_as_json(
     assert listed.code == 0
     assert "ridge_gd" in listed.out
     assert json.loads(inweave("gallery", "--json").out)["ridge_gd"]["certificate"] is not None
+
+
+def test_a_network_is_read_back_as_a_program(inweave: Any) -> None:
+    inweave("compile", "programs.py:ridge", *SIZES, "-o", "net.inweave")
+    shown = inweave("decompile", "net.inweave")
+    assert shown.code == 0
+    Path("again.py").write_text(shown.out, encoding="utf-8")
+    again = inweave("compile", "again.py:algorithm")
+    assert again.code == 0
+    assert "proved" in again.out

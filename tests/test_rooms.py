@@ -31,6 +31,7 @@ run
 proof
 text
 files
+decompiler
 export explore stack circuit
 network
 smallest

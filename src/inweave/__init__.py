@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from inweave.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from inweave.decompiler import decompile
     from inweave.errors import (
         BlockError,
         CompileError,
+        DecompileError,
         DivergenceError,
         DomainError,
         DTypeError,
@@ -75,8 +77,10 @@ if TYPE_CHECKING:
     from inweave.smallest import Frontier, bounds, frontier
 
 _WHERE = {
-    "errors": "BlockError CompileError DTypeError DivergenceError DomainError FileFormatError "
-    "InputError InweaveError MissingExtraError ProgramError ShapeError VerificationError",
+    "decompiler": "decompile",
+    "errors": "BlockError CompileError DTypeError DecompileError DivergenceError DomainError "
+    "FileFormatError InputError InweaveError MissingExtraError ProgramError ShapeError "
+    "VerificationError",
     "exact.constants": "Constant",
     "language.annotations": "Matrix Scalar Vector",
     "language.entrywise": "diag tril triu where",
@@ -113,6 +117,7 @@ __all__ = [
     "CompileError",
     "Constant",
     "DTypeError",
+    "DecompileError",
     "DenseProjection",
     "DivergenceError",
     "DomainError",
@@ -149,6 +154,7 @@ __all__ = [
     "circuits",
     "compile",
     "constant",
+    "decompile",
     "diag",
     "exp",
     "explain",

@@ -38,6 +38,10 @@ class CompileError(InweaveError, ValueError):
     """A program is well formed, but cannot be compiled under the given target, layout or tokens."""
 
 
+class DecompileError(InweaveError, ValueError):
+    """A network cannot be read back as a program; says what is missing."""
+
+
 class VerificationError(InweaveError, AssertionError):
     """A network does not compute its program."""
 

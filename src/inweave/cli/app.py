@@ -32,6 +32,7 @@ COMMANDS = {
     "demo": "Run the main example: one regression as seven attention networks, each verified.",
     "compile": "Compile a program into a network and verify it.",
     "show": "Print a network: its prompt, its layers as matrix products, and its certificate.",
+    "decompile": "Read a network back as a program: Python source, proved equal to the network.",
     "frontier": "Compare every way to compile a program: layers, heads, columns and flops.",
     "verify": "Check a network against its program, by algebra or at random points of a field.",
     "run": "Run a network on your own table: rows to learn from, and rows to predict.",

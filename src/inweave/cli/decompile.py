@@ -1,0 +1,32 @@
+"""`inweave decompile`: a network as the source of a program."""
+
+from __future__ import annotations
+
+from inweave.cli import output
+from inweave.cli.options import Mode, Sizes, Source, Target
+from inweave.cli.show import network_of
+from inweave.cli.sources import chosen
+
+
+def decompile(
+    source: Source,
+    /,
+    *sizes: Sizes,
+    target: Target = None,
+    optimize: Mode = None,
+) -> None:
+    """Read a network back as a program: Python source, proved equal to the network.
+
+    It is read from the weights alone: of a .inweave file, the program that it may hold is not
+    looked at. A network that cannot be read, or whose source is not proved, is refused.
+
+    For example:
+
+        inweave decompile ridge.inweave
+
+        inweave decompile ridge.py:ridge_gd n=40 d=10 steps=100 --optimize speed
+    """
+    import inweave
+
+    network = network_of(source, sizes, chosen(target=target, optimize=optimize))
+    output.say(inweave.decompile(network).rstrip("\n"))

@@ -1,0 +1,82 @@
+"""Programs read back from networks: the compiler's way, backwards.
+
+A network is followed once and what it does becomes statements (`reading`), these become Python
+(`source`), and the program that Python then has is proved equal to the network with the same proof
+as any other (`inweave.proof.check`). What is not proved is not handed out, so nothing here has to
+be believed: the reader may guess, the proof may not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inweave.decompiler.reading import read
+from inweave.decompiler.source import NAME, source
+from inweave.errors import DecompileError, InweaveError, VerificationError
+from inweave.language.program import Program, Traced
+from inweave.model.modules import Module
+from inweave.model.network import Network
+from inweave.proof.check import verify
+
+
+def decompile(network: Network, *, seconds: float = 60.0) -> str:
+    """The source of a program that a network computes, as Python.
+
+    The program is called `algorithm`, has the network's inputs and answers, and is proved equal to
+    the network before it is handed out; what cannot be read or proved is a DecompileError.
+    `seconds` are allowed for the proof where it has to compare at random points.
+
+    >>> import inweave
+    >>> from inweave import Matrix, Vector
+    >>> @inweave.program
+    ... def gradient(X: Matrix["n", "d"], y: Vector["n"], w: Vector["d"]) -> Vector["d"]:
+    ...     return X.T @ (X @ w - y)
+    >>> print(inweave.decompile(inweave.compile(gradient, n=4, d=2)))
+    import inweave
+    from inweave import Matrix, Vector
+    <BLANKLINE>
+    <BLANKLINE>
+    @inweave.program
+    def algorithm(X: Matrix[4, 2], y: Vector[4], w: Vector[2]) -> Vector[2]:
+        return X.T @ (X @ w - y)
+    <BLANKLINE>
+    """
+    network = _placed(network.plain)
+    found = read(network)
+    text = source(network, found)
+    traced = _traced(text)
+    if {name: traced.kinds[name] for name in traced.outputs} != _kinds(network):
+        text = source(network, found, traced.kinds)
+        traced = _traced(text)
+    try:
+        verify(NAME, traced, network, seconds=seconds)
+    except VerificationError as error:
+        raise DecompileError(f"the program that was read back is not proved: {error}") from error
+    return text
+
+
+def _placed(network: Network) -> Network:
+    """The same network; what its modules are said to carry, but do not store, is not said."""
+
+    def placed(module: Module) -> Module:
+        body = (placed(part) if isinstance(part, Module) else part for part in module.body)
+        carries = tuple(places for places in module.carries if places)
+        return replace(module, body=tuple(body), carries=carries)
+
+    return replace(network, modules=tuple(map(placed, network.modules)))
+
+
+def _kinds(network: Network) -> dict[str, str]:
+    return {output.name: output.kind for output in network.outputs}
+
+
+def _traced(text: str) -> Traced:
+    """The program of a source, recorded."""
+    space: dict[str, object] = {"__name__": "inweave_decompiled"}
+    try:
+        exec(compile(text, f"<{NAME}>", "exec"), space)
+        program = space[NAME]
+        assert isinstance(program, Program)
+        return program.trace()
+    except (InweaveError, SyntaxError) as error:
+        raise DecompileError(f"what was read back is no program: {error}") from error

@@ -1,0 +1,496 @@
+"""From a network to statements: what its layers compute, named as soon as it is more than a word.
+
+The network is followed once over sums of words (`inweave.proof.states`). Whatever a layer leaves in
+a block becomes a symbol, and its words become the symbol's definition, so that words stay short
+however deep the network is. A repeated module is read once: it begins with symbols for what it
+carries, and what it leaves of them is the step. `carries` says where they stand; without it, a
+module carries the blocks that it does not leave as they were.
+
+A prompt may hold `√η X`, and no program does. Roots are therefore kept outside of symbols: each is
+in every word of a sum or in none, or the sum is taken apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import count
+from typing import cast
+
+from inweave.errors import DecompileError
+from inweave.exact.constants import (
+    Constant,
+    Dense,
+    Shift,
+    added,
+    exact,
+    identity,
+    product,
+    select,
+    simplest,
+)
+from inweave.model.embedding import in_pieces
+from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.modules import Module, Part, named
+from inweave.model.network import Network
+from inweave.model.projection import AnyProjection, Projection
+from inweave.model.relunet import Function
+from inweave.proof.states import NotProved, State, States
+from inweave.proof.words import (
+    FIRST,
+    LAST,
+    Alphabet,
+    Chain,
+    Letter,
+    Number,
+    Symbol,
+    TooManyWords,
+    Word,
+    Words,
+)
+from inweave.text.network import Words as Spelling
+
+SIMPLE = 1  # symbols in a word that needs no name of its own
+
+
+Key = tuple[str, ...]  # ("input", name), ("root", name) of an input, or ("value", name, number)
+
+
+@dataclass(frozen=True)
+class Let:
+    """A symbol and its definition; with a function, that of every entry."""
+
+    symbol: int
+    words: Words
+    function: Function | None = None
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A repeated module: symbols inside and after it, where they start, what one step does."""
+
+    times: int
+    carried: tuple[int, ...]
+    start: tuple[Words, ...]
+    body: Body
+    after: tuple[Words, ...]
+    results: tuple[int, ...]
+    declared: bool  # whether the network itself says what it carries
+
+
+@dataclass
+class Body:
+    """Statements in order."""
+
+    statements: list[Let | Loop] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A network as statements, and its answers in words."""
+
+    alphabet: Letters
+    body: Body
+    answers: dict[str, Words]
+
+
+class Letters(Alphabet):
+    """An alphabet whose symbols are known by what they are."""
+
+    def number_of(self, words: Words) -> int:
+        """The letter that a symbol is."""
+        (((_, chain), _),) = words.terms.items()
+        scalars = next(iter(words.terms))[0]
+        return (chain or scalars[0])[0][0]
+
+    def key(self, number: int) -> Key | None:
+        letter = self.letters[number]
+        return cast(Key, letter.key) if isinstance(letter, Symbol) else None
+
+
+def letters_of(words: Words) -> Counter[int]:
+    """The letters of a sum, and how often each is written."""
+    found: Counter[int] = Counter()
+    for scalars, chain in words.terms:
+        found.update(number for part in (*scalars, chain) for number, _ in part)
+    return found
+
+
+def read(network: Network) -> Read:
+    """What a plain network computes."""
+    return Reader(network).read_all()
+
+
+class Reader(States):
+    """One reading."""
+
+    alphabet: Letters
+
+    def __init__(self, network: Network) -> None:
+        super().__init__(network, Letters())
+        self.spelling = Spelling(network)
+        self._numbers = count()
+        self._body = Body()
+        self._layers = {name: i for i, name in enumerate(_names(network.modules))}
+
+    def read_all(self) -> Read:
+        body = self._body = Body()
+        try:
+            state = self._follow(self.network.modules, self.filled(), "")
+            answers = {o.name: self._even(self.read(state, o.place)) for o in self.network.outputs}
+        except NotProved as error:
+            raise DecompileError(f"{error}: no program says that") from None
+        except TooManyWords:
+            raise DecompileError(
+                "a layer of this network has more products than a program of readable length"
+            ) from None
+        return Read(self.alphabet, body, answers)
+
+    # -- symbols ----------------------------------------------------------------------------------
+    def root(self, name: str) -> Words:
+        return self.alphabet.symbol(("root", name), 1, 1)
+
+    def _new(self, name: str, rows: int, cols: int, symmetric: bool = False) -> Words:
+        key = ("value", name, str(next(self._numbers)))
+        return self.alphabet.symbol(key, rows, cols, symmetric)
+
+    def _name(self, name: str, words: Words) -> Words:
+        """The same value as a symbol, unless it is hardly more than one."""
+        words = self._tidy(words)
+        if len(words.terms) <= 1 and self._symbols(words) <= SIMPLE:
+            return words
+        down, right = (self._around(words, end) for end in (FIRST, LAST))
+        return down @ self._named(name, self._tidy(down.T @ words @ right)) @ right.T
+
+    def _around(self, words: Words, end: int) -> Words:
+        """The columns of an identity that leave of a sum the rows, or columns, that are not zero.
+
+        A block holds values of several heights in turn, and what they are depends on it.
+        """
+        size = words.rows if end == FIRST else words.cols
+        found = [self.alphabet.reach(chain, end) or range(size) for _, chain in words.terms]
+        start, stop = min(at.start for at in found), max(at.stop for at in found)
+        return self.alphabet.constant(select(size, start, stop))
+
+    def _named(self, name: str, words: Words) -> Words:
+        total = self.alphabet.zero(*words.shape)
+        for odd, part in self._by_roots(words):
+            scalar = self._scalar(part)
+            part = part if scalar is None else scalar[0]
+            symbol = self._new(name, *part.shape)
+            self._body.statements.append(Let(self.alphabet.number_of(symbol), part))
+            value = symbol if scalar is None else scalar[1].scaled(symbol)
+            for root in odd:
+                value = value.scaled(self.root(root))
+            total += value
+        return total
+
+    def _symbols(self, words: Words) -> int:
+        kinds = {n: self.alphabet.key(n) for n in letters_of(words)}
+        return sum(
+            times
+            for n, times in letters_of(words).items()
+            if (key := kinds[n]) is not None and key[0] != "root"
+        )
+
+    def _scalar(self, words: Words) -> tuple[Words, Words] | None:
+        """A scalar times one constant matrix, as both, if that is what all words are."""
+        chains = {chain for _, chain in words.terms}
+        if words.shape == (1, 1) or len(chains) != 1:
+            return None
+        (chain,) = chains
+        if any(self.alphabet.key(n) is not None for n, _ in chain):
+            return None
+        terms: dict[Word, Number] = {(scalars, ()): c for (scalars, _), c in words.terms.items()}
+        one = Words(self.alphabet, *words.shape, {((), chain): 1})
+        return Words(self.alphabet, 1, 1, terms), one
+
+    def _by_roots(self, words: Words) -> list[tuple[frozenset[str], Words]]:
+        """Words with the same roots to odd powers together, those roots left out."""
+        found: dict[frozenset[str], dict[Word, Number]] = {}
+        for (scalars, chain), c in words.terms.items():
+            roots = Counter(s for s in scalars if self._is_root(s))
+            odd = [s for s, times in roots.items() if times % 2]
+            rest = list(scalars)
+            for s in odd:
+                rest.remove(s)
+            names = frozenset(cast(Key, self.alphabet.key(s[0][0]))[1] for s in odd)
+            found.setdefault(names, {})[tuple(rest), chain] = c
+        return [(odd, Words(self.alphabet, *words.shape, part)) for odd, part in found.items()]
+
+    def _is_root(self, scalar: Chain) -> bool:
+        key = self.alphabet.key(scalar[0][0])
+        return len(scalar) == 1 and key is not None and key[0] == "root"
+
+    def _even(self, words: Words) -> Words:
+        """Words without a lone root; others are refused."""
+        words = self._tidy(words)
+        for odd, _ in self._by_roots(words):
+            if odd:
+                raise DecompileError(
+                    f"the square root of {', '.join(sorted(odd))} stands alone in a value that is "
+                    "carried, answered or a function's argument: no program has it"
+                )
+        return words
+
+    def applied(self, function: Function, x: Words) -> Words:
+        symbol = self._new(function.name, *x.shape)
+        let = Let(self.alphabet.number_of(symbol), self._even(x), function)
+        self._body.statements.append(let)
+        return symbol
+
+    # -- fewer words ------------------------------------------------------------------------------
+    def _tidy(self, words: Words) -> Words:
+        """The same sum, in which words that differ in one constant are one word."""
+        groups: dict[tuple[Chain, ...], Group] = {}
+        for (scalars, chain), c in words.terms.items():
+            apart = [self._apart(part, 1) for part in scalars]
+            apart.sort(key=lambda pair: pair[0])
+            apart.append(self._apart(chain, words.rows))
+            symbols = tuple(symbols for symbols, _ in apart)
+            groups.setdefault(symbols, []).append(
+                _simpler(
+                    Fraction(c), [constant for _, constants in apart for constant in constants]
+                )
+            )
+        parts = [
+            self._product(symbols, constants).times(c)
+            for symbols, group in groups.items()
+            for c, constants in _merged(group)
+        ]
+        return self.alphabet.sum(*words.shape, parts)
+
+    def _apart(self, chain: Chain, rows: int) -> tuple[Chain, list[Constant]]:
+        """The symbols of a chain, and the constants before, between and after them."""
+        symbols, constants = list[Letter](), list[Constant]()
+        waiting: Constant = identity(rows)
+        for letter in chain:
+            here = self.alphabet.letters[letter[0]]
+            if isinstance(here, Constant):
+                waiting = product(waiting, here)[1]  # its coefficient is one, but for inner ones
+                continue
+            constants.append(waiting)
+            symbols.append(letter)
+            waiting = identity(self.alphabet.shape(letter)[1])
+        return tuple(symbols), [*constants, waiting]
+
+    def _product(self, chains: Sequence[Chain], constants: Iterable[Constant]) -> Words:
+        """The product of chains, all but the last of them scalars, with constants between."""
+        waiting, found = iter(constants), list[Words]()
+        for symbols in chains:
+            total = self.alphabet.constant(next(waiting))
+            for letter in symbols:
+                rows, cols = self.alphabet.shape(letter)
+                word: Word = ((), (letter,)) if (rows, cols) != (1, 1) else (((letter,),), ())
+                total = total @ Words(self.alphabet, rows, cols, {word: 1})
+                total = total @ self.alphabet.constant(next(waiting))
+            found.append(total)
+        *scalars, value = found
+        for scalar in scalars:
+            value = value.scaled(scalar)
+        return value
+
+    # -- parts ------------------------------------------------------------------------------------
+    def _follow(self, parts: Iterable[Part], state: State, where: str) -> State:
+        for name, part in named(parts, where):
+            self.alphabet.written_letters = 0
+            if not isinstance(part, Module):
+                state = self._layered(part, state, name)
+            elif part.repeat == 1 and not part.carries:
+                after = self._follow(part.body, state, name)
+                state = self._skipped(part, state, after)
+            elif part.repeat:
+                state = self._loop(part, state, name)
+        return state
+
+    def _skipped(self, module: Module, before: State, after: State) -> State:
+        if not module.skip:
+            return after
+        return {name: before[name] + words for name, words in after.items()}
+
+    def _layered(self, layer: Layer, state: State, where: str) -> State:
+        """The state after a layer, all that is new in it named."""
+        if isinstance(layer, PointwiseLayer):
+            raise DecompileError(
+                f"{where} is a pointwise layer of dense weights, which say of no block what "
+                "function of it they compute; hold it as a BlockPointwiseLayer"
+            )
+        self.spelling.layer(self._layers[where])
+        if isinstance(layer, AttentionLayer):
+            layer = replace(layer, heads=tuple(self._pieces(h, where) for h in layer.heads))
+        after = self.layer(layer, state)
+        for block in self.layout:
+            if after[block.name].terms != state[block.name].terms:
+                name = self.spelling.name(block.name, then=True)
+                after[block.name] = self._name(name, after[block.name])
+        return after
+
+    def _pieces(self, head: Head, where: str) -> Head:
+        """A head whose projections say which blocks they read."""
+        return Head(*(self._piecewise(projection, where) for projection in head.projections))
+
+    def _piecewise(self, projection: AnyProjection, where: str) -> AnyProjection:
+        if isinstance(projection, Projection):
+            return projection
+        pieces = in_pieces(projection, self.layout)
+        if any(isinstance(piece.matrix, Dense) for piece in pieces.pieces):
+            raise DecompileError(
+                f"{where} has a head of dense weights, which mix the entries of blocks: a program "
+                "is read from blocks, so this network lacks the embedding that says where they are"
+            )
+        return pieces
+
+    # -- loops ------------------------------------------------------------------------------------
+    def _loop(self, module: Module, state: State, where: str) -> State:
+        outside, numbers = self._body, self._numbers
+        if module.carries:
+            start = [self._tidy(self.read(state, places[0])) for places in module.carries]
+            symmetric = tuple(x.rows == x.cols > 1 and (x - x.T).is_zero() for x in start)
+            for assumed in dict.fromkeys((tuple(False for _ in start), symmetric)):
+                try:
+                    return self._declared(module, state, start, assumed, where)
+                except NotProved:
+                    self._body, self._numbers = outside, numbers
+        return self._found(module, state, where)
+
+    def _stepped(self, module: Module, entered: State, where: str) -> tuple[Body, State]:
+        """One step from a state of symbols: its statements, and what it leaves."""
+        outside, self._body = self._body, Body()
+        try:
+            left = self._follow(module.body, entered, where)
+            return self._body, self._skipped(module, entered, left)
+        finally:
+            self._body = outside
+
+    def _declared(
+        self,
+        module: Module,
+        state: State,
+        start: Sequence[Words],
+        symmetric: Sequence[bool],
+        where: str,
+    ) -> State:
+        """A loop that carries what the module says, or NotProved."""
+        for places, value in zip(module.carries, start, strict=True):
+            for place in places:
+                self.stands(state, place, value, "the start of a loop")
+        names = [places[0].block for places in module.carries]
+        shapes = [(*x.shape, kept) for x, kept in zip(start, symmetric, strict=True)]
+        carried = [self._new(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+        entered = self.carrying(state, module, carried)
+        body, left = self._stepped(module, entered, where)
+        after = [self._tidy(self.read(left, places[0])) for places in module.carries]
+        expected = self.carrying(entered, module, after)
+        for block in self.layout:
+            self.same(left[block.name], expected[block.name], f"{where}: block {block.name!r}")
+        results = [self._new(name, *shape) for name, shape in zip(names, shapes, strict=True)]
+        self._add(module, carried, start, body, after, results, declared=True)
+        return self.carrying(state, module, results)
+
+    def _found(self, module: Module, state: State, where: str) -> State:
+        """A loop that carries the blocks which one step does not leave as they were."""
+        moving: dict[str, int] = {}  # how many rows of which blocks
+        while True:
+            downs = {name: self._rows(0, rows) for name, rows in moving.items()}
+            start = [self._tidy(down.T @ state[name]) for name, down in downs.items()]
+            carried = [self._new(n, *x.shape) for n, x in zip(moving, start, strict=True)]
+            inside = {n: downs[n] @ x for n, x in zip(moving, carried, strict=True)}
+            entered = {**state, **inside}
+            body, left = self._stepped(module, entered, where)
+            more = {n: self.layout[n].rows for n in state if not _equal(left[n], entered[n])}
+            more = {n: rows for n, rows in more.items() if n not in moving}
+            tall = {
+                n: self.layout.tokens
+                for n, down in downs.items()
+                if not all(_equal(x[n], down @ down.T @ x[n]) for x in (state, left))
+            }
+            if not (more or tall):
+                break
+            moving |= more | tall
+        after = [self._tidy(down.T @ left[name]) for name, down in downs.items()]
+        results = [self._new(name, *x.shape) for name, x in zip(moving, start, strict=True)]
+        self._add(module, carried, start, body, after, results, declared=False)
+        return {**state, **{n: downs[n] @ x for n, x in zip(moving, results, strict=True)}}
+
+    def _add(
+        self,
+        module: Module,
+        carried: Sequence[Words],
+        start: Sequence[Words],
+        body: Body,
+        after: Sequence[Words],
+        results: Sequence[Words],
+        declared: bool,
+    ) -> None:
+        number = self.alphabet.number_of
+        self._body.statements.append(
+            Loop(
+                module.repeat,
+                tuple(map(number, carried)),
+                tuple(map(self._even, start)),
+                body,
+                tuple(map(self._even, after)),
+                tuple(map(number, results)),
+                declared,
+            )
+        )
+
+
+def _equal(a: Words, b: Words) -> bool:
+    return (a - b).is_zero()
+
+
+def _names(parts: Iterable[Part], outside: str = "") -> Iterator[str]:
+    """The names of layers, in the order in which they are stored."""
+    for name, part in named(parts, outside):
+        if isinstance(part, Module):
+            yield from _names(part.body, name)
+        else:
+            yield name
+
+
+Group = list[tuple[Fraction, list[Constant]]]
+
+
+def _merged(group: Group) -> Group:
+    """Words of the same symbols, those that differ in one constant added up."""
+    done: Group = []
+    waiting = list(group)
+    while waiting:
+        c, constants = waiting.pop(0)
+        for i, (d, others) in enumerate(waiting):
+            apart = [k for k, (a, b) in enumerate(zip(constants, others, strict=True)) if a != b]
+            if len(apart) > 1:
+                continue
+            del waiting[i]
+            if not apart:
+                both, at = c + d, constants
+            else:
+                (k,) = apart
+                total = added([(c, constants[k]), (d, others[k])])
+                both, at = _simpler(Fraction(1), [*constants[:k], total, *constants[k + 1 :]])
+            waiting.insert(0, (both, at))
+            break
+        else:
+            done.append((c, constants))
+    return [(c, ks) for c, ks in done if c]
+
+
+def _simpler(c: Fraction, constants: list[Constant]) -> tuple[Fraction, list[Constant]]:
+    """The same word: of a constant whose entries but zeros are all equal, that is a factor."""
+    found = []
+    for constant in constants:
+        if isinstance(constant, Dense):
+            entries = constant.entries()
+            numbers = set(entries[entries != 0].tolist())
+            if len(numbers) == 1:
+                c *= exact(numbers.pop())
+                constant = simplest((entries != 0) * 1.0)
+        found.append(constant)
+    return c * all(_is_there(constant) for constant in found), found
+
+
+def _is_there(constant: Constant) -> bool:
+    return not isinstance(constant, Shift) or constant.size > 0

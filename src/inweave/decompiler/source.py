@@ -1,0 +1,258 @@
+"""From statements to the source of a program.
+
+What no answer needs is left out, what is read once and is short stands where it is read, and a
+repeated module becomes a step and a call of `inweave.iterate`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from inweave.decompiler.names import Names
+from inweave.decompiler.reading import Body, Let, Loop, Read, letters_of
+from inweave.decompiler.tables import called, written
+from inweave.decompiler.text import ATOM, Speller, Text
+from inweave.exact.constants import Constant
+from inweave.model.network import Network
+from inweave.model.prompt import Input, Kind, Output, numbered
+from inweave.model.relunet import Function
+from inweave.proof.words import Words
+
+NAME = "algorithm"
+LONG = 85  # characters of a line
+SHORT = 50  # characters of a value that is written where it is read
+LONG_CONSTANT = 24  # characters of one that is not
+IMPORTS = {
+    "Fraction(": "from fractions import Fraction",
+    "replace(": "from dataclasses import replace",
+    "np.": "import numpy as np",
+    "inweave.": "import inweave",
+    "tables.": "from inweave.language import tables",
+    "Pointwise(": "from inweave.language.functions import Pointwise",
+    "Function(": "from inweave.model.relunet import Function, ReluNet",
+}
+
+
+def source(network: Network, read: Read, kinds: Mapping[str, Kind] | None = None) -> str:
+    """The program of a network that was read.
+
+    `kinds` are those that its answers had without further ado, to be made what they should be.
+    """
+    return _Writer(network, read, kinds or {}).program()
+
+
+class _Writer:
+    def __init__(self, network: Network, read: Read, kinds: Mapping[str, Kind]) -> None:
+        self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
+        self.answers = read.answers
+        needed: Counter[int] = Counter()
+        for words in self.answers.values():
+            needed.update(letters_of(words))
+        self.body, _ = _pruned(read.body, set(needed))
+        inputs = [spec.name for spec in network.inputs]
+        self.names = Names([NAME, *inputs])
+        self.texts: dict[int, Text] = {}
+        for number in range(len(self.alphabet.letters)):
+            key = self.alphabet.key(number)
+            if key is not None and key[0] in ("input", "root"):
+                self.texts[number] = Text(key[1])
+        self.speller = Speller(self.alphabet, self.texts, self._hoisted)
+        self.tables: dict[Function, str] = {}
+        self.constants: dict[Constant, str] = {}
+        self.above: list[str] = []
+
+    def program(self) -> str:
+        lines = [*self._inputs(), *self._lines(self.body, list(self.answers.values()), "    ")]
+        lines.append(f"    return {self._returned()}")
+        given = ", ".join(f"{spec.name}: {_type(spec)}" for spec in self.network.inputs)
+        head = f"def {NAME}({given}){self._returns()}:"
+        above = [*self.above, "", ""] if self.above else []
+        text = "\n".join([*above, "@inweave.program", head, *lines, ""])
+        imports = [line for mark, line in IMPORTS.items() if mark in text]
+        if types := sorted(set(re.findall(r"\b(Matrix|Scalar|Vector)\b", head))):
+            imports.append(f"from inweave import {', '.join(types)}")
+        order = sorted(imports, key=lambda line: ("inweave" in line, line.startswith("from"), line))
+        return "\n".join([*order, "", *([] if self.above else [""]), text])
+
+    # -- the signature ----------------------------------------------------------------------------
+    def _inputs(self) -> list[str]:
+        """A matrix of one column or row as the vector that it is."""
+        lines = []
+        for spec in self.network.inputs:
+            if spec.kind == "matrix" and (spec.rows == 1) != (spec.cols == 1):
+                index = ":, 0" if spec.cols == 1 else "0, :"
+                lines.append(f"    {spec.name} = {spec.name}[{index}]")
+        return lines
+
+    def _returns(self) -> str:
+        outputs = self.network.outputs
+        types = [_type(output) for output in outputs]
+        if [o.name for o in outputs] == [""]:
+            return f" -> {types[0]}"
+        return f" -> tuple[{', '.join(types)}]" if self._is_tuple else ""
+
+    @property
+    def _is_tuple(self) -> bool:
+        return numbered([output.name for output in self.network.outputs])
+
+    def _returned(self) -> str:
+        texts = {o.name: self._answer(o).text for o in self.network.outputs}
+        if list(texts) == [""]:
+            return texts[""]
+        if self._is_tuple:
+            return ", ".join(texts.values()) + ("," if len(texts) == 1 else "")
+        return "{" + ", ".join(f"{name!r}: {text}" for name, text in texts.items()) + "}"
+
+    def _answer(self, output: Output) -> Text:
+        """An answer, in the shape in which it is to be handed out."""
+        text = self.speller.words(self.answers[output.name])
+        got = self.kinds.get(output.name, output.kind)
+        if got == output.kind:
+            return text
+        if output.kind == "scalar":
+            return Text(f"{text.inside(ATOM)}[0, 0]")
+        column = f"inweave.vstack([{text.text}])" if got == "scalar" else text.inside(ATOM)
+        if output.kind == "vector":
+            return Text(column if got == "scalar" else f"{column}[:, 0]")
+        return Text(f"{column}[:, None]")
+
+    # -- statements -------------------------------------------------------------------------------
+    def _lines(self, body: Body, last: Iterable[Words], indent: str) -> list[str]:
+        """The lines of a body; `last` is what is read after it."""
+        last = list(last)
+        once = _read_once(body, last)
+        alone = {self._alone(words) for words in last} if len(last) == 1 else set()
+        lines: list[str] = []
+        for statement in body.statements:
+            if isinstance(statement, Loop):
+                lines += self._loop(statement, indent)
+                continue
+            text = self._value(statement)
+            key = self.alphabet.key(statement.symbol)
+            assert key is not None
+            length = len(text.text) - (LONG - SHORT) * (statement.symbol in alone)
+            if statement.symbol in once and length <= SHORT:
+                self.texts[statement.symbol] = text
+            else:
+                name = self.names.new(key[1])
+                self.texts[statement.symbol] = Text(name)
+                lines.append(f"{indent}{name} = {text.text}")
+        return lines
+
+    def _alone(self, words: Words) -> int | None:
+        """The symbol that a value is, if it is one."""
+        found = [*letters_of(words).elements()]
+        return (
+            found[0] if len(found) == len(words.terms) == 1 and 1 in words.terms.values() else None
+        )
+
+    def _value(self, let: Let) -> Text:
+        text = self.speller.words(let.words)
+        if let.function is None:
+            return text
+        call = called(let.function)
+        if call is None:
+            if let.function not in self.tables:
+                self.tables[let.function] = self.names.new(let.function.name)
+                table = f"Pointwise({written(let.function)})"
+                self.above.append(f"{self.tables[let.function]} = {table}")
+            call = f"{self.tables[let.function]}({{}})"
+        return Text(call.format(text.text))
+
+    def _loop(self, loop: Loop, indent: str) -> list[str]:
+        starts = [self.speller.words(words).text for words in loop.start]
+        keys = [self.alphabet.key(number) for number in loop.carried]
+        names = [self.names.new(key[1]) for key in keys if key is not None]
+        for number, result, name in zip(loop.carried, loop.results, names, strict=True):
+            self.texts[number] = self.texts[result] = Text(name)
+        step = self.names.new("step")
+        lines = [f"{indent}def {step}({', '.join(names)}):"]
+        lines += self._lines(loop.body, loop.after, indent + "    ")
+        after = ", ".join(self.speller.words(words).text for words in loop.after)
+        lines += [f"{indent}    return {after}", ""]
+        lines.insert(0, "")
+        start = starts[0] if len(starts) == 1 else f"({', '.join(starts)})"
+        call = f"inweave.iterate({step}, {start}, {loop.times})"
+        return [*lines, f"{indent}{', '.join(names)} = {call}"]
+
+    def _hoisted(self, text: str, constant: Constant) -> str:
+        """A constant where it is read, or above the program if it is long."""
+        if len(text) > LONG_CONSTANT:
+            if constant not in self.constants:
+                self.constants[constant] = self.names.new("C")
+                self.above.append(f"{self.constants[constant]} = {text}")
+            text = self.constants[constant]
+        return f"inweave.constant({text})"
+
+
+def _type(spec: Input | Output) -> str:
+    if spec.kind == "scalar":
+        return "Scalar"
+    return f"{spec.kind.capitalize()}[{', '.join(map(str, spec.shape))}]"
+
+
+# -- what is needed --------------------------------------------------------------------------------
+def _pruned(body: Body, needed: Collection[int]) -> tuple[Body, set[int]]:
+    """The statements that something needs, and all that they need themselves."""
+    wanted = set(needed)
+    kept: list[Let | Loop] = []
+    for statement in reversed(body.statements):
+        if isinstance(statement, Let):
+            if statement.symbol in wanted:
+                kept.append(statement)
+                wanted |= letters_of(statement.words).keys()
+        elif wanted & set(statement.results):
+            loop, inside = _live(statement, wanted)
+            kept.append(loop)
+            wanted |= inside
+    return Body(kept[::-1]), wanted
+
+
+def _live(loop: Loop, wanted: Collection[int]) -> tuple[Loop, set[int]]:
+    """A loop that carries what is needed after it or in it; all of it, if the network says so."""
+    live = {i for i, result in enumerate(loop.results) if loop.declared or result in wanted}
+    while True:
+        read = {n for i in live for n in letters_of(loop.after[i])}
+        body, inside = _pruned(loop.body, read)
+        more = {i for i, symbol in enumerate(loop.carried) if symbol in inside} - live
+        if not more:
+            break
+        live |= more
+
+    def kept(parts: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple(part for i, part in enumerate(parts) if i in live)
+
+    inside |= {n for i in live for n in letters_of(loop.start[i])}
+    start, after = kept(loop.start), kept(loop.after)
+    carried, results = kept(loop.carried), kept(loop.results)
+    return Loop(loop.times, carried, start, body, after, results, loop.declared), inside
+
+
+def _read_once(body: Body, last: Iterable[Words]) -> set[int]:
+    """The symbols of a body that are read at one place of it, and in none of its loops."""
+    found: Counter[int] = Counter()
+    for words in last:
+        found.update(letters_of(words))
+    for statement in body.statements:
+        if isinstance(statement, Let):
+            found.update(letters_of(statement.words))
+        else:
+            for words in statement.start:
+                found.update(letters_of(words))
+            found.update(dict.fromkeys(_inside(statement), 2))
+    return {number for number, times in found.items() if times == 1}
+
+
+def _inside(loop: Loop) -> set[int]:
+    """All that the step of a loop reads."""
+    found = {n for words in loop.after for n in letters_of(words)}
+    for statement in loop.body.statements:
+        if isinstance(statement, Let):
+            found |= letters_of(statement.words).keys()
+        else:
+            found |= _inside(statement)
+            found |= {n for words in statement.start for n in letters_of(words)}
+    return found

@@ -1,0 +1,341 @@
+"""Sums of words as Python: products with `@`, constants as slices, common factors in front.
+
+Every value is a matrix here and an array of its own kind in a program, so one rule holds for all
+that is written: what has one column is a vector, what has one row is a vector's transpose, and what
+is 1 x 1 is a factor of `*`. Then numpy's rules for shapes never come between.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from inweave.decompiler.reading import Letters
+from inweave.exact.constants import Constant, Ones, Shift, fractions, product
+from inweave.proof.words import Chain, Letter, Words
+
+SUM, PRODUCT, ATOM = range(3)  # how tightly a text holds together
+Shape = tuple[int, int]
+Slice = tuple[int, int] | None
+
+
+class Text(NamedTuple):
+    """A piece of Python, and what must stand in brackets beside what."""
+
+    text: str
+    level: int = ATOM
+
+    def inside(self, level: int) -> str:
+        """As a part of something that holds together so tightly."""
+        return f"({self.text})" if self.level < level else self.text
+
+
+class Term(NamedTuple):
+    """A number times scalars times a chain of letters."""
+
+    number: Fraction
+    scalars: tuple[Text, ...]
+    chain: Chain
+
+
+def number_text(c: Fraction) -> str:
+    """A number that Python reads back exactly."""
+    if c.denominator == 1:
+        return str(c.numerator) if abs(c) < 10**15 else _float(c) or str(c.numerator)
+    return _float(c) or f"Fraction({c.numerator}, {c.denominator})"
+
+
+def _float(c: Fraction) -> str:
+    try:
+        value = float(c)
+    except OverflowError:
+        return ""
+    return repr(value) if Fraction(value) == c else ""
+
+
+class Speller:
+    """Spells sums over one alphabet; `names` are the texts of letters."""
+
+    def __init__(
+        self,
+        alphabet: Letters,
+        names: Mapping[int, Text],
+        hoisted: Callable[[str, Constant], str],
+    ) -> None:
+        self.alphabet, self.names, self.hoisted = alphabet, names, hoisted
+
+    def words(self, words: Words) -> Text:
+        terms = [
+            Term(Fraction(c), self._scalars(scalars), chain)
+            for (scalars, chain), c in words.terms.items()
+        ]
+        return self._total(terms, words.shape)
+
+    # -- sums -------------------------------------------------------------------------------------
+    def _total(self, terms: Sequence[Term], shape: Shape) -> Text:
+        if not terms:
+            return zero(shape)
+        parts = self._grouped(terms, shape)
+        if len(parts) == 1:
+            negative, text = parts[0]
+            return Text(f"-{text.inside(PRODUCT)}", SUM) if negative else text
+        out = ""
+        for negative, text in parts:
+            sign = ("-" if negative else "") if not out else (" - " if negative else " + ")
+            out += sign + text.inside(PRODUCT)
+        return Text(out, SUM)
+
+    def _grouped(self, terms: Sequence[Term], shape: Shape) -> list[tuple[bool, Text]]:
+        """Signs and summands; those with a factor in common are one."""
+        if len(terms) == 1:
+            return [self._term(terms[0], shape)]
+        found = self._common(terms)
+        if found is None:
+            return [self._term(term, shape) for term in terms]
+        kind, factor = found
+        shared = [term for term in terms if _has(term, kind, factor)]
+        at = terms.index(shared[0])
+        before = [term for term in terms[:at] if term not in shared]
+        rest = [term for term in terms[at:] if term not in shared]
+        group = self._factored(
+            kind, factor, [_without(term, kind, factor) for term in shared], shape
+        )
+        out = self._grouped(before, shape) if before else []
+        return [*out, group, *(self._grouped(rest, shape) if rest else [])]
+
+    def _common(self, terms: Sequence[Term]) -> tuple[str, Any] | None:
+        """The factor that most terms share, if two do."""
+        found: Counter[tuple[str, Any]] = Counter()
+        for number, scalars, chain in terms:
+            del number
+            found.update(("scalar", s) for s in set(scalars))
+            if chain:
+                found["chain", chain] += 1
+            if len(chain) > 1 and self._are_symbols(chain[:2]):
+                found["first", chain[0]] += 1
+            if len(chain) > 1 and self._are_symbols(chain[-2:]):
+                found["last", chain[-1]] += 1
+        order = ("scalar", "first", "last", "chain")
+        best = max(found, key=lambda key: (found[key], -order.index(key[0])), default=None)
+        return best if best is not None and found[best] > 1 else None
+
+    def _are_symbols(self, letters: Iterable[Letter]) -> bool:
+        return all(self.alphabet.key(number) is not None for number, _ in letters)
+
+    def _factored(
+        self, kind: str, factor: Any, terms: list[Term], shape: Shape
+    ) -> tuple[bool, Text]:
+        """A factor and what it multiplies, with the sign in front of both."""
+        negative = terms[0].number < 0
+        size = abs(terms[0].number)
+        size = size if all(abs(term.number) == size for term in terms) else Fraction(1)
+        c = -size if negative else size
+        terms = [term._replace(number=term.number / c) for term in terms]
+        ahead = [] if size == 1 else [number_text(size)]
+        if kind == "scalar":
+            parts, joint = [factor.inside(ATOM), self._total(terms, shape).inside(ATOM)], " * "
+        elif kind == "chain":
+            chain = self._chain(factor, shape).inside(PRODUCT)
+            parts, joint = [self._total(terms, (1, 1)).inside(ATOM), chain], " * "
+        else:
+            letter = self._letter(factor)
+            rows, cols = self.alphabet.shape(factor)
+            if kind == "first":
+                inner = self._total(terms, (cols, shape[1]))
+                parts = [letter.inside(ATOM), inner.inside(ATOM)]
+            else:
+                inner = self._total(terms, (shape[0], rows))
+                parts = [inner.inside(ATOM), letter.inside(ATOM)]
+            joint = " @ "
+        return negative, Text(" * ".join([*ahead, joint.join(parts)]), PRODUCT)
+
+    def _term(self, term: Term, shape: Shape) -> tuple[bool, Text]:
+        number, scalars, chain = term
+        parts = list(scalars)
+        if chain or shape != (1, 1):
+            parts.append(self._chain(chain, shape))
+        if abs(number) != 1 or not parts:
+            parts.insert(0, Text(number_text(abs(number))))
+        if len(parts) == 1:
+            return number < 0, parts[0]
+        *before, last = parts
+        texts = [
+            *(scalar.inside(ATOM) for scalar in before),
+            last.inside(PRODUCT if chain else ATOM),
+        ]
+        return number < 0, Text(" * ".join(texts), PRODUCT)
+
+    # -- products ---------------------------------------------------------------------------------
+    def _scalars(self, scalars: Iterable[Chain]) -> tuple[Text, ...]:
+        """The texts of scalars; of roots, which come in pairs, that of the input."""
+        texts: list[Text] = []
+        roots: Counter[int] = Counter()
+        for chain in scalars:
+            key = self.alphabet.key(chain[0][0])
+            if len(chain) == 1 and key is not None and key[0] == "root":
+                roots[chain[0][0]] += 1
+            else:
+                texts.append(self._chain(chain, (1, 1)))
+        for number, times in roots.items():
+            texts += [self.names[number]] * (times // 2)
+        return tuple(sorted(texts, key=lambda text: len(text.text)))
+
+    def _chain(self, chain: Chain, shape: Shape) -> Text:
+        """A product of letters; what selects rows and columns is a slice of its neighbour."""
+        if not chain:
+            return Text(f"inweave.eye({shape[0]})")
+        whole: list[_Taken | Constant] = []
+        for number, flipped in chain:
+            letter = self.alphabet.letters[number]
+            if not isinstance(letter, Constant):
+                whole.append(_Taken((number, flipped), self.alphabet.shape((number, flipped))))
+            elif whole and isinstance(whole[-1], Constant):
+                whole[-1] = product(whole[-1], letter)[1]  # a column and a row, of rank one
+            else:
+                whole.append(letter)
+        parts: list[_Taken | Constant] = []
+        for part in whole:
+            parts.append(part)
+            if len(parts) > 1:
+                taken = _taken_left if isinstance(part, Constant) else _taken_right
+                parts[-2:] = taken(*parts[-2:])
+        texts = [
+            self.constant(part) if isinstance(part, Constant) else self._taken(part)
+            for part in parts
+        ]
+        if len(texts) == 1:
+            return texts[0]
+        return Text(" @ ".join(text.inside(ATOM) for text in texts), PRODUCT)
+
+    def _letter(self, letter: Letter) -> Text:
+        return self._taken(_Taken(letter, self.alphabet.shape(letter)))
+
+    def _taken(self, part: _Taken) -> Text:
+        """A symbol, or some of its rows and columns."""
+        number, flipped = part.letter
+        base = self.names[number]
+        rows, cols = part.shape[::-1] if flipped else part.shape
+        r, c = (part.cols, part.rows) if flipped else (part.rows, part.cols)
+        turned = ".T" if flipped and (rows, cols) != (1, 1) else ""
+        if r is None and c is None:
+            return Text(base.inside(ATOM) + turned) if turned else base
+        one = [s is not None and s[1] - s[0] == 1 for s in (r, c)]
+        if (one[0] or rows == 1) and (one[1] or cols == 1):
+            turned = ""
+        if cols == 1:
+            index = _index(r)
+        elif c is None and one[0]:
+            index, turned = (_index(r), "") if turned else (f"{_index(r)}, :", "")
+        elif c is None:
+            index = _index(r)
+        else:
+            index = f"{_index(r)}, {_index(c)}"
+        return Text(f"{base.inside(ATOM)}[{index}]{turned}")
+
+    # -- constants --------------------------------------------------------------------------------
+    def constant(self, k: Constant) -> Text:
+        """A constant matrix, as a vector or its transpose where it is one."""
+        rows, cols = k.shape
+        if rows == 1 and cols > 1:
+            column = self.constant(k.T)
+            return Text(f"{column.inside(ATOM)}.T")
+        size = f"{rows}" if cols == 1 else f"{rows}, {cols}"
+        if isinstance(k, Ones):
+            return Text(f"inweave.ones({size})")
+        if isinstance(k, Shift):
+            return _shift(k)
+        return Text(self.hoisted(_rows(k), k))
+
+
+class _Taken(NamedTuple):
+    """A letter, its shape, and which of its rows and columns are taken."""
+
+    letter: Letter
+    shape: Shape
+    rows: Slice = None
+    cols: Slice = None
+
+
+def _taken_left(left: Any, k: Any) -> list[Any]:
+    """A symbol and a constant after it that takes some of its columns."""
+    if not isinstance(left, _Taken) or not isinstance(k, Shift) or left.cols is not None:
+        return [left, k]
+    span = (k.row, k.row + k.size)
+    if span != (0, k.rows):
+        left = left._replace(cols=span)
+    rest = Shift(k.size, k.cols, 0, k.col, k.size)
+    return [left] if rest.is_identity() else [left, rest]
+
+
+def _taken_right(k: Any, right: Any) -> list[Any]:
+    """A symbol and a constant before it that takes some of its rows."""
+    if not isinstance(k, Shift):
+        return [k, right]
+    span = (k.col, k.col + k.size)
+    if span != (0, k.cols):
+        right = right._replace(rows=span)
+    rest = Shift(k.rows, k.size, k.row, 0, k.size)
+    return [right] if rest.is_identity() else [rest, right]
+
+
+def _index(span: Slice) -> str:
+    if span is None:
+        return ":"
+    start, stop = span
+    return str(start) if stop - start == 1 else f"{start or ''}:{stop}"
+
+
+def _shift(k: Shift) -> Text:
+    rows, cols = k.shape
+    if k.size == 0:
+        return zero(k.shape)
+    if k.is_identity():
+        return Text(f"inweave.eye({rows})")
+    if cols == 1:
+        return Text(f"inweave.eye({rows})[:, {k.row}]")
+    offset = k.col - k.row
+    if k.size == min(rows - max(-offset, 0), cols - max(offset, 0)):
+        return Text(f"np.eye({rows}, {cols}, {offset})" if offset else f"np.eye({rows}, {cols})")
+    left, right = _index((k.row, k.row + k.size)), _index((k.col, k.col + k.size))
+    if k.size == 1:
+        return Text(f"inweave.eye({rows})[:, {left}] @ inweave.eye({cols})[{right}, :]", PRODUCT)
+    return Text(f"np.eye({rows})[:, {left}] @ np.eye({cols})[{right}]", PRODUCT)
+
+
+def zero(shape: Shape) -> Text:
+    """Zeros, as a vector or its transpose where they are one."""
+    rows, cols = shape
+    if shape == (1, 1):
+        return Text("0.0")
+    if cols == 1:
+        return Text(f"inweave.zeros({rows})")
+    return Text(f"inweave.zeros({cols}).T" if rows == 1 else f"inweave.zeros({rows}, {cols})")
+
+
+def _rows(k: Constant) -> str:
+    """The entries of a constant as lists."""
+    rows = [[number_text(e) for e in row] for row in fractions(k.entries())]
+    listed = [row[0] if k.cols == 1 else f"[{', '.join(row)}]" for row in rows]
+    return f"[{', '.join(listed)}]"
+
+
+def _has(term: Term, kind: str, factor: Any) -> bool:
+    if kind == "scalar":
+        return factor in term.scalars
+    if kind == "chain":
+        return bool(term.chain == factor)
+    if len(term.chain) < 2:
+        return False
+    return bool(term.chain[0 if kind == "first" else -1] == factor)
+
+
+def _without(term: Term, kind: str, factor: Any) -> Term:
+    if kind == "scalar":
+        rest = list(term.scalars)
+        rest.remove(factor)
+        return term._replace(scalars=tuple(rest))
+    if kind == "chain":
+        return term._replace(chain=())
+    return term._replace(chain=term.chain[1:] if kind == "first" else term.chain[:-1])

@@ -1,0 +1,190 @@
+"""Programs read back from weights: proved, readable, and refused where they cannot be had."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import inweave
+from inweave import Matrix, Scalar, Vector, decompiler, gallery, paper
+from inweave.circuits.baits import baited
+from inweave.circuits.disguise import disguise
+from inweave.compiler.options import MODES, TARGETS
+from inweave.decompiler.text import number_text
+from inweave.errors import DecompileError
+from inweave.gallery.entry import difference
+from inweave.model.layers import PointwiseLayer
+from tests import programs
+from tests.cases import CASES, Case
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes")
+NAMES = {case.name: case for case in CASES}
+
+
+def program_of(source: str) -> inweave.Program:
+    space: dict[str, Any] = {}
+    exec(source, space)
+    return space["algorithm"]
+
+
+def network_of(case: Case, target: str = "elsa", mode: str = "faithful") -> inweave.Network:
+    return inweave.compile(case.program, target=target, optimize=mode, verify=False, **case.sizes)
+
+
+@inweave.program
+def ridge(
+    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+) -> Scalar:
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+
+RIDGE = """\
+import inweave
+from inweave import Matrix, Scalar, Vector
+
+
+@inweave.program
+def algorithm(X: Matrix[5, 3], y: Vector[5], u: Vector[3], lam: Scalar, eta: Scalar) -> Scalar:
+
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    w = inweave.iterate(step, inweave.zeros(3), 7)
+    return u.T @ w
+"""
+
+
+class TestCompiledNetworks:
+    @pytest.mark.parametrize("target", TARGETS)
+    @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+    def test_what_is_read_back_computes_the_same(self, case, target):
+        """In every mode; compared by running both, beside the proof that `decompile` asks for."""
+        inputs = case.inputs()
+        for mode in MODES:
+            network = network_of(case, target, mode)
+            program = program_of(inweave.decompile(network))
+            assert difference(program(**inputs), network(**inputs)) < 1e-9
+
+    @pytest.mark.parametrize("case", CASES[::3], ids=lambda case: case.name)
+    def test_the_source_compiles_to_a_network_of_the_same_program(self, case):
+        again = inweave.compile(program_of(inweave.decompile(network_of(case))))
+        inweave.verify(case.program, again, **case.sizes)
+
+    def test_a_program_comes_back_as_one_would_write_it(self):
+        for target in TARGETS:
+            network = inweave.compile(ridge, target=target, n=5, d=3, steps=7, optimize="faithful")
+            assert inweave.decompile(network) == RIDGE
+
+    def test_a_file_is_enough(self, tmp_path):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        network.save(tmp_path / "ridge.inweave")
+        assert inweave.decompile(inweave.load(tmp_path / "ridge.inweave")) == RIDGE
+
+    @pytest.mark.filterwarnings("ignore:program")
+    @settings(max_examples=15)
+    @given(recipe=programs.recipes())
+    def test_random_programs_come_back(self, recipe):
+        for number, target in enumerate(TARGETS):
+            mode = MODES[(len(recipe.statements) + number) % len(MODES)]
+            try:
+                network = inweave.compile(
+                    recipe.program(), target=target, optimize=mode, verify=False
+                )
+            except inweave.InweaveError:
+                continue
+            inweave.decompile(network)
+
+    @pytest.mark.filterwarnings("ignore:program")
+    @pytest.mark.parametrize("number", range(len(gallery.entries())))
+    def test_the_gallery_comes_back(self, number):
+        entry = gallery.entries()[number]
+        target = entry.targets[number % len(entry.targets)]
+        network = entry.compile(target=target, optimize=MODES[number % 3], verify=False)
+        source = inweave.decompile(network)
+        loops = [module for module in network.modules if module.repeat > 1]
+        assert len(loops) <= source.count("inweave.iterate(") + source.count("inweave.scan(")
+
+    def test_the_paper_comes_back(self):
+        """Its prompts hold √η X; no program does."""
+        for module in TARGETS:
+            assert "w0" in inweave.decompile(paper.ridge_lsa(4, 3, 5, module))
+        source = inweave.decompile(paper.ridge_elsa(4, 3, 5))
+        assert source.count("inweave.iterate(") == 1
+        assert "sqrt" not in source
+
+
+class TestDisguisedNetworks:
+    @pytest.mark.parametrize("dial", [0.5, 1.0])
+    @pytest.mark.parametrize("name", ["slices", "ridge_gd", "heavy_ball", "newton_schulz"])
+    def test_a_disguise_hides_nothing_from_its_embedding(self, name, dial):
+        case = NAMES[name]
+        network, _ = baited(network_of(case), Fraction(1), 3)
+        hidden = disguise(network, dial, 1)
+        inputs = case.inputs()
+        program = program_of(inweave.decompile(hidden))
+        assert difference(program(**inputs), hidden(**inputs)) < 1e-9
+
+    def test_what_cancels_is_not_in_the_source(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        source = inweave.decompile(disguise(network, 1.0, 2))
+        assert len(source.splitlines()) == len(RIDGE.splitlines())
+        assert "0.5" not in source
+
+
+class TestLoops:
+    def test_a_module_that_does_not_say_what_it_carries(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=4, optimize="faithful")
+        modules = tuple(replace(module, carries=()) for module in network.modules)
+        source = inweave.decompile(replace(network, modules=modules))
+        assert "inweave.iterate(step, inweave.zeros(3), 4)" in source
+
+    def test_values_that_nothing_stores_are_not_carried(self):
+        @inweave.program
+        def idle(x: Vector[2]):
+            return inweave.iterate(lambda x, z: (x + 1, z + x), (x, x), 3)[0]
+
+        network = inweave.compile(idle, optimize="faithful", verify=False)
+        assert "def step(x2):" in inweave.decompile(network)
+
+
+class TestRefusals:
+    def test_what_is_not_proved_is_not_handed_out(self, monkeypatch):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        monkeypatch.setattr(decompiler, "source", lambda *_: RIDGE.replace("lam * w", "w"))
+        with pytest.raises(DecompileError, match="not proved"):
+            inweave.decompile(network)
+
+    def test_dense_weights_need_their_embedding(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        bare = replace(disguise(network, 1.0, 2), embedding=None)
+        with pytest.raises(DecompileError, match=r"module 0, layer 0 .* lacks the embedding"):
+            inweave.decompile(bare)
+
+    def test_a_dense_pointwise_layer_is_no_function_of_a_block(self):
+        network = network_of(CASES[0])
+        layout = network.layout
+        ones = np.ones((1, layout.tokens, layout.width))
+        layer = PointwiseLayer(ones, ones, 0 * ones, 0 * ones)
+        modules = (*network.modules, inweave.Module((layer,)))
+        with pytest.raises(DecompileError, match="BlockPointwiseLayer"):
+            inweave.decompile(replace(network, modules=modules))
+
+    def test_a_lone_root_is_refused(self):
+        network = paper.ridge_lsa(4, 3, 5)
+        block = next(fill.place for fill in network.fills if fill.scale and fill.source == "X")
+        answer = inweave.Output("", block)
+        with pytest.raises(DecompileError, match="square root of eta"):
+            inweave.decompile(replace(network, outputs=(answer,)))
+
+
+def test_numbers_are_read_back_exactly():
+    for number in (Fraction(1, 3), Fraction(1, 10), Fraction(0.1), Fraction(10**30), Fraction(-7)):
+        assert Fraction(eval(number_text(number), {"Fraction": Fraction})) == number
