@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +20,7 @@ import pytest
 
 from inweave import load
 from inweave.atomic import atomically
-from inweave.cli import main
+from inweave.cli import main, sources
 from inweave.cli.app import COMMANDS, build
 from inweave.data import diabetes
 from inweave.files import network_file
@@ -28,6 +29,7 @@ from tests import without_extras
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
+ROOT = Path(__file__).resolve().parent.parent
 PROGRAMS = """
 import inweave
 from inweave import Matrix, Scalar, Vector
@@ -835,13 +837,31 @@ def test_the_examples_in_help_are_commands_that_are_taken(
     inweave: Any, command: tuple[str, ...]
 ) -> None:
     """Every example is read by the parser, which refuses unknown words and options."""
-    shown = inweave(*command, "--help").out.partition("For example:")[2].partition("╭")[0]
-    words = [line.split() for line in re.sub(r"\\\s*\n", "", shown).splitlines()]
-    examples = [line[line.index("inweave") + 1 :] for line in words if "inweave" in line]
+    examples = shown_examples(inweave, *command)
     assert examples
     for example in examples:
         assert example[: len(command)] == list(command)
         build(example).parse_args(example, exit_on_error=False, print_error=False)
+
+
+def shown_examples(inweave: Any, *command: str) -> list[list[str]]:
+    """The command lines that a command's help shows, without the first word."""
+    shown = inweave(*command, "--help").out.partition("For example:")[2].partition("╭")[0]
+    words = [line.split() for line in re.sub(r"\\\s*\n", "", shown).splitlines()]
+    return [line[line.index("inweave") + 1 :] for line in words if "inweave" in line]
+
+
+def test_what_the_examples_in_help_work_on_is_there(inweave: Any, tmp_path: Path) -> None:
+    """The gallery's, the example of the source tree, or what `compile` is shown to write."""
+    (tmp_path / "examples").mkdir()
+    shutil.copy(ROOT / "examples" / "ridge.py", tmp_path / "examples")
+    _, saving = shown_examples(inweave, "compile")
+    assert inweave(*saving).code == 0
+    for command in ("compile", "show", "frontier", "verify", "run", "explore"):
+        for _, source, *more in shown_examples(inweave, command):
+            sources.find(source)
+            if "--program" in more:
+                sources.find_program(more[more.index("--program") + 1])
 
 
 def test_the_benchmark_is_found_in_the_source_tree_only(inweave: Any) -> None:

@@ -43,7 +43,8 @@ COMMANDS = {
     "lab": "Train networks of the compiled shape and compare them with the constructed.",
 }
 
-EPILOGUE = """Every command takes --help, and --debug to see the traceback behind an error.
+EPILOGUE = """Every command takes --help, and --debug to see the traceback behind an error. \
+examples/ridge.py, which their examples name, is a file of inweave's source tree.
 
 Exit codes: 0 done, 1 a check failed, 2 refused (bad usage or bad input), 3 crashed (a defect of \
 inweave), 130 interrupted."""

@@ -28,9 +28,9 @@ def compile(
 
     For example:
 
-        inweave compile ridge.py:ridge_gd n=40 d=10 steps=100 -o ridge.inweave
+        inweave compile ridge_gd n=40 d=10 steps=729 --optimize depth
 
-        inweave compile ridge.py:ridge_gd n=40 d=10 steps=729 --optimize depth
+        inweave compile examples/ridge.py:ridge n=40 d=10 steps=100 -o ridge.inweave
     """
     from inweave.files.network_file import check_name
 

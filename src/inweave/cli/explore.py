@@ -31,7 +31,7 @@ def explore(
 
         inweave explore ridge.inweave -o ridge.html
 
-        inweave explore ridge.py:ridge_gd n=8 d=3 steps=5
+        inweave explore ridge_gd n=8 d=3 steps=5
     """
     if save_as.suffix not in (".html", ".htm"):
         raise InputError(f"the explorer's page is an .html file; got {save_as}")

@@ -35,7 +35,7 @@ def frontier(
 
     For example:
 
-        inweave frontier ridge.py:ridge_gd n=40 d=10 steps=100
+        inweave frontier examples/ridge.py:ridge n=40 d=10 steps=100
 
         inweave frontier ridge_gd n=40 d=10 steps=100 --target lsa -o sizes.svg
     """

@@ -31,14 +31,14 @@ def run(
 
     For example:
 
+        inweave run ridge_gd steps=99 w0=0 lam=1 eta=0.01 --standardize \\
+            --data table.csv --response y --query new.csv -o predictions.csv
+
         inweave run ridge.inweave lam=1 eta=0.01 \\
             --data table.csv --response y --query new.csv
 
-        inweave run ridge.inweave lam=1 eta=0.01 --program ridge.py:ridge \\
+        inweave run ridge.inweave lam=1 eta=0.01 --program examples/ridge.py:ridge \\
             --data wider.csv --response y --query new.csv
-
-        inweave run ridge.py steps=99 lam=1 eta=0.01 --standardize \\
-            --data table.csv --response y --query new.csv -o predictions.csv
 
     Parameters
     ----------

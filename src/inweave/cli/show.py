@@ -31,7 +31,7 @@ def show(
 
         inweave show ridge.inweave
 
-        inweave show ridge.py:ridge_gd n=40 d=10 steps=100 --json
+        inweave show ridge_gd n=40 d=10 steps=100 --json
     """
     network = network_of(source, sizes, chosen(target=target, optimize=optimize))
     if json:

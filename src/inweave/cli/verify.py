@@ -53,9 +53,9 @@ def verify(
 
         inweave verify ridge.inweave
 
-        inweave verify ridge.inweave --program ridge.py:ridge_gd
+        inweave verify ridge.inweave --program examples/ridge.py:ridge
 
-        inweave verify ridge.py:ridge_gd n=40 d=10 steps=100 --trials 5
+        inweave verify ridge_gd n=40 d=10 steps=100 --trials 5
     """
     if trials is not None and trials < 1:
         raise InputError(f"--trials must be at least 1, got {trials}")
