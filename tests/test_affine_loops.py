@@ -144,9 +144,9 @@ def bound(program, **sizes: int) -> int:
 @pytest.mark.usefixtures("unchecked_passes")
 @pytest.mark.parametrize("program", [*AT_THE_BOUND, *ABOVE_IT], ids=lambda program: program.name)
 def test_layers_are_as_few_as_is_said(program):
-    """Next to where the bound goes up; with one target for some sizes, the other for others."""
+    """Where the bound is just not going up; one target for some sizes, the other for others."""
     for size, target in ((1, "elsa"), (2, "elsa"), (3, "lsa")):
-        for steps in (1, 2, 4, 5, 8, 9, 13, 14, 26):
+        for steps in (1, 2, 4, 8, 13, 26):
             here = at(program, steps, size)
             found = network(program, here, target).depth - bound(program, **here)
             assert 0 <= found <= ABOVE_IT.get(program, 0), (size, steps, target)
