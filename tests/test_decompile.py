@@ -154,11 +154,51 @@ class TestLoops:
         network = inweave.compile(idle, optimize="faithful", verify=False)
         assert "def step(x2):" in inweave.decompile(network)
 
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_a_carried_selector_is_a_scan(self, target):
+        @inweave.program
+        def least_mean_squares(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar):
+            def step(w, x, y):
+                error = y - x.T @ w
+                return w + eta * error * x, error
+
+            return inweave.scan(step, inweave.zeros(X.shape[1]), X, y, reverse=True)
+
+        source = inweave.decompile(inweave.compile(least_mean_squares, target=target, n=5, d=2))
+        assert "def step(w, x, y_row):" in source
+        assert "inweave.scan(step, inweave.zeros(2), X, y, reverse=True)" in source
+
+    def test_a_scan_carries_and_says_several_values(self):
+        @inweave.program
+        def several(X: Matrix["n", 2]):
+            def step(carried, x, s):
+                a, b = carried
+                return (a + s * b, b + x), (a, x + b)
+
+            carried, said = inweave.scan(step, (inweave.zeros(2),) * 2, X, [1.0, 2.0, 4.0])
+            return *carried, *said
+
+        network = inweave.compile(several, n=3, optimize="faithful")
+        source = inweave.decompile(network)
+        assert source.count("inweave.scan(") == 1
+        assert "iterate" not in source
+
+    def test_a_selector_that_is_used_otherwise_stays_a_loop(self):
+        @inweave.program
+        def counting(x: Vector[3]):
+            unit, shift = np.eye(3)[:, 0], np.eye(3, 3, -1)
+            moved = inweave.iterate(lambda w, e: (w + e, shift @ e), (x, inweave.constant(unit)), 3)
+            return moved[0]
+
+        source = inweave.decompile(inweave.compile(counting, optimize="faithful"))
+        assert "inweave.iterate(" in source
+        assert "scan" not in source
+
 
 class TestRefusals:
     def test_what_is_not_proved_is_not_handed_out(self, monkeypatch):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
-        monkeypatch.setattr(decompiler, "source", lambda *_: RIDGE.replace("lam * w", "w"))
+        monkeypatch.setattr(decompiler, "source", lambda *_, **__: RIDGE.replace("lam * w", "w"))
         with pytest.raises(DecompileError, match="not proved"):
             inweave.decompile(network)
 

@@ -8,9 +8,10 @@ be believed: the reader may guess, the proof may not.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
-from inweave.decompiler.reading import read
+from inweave.decompiler.reading import Read, read
 from inweave.decompiler.source import NAME, source
 from inweave.errors import DecompileError, InweaveError, VerificationError
 from inweave.language.program import Program, Traced
@@ -43,10 +44,18 @@ def decompile(network: Network, *, seconds: float = 60.0) -> str:
     """
     network = _placed(network.plain)
     found = read(network)
-    text = source(network, found)
+    if source(network, found) != source(network, found, scans=False):
+        with suppress(DecompileError):  # where a scan is not proved, a loop may be
+            return _proved(network, found, True, seconds)
+    return _proved(network, found, False, seconds)
+
+
+def _proved(network: Network, found: Read, scans: bool, seconds: float) -> str:
+    """A source that is proved, with or without scans."""
+    text = source(network, found, scans=scans)
     traced = _traced(text)
     if {name: traced.kinds[name] for name in traced.outputs} != _kinds(network):
-        text = source(network, found, traced.kinds)
+        text = source(network, found, traced.kinds, scans)
         traced = _traced(text)
     try:
         verify(NAME, traced, network, seconds=seconds)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from inweave.decompiler.names import Names
 from inweave.decompiler.reading import Body, Let, Loop, Read, letters_of
+from inweave.decompiler.scans import Scan, as_scan
 from inweave.decompiler.tables import called, written
 from inweave.decompiler.text import ATOM, Speller, Text
 from inweave.exact.constants import Constant
@@ -22,7 +24,9 @@ from inweave.model.relunet import Function
 from inweave.proof.words import Words
 
 NAME = "algorithm"
-LONG = 85  # characters of a line
+REFINED = ("reciprocal", "rsqrt")
+LINE = 100  # characters
+LONG = 85  # of what is returned
 SHORT = 50  # characters of a value that is written where it is read
 LONG_CONSTANT = 24  # characters of one that is not
 IMPORTS = {
@@ -36,22 +40,28 @@ IMPORTS = {
 }
 
 
-def source(network: Network, read: Read, kinds: Mapping[str, Kind] | None = None) -> str:
+def source(
+    network: Network, read: Read, kinds: Mapping[str, Kind] | None = None, scans: bool = True
+) -> str:
     """The program of a network that was read.
 
-    `kinds` are those that its answers had without further ado, to be made what they should be.
+    `kinds` are those that its answers had without further ado, to be made what they should be;
+    without `scans`, loops over rows are written as loops that carry a selector.
     """
-    return _Writer(network, read, kinds or {}).program()
+    return _Writer(network, read, kinds or {}, scans).program()
 
 
 class _Writer:
-    def __init__(self, network: Network, read: Read, kinds: Mapping[str, Kind]) -> None:
+    def __init__(
+        self, network: Network, read: Read, kinds: Mapping[str, Kind], scans: bool
+    ) -> None:
+        self.scans = scans
         self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
         self.answers = read.answers
         needed: Counter[int] = Counter()
         for words in self.answers.values():
             needed.update(letters_of(words))
-        self.body, _ = _pruned(read.body, set(needed))
+        self.body, self.read = _pruned(read.body, set(needed))
         inputs = [spec.name for spec in network.inputs]
         self.names = Names([NAME, *inputs])
         self.texts: dict[int, Text] = {}
@@ -60,6 +70,7 @@ class _Writer:
             if key is not None and key[0] in ("input", "root"):
                 self.texts[number] = Text(key[1])
         self.speller = Speller(self.alphabet, self.texts, self._hoisted)
+        self.refined: set[int] = set()  # tables of inverses, and what Newton's steps make of them
         self.tables: dict[Function, str] = {}
         self.constants: dict[Constant, str] = {}
         self.above: list[str] = []
@@ -69,6 +80,8 @@ class _Writer:
         lines.append(f"    return {self._returned()}")
         given = ", ".join(f"{spec.name}: {_type(spec)}" for spec in self.network.inputs)
         head = f"def {NAME}({given}){self._returns()}:"
+        if len(head) > LINE:
+            head = f"def {NAME}(\n    {given}\n){self._returns()}:"
         above = [*self.above, "", ""] if self.above else []
         text = "\n".join([*above, "@inweave.program", head, *lines, ""])
         imports = [line for mark, line in IMPORTS.items() if mark in text]
@@ -131,15 +144,12 @@ class _Writer:
                 lines += self._loop(statement, indent)
                 continue
             text = self._value(statement)
-            key = self.alphabet.key(statement.symbol)
-            assert key is not None
             length = len(text.text) - (LONG - SHORT) * (statement.symbol in alone)
             if statement.symbol in once and length <= SHORT:
                 self.texts[statement.symbol] = text
             else:
-                name = self.names.new(key[1])
-                self.texts[statement.symbol] = Text(name)
-                lines.append(f"{indent}{name} = {text.text}")
+                name = self._named(statement.symbol)
+                lines.append(f"{indent}{name} = {_broken(text.text, indent, len(name) + 3)}")
         return lines
 
     def _alone(self, words: Words) -> int | None:
@@ -150,32 +160,81 @@ class _Writer:
         )
 
     def _value(self, let: Let) -> Text:
+        if let.function is None and self._refines(let.words):
+            self.refined.add(let.symbol)
+            return Text(f"inweave.hold({self.speller.terms(let.words).text})")
         text = self.speller.words(let.words)
         if let.function is None:
             return text
+        if let.function.name in REFINED:
+            self.refined.add(let.symbol)
         call = called(let.function)
         if call is None:
             if let.function not in self.tables:
-                self.tables[let.function] = self.names.new(let.function.name)
+                self.tables[let.function] = self.names.new(f"{let.function.name}_table")
                 table = f"Pointwise({written(let.function)})"
                 self.above.append(f"{self.tables[let.function]} = {table}")
             call = f"{self.tables[let.function]}({{}})"
         return Text(call.format(text.text))
 
+    def _refines(self, words: Words) -> bool:
+        """Whether this is a step of Newton's, r ← 2r − r p r, which is not to be multiplied out."""
+        return any(
+            sum(number in self.refined for part in (*scalars, chain) for number, _ in part) > 1
+            for scalars, chain in words.terms
+        )
+
     def _loop(self, loop: Loop, indent: str) -> list[str]:
+        scan = as_scan(loop, self.alphabet, self.read) if self.scans else None
+        return self._iterate(loop, indent) if scan is None else self._scan(scan, indent)
+
+    def _scan(self, scan: Scan, indent: str) -> list[str]:
+        """A step on a row of each array, and the call that goes through them."""
+        loop, inner = scan.loop, indent + "    "
         starts = [self.speller.words(words).text for words in loop.start]
-        keys = [self.alphabet.key(number) for number in loop.carried]
-        names = [self.names.new(key[1]) for key in keys if key is not None]
-        for number, result, name in zip(loop.carried, loop.results, names, strict=True):
-            self.texts[number] = self.texts[result] = Text(name)
+        arrays = [self.speller.words(words).text for words in scan.arrays]
+        names = self._carried(loop)
+        rows = [self._named(number) for number in scan.rows]
+        stacks = [self._named(number) for number in scan.stacks]
+        whole = names[0] if len(names) == 1 else self.names.new("carried")
+        step = self.names.new("step")
+        lines = ["", f"{indent}def {step}({', '.join([whole, *rows])}):"]
+        if len(names) > 1:
+            lines.append(f"{inner}{', '.join(names)} = {whole}")
+        lines += self._lines(loop.body, (*loop.after, *scan.values), inner)
+        after = [self.speller.words(words).text for words in loop.after]
+        values = [self.speller.words(words).text for words in scan.values]
+        lines += [f"{inner}return {_tuple(after)}, {_tuple(values)}", ""]
+        given = ", ".join([step, _tuple(starts), *arrays, *(["reverse=True"] * scan.reverse)])
+        left = f"{_tuple(names, '_')}, {_tuple(stacks, '_')}"
+        return [*lines, f"{indent}{left} = inweave.scan({given})"]
+
+    def _named(self, number: int) -> str:
+        """A name for a symbol, after what it is."""
+        key = self.alphabet.key(number)
+        assert key is not None
+        name = self.names.new(key[1])
+        self.texts[number] = Text(name)
+        return name
+
+    def _carried(self, loop: Loop) -> list[str]:
+        """Names for what a loop carries, the same in its step and after it."""
+        names = [self._named(number) for number in loop.carried]
+        for number, name in zip(loop.results, names, strict=True):
+            self.texts[number] = Text(name)
+        return names
+
+    def _iterate(self, loop: Loop, indent: str) -> list[str]:
+        """A step, and the call that repeats it."""
+        starts = [self.speller.words(words).text for words in loop.start]
+        names = self._carried(loop)
         step = self.names.new("step")
         lines = [f"{indent}def {step}({', '.join(names)}):"]
         lines += self._lines(loop.body, loop.after, indent + "    ")
         after = ", ".join(self.speller.words(words).text for words in loop.after)
         lines += [f"{indent}    return {after}", ""]
         lines.insert(0, "")
-        start = starts[0] if len(starts) == 1 else f"({', '.join(starts)})"
-        call = f"inweave.iterate({step}, {start}, {loop.times})"
+        call = f"inweave.iterate({step}, {_tuple(starts)}, {loop.times})"
         return [*lines, f"{indent}{', '.join(names)} = {call}"]
 
     def _hoisted(self, text: str, constant: Constant) -> str:
@@ -186,6 +245,32 @@ class _Writer:
                 self.above.append(f"{self.constants[constant]} = {text}")
             text = self.constants[constant]
         return f"inweave.constant({text})"
+
+
+def _broken(text: str, indent: str, before: int) -> str:
+    """A sum on several lines, if one is too short for it."""
+    if len(indent) + before + len(text) <= LINE:
+        return text
+    summands = _summands(text)
+    if len(summands) == 1:
+        return text
+    inner = f"\n{indent}    "
+    return f"({inner}{inner.join(summands)}\n{indent})"
+
+
+def _summands(text: str) -> list[str]:
+    """A sum cut before every sign that stands in no bracket."""
+    cuts, depth = [0], 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth == 0 and text[at : at + 3] in (" + ", " - "):
+            cuts.append(at + 1)
+    return [text[start:stop].strip() for start, stop in pairwise([*cuts, len(text)])]
+
+
+def _tuple(texts: Sequence[str], none: str = "None") -> str:
+    """One value as it is, several as a tuple."""
+    return f"({', '.join(texts)})" if len(texts) > 1 else texts[0] if texts else none
 
 
 def _type(spec: Input | Output) -> str:

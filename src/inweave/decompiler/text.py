@@ -67,22 +67,30 @@ class Speller:
         self.alphabet, self.names, self.hoisted = alphabet, names, hoisted
 
     def words(self, words: Words) -> Text:
-        terms = [
+        """A sum, with common factors in front."""
+        terms = self._terms(words)
+        return self._sum(self._grouped(terms, words.shape)) if terms else zero(words.shape)
+
+    def terms(self, words: Words) -> Text:
+        """A sum of products, each a head of its own."""
+        return self._sum([self._term(term, words.shape) for term in self._terms(words)])
+
+    def _terms(self, words: Words) -> list[Term]:
+        return [
             Term(Fraction(c), self._scalars(scalars), chain)
             for (scalars, chain), c in words.terms.items()
         ]
-        return self._total(terms, words.shape)
 
     # -- sums -------------------------------------------------------------------------------------
     def _total(self, terms: Sequence[Term], shape: Shape) -> Text:
-        if not terms:
-            return zero(shape)
-        parts = self._grouped(terms, shape)
+        return self._sum(self._grouped(terms, shape))
+
+    def _sum(self, parts: Sequence[tuple[bool, Text]]) -> Text:
         if len(parts) == 1:
             negative, text = parts[0]
             return Text(f"-{text.inside(PRODUCT)}", SUM) if negative else text
         out = ""
-        for negative, text in parts:
+        for negative, text in sorted(parts, key=lambda part: part[0] and part is parts[0]):
             sign = ("-" if negative else "") if not out else (" - " if negative else " + ")
             out += sign + text.inside(PRODUCT)
         return Text(out, SUM)
