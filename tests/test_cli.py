@@ -328,7 +328,7 @@ def test_predictions_are_those_of_gradient_descent_and_columns_go_by_name(
         "run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "-o", "out.csv"
     )
     assert result.code == 0
-    found = read(tmp_path / "out.csv")["prediction"]
+    found = read(tmp_path / "out.csv")["y"]
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
@@ -343,20 +343,20 @@ def test_a_saved_network_runs_and_writes_every_kind_of_table(
     assert result.code == 0, result.err
     from inweave.cli import tables
 
-    found = tables.read(tmp_path / f"out{suffix}").numbers(["prediction"])[:, 0]
+    found = tables.read(tmp_path / f"out{suffix}").numbers(["y"])[:, 0]
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
 def test_without_an_output_file_predictions_go_to_standard_output(inweave: Any) -> None:
     result = inweave("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN)
     header, *rows = result.out.splitlines()
-    assert header == "prediction"
+    assert header == "y"
     assert len(rows) == 4
 
 
 def test_json_of_run_holds_the_answers(inweave: Any, tmp_path: Path) -> None:
     result = inweave("run", "programs.py:ridge", "lam=0.5", "eta=0.1", "steps=3", *RUN, "--json")
-    found = json.loads(result.out)["answers"]["prediction"]
+    found = json.loads(result.out)["answers"]["y"]
     np.testing.assert_allclose(found, expected(tmp_path, 0.5, 0.1, 3), rtol=1e-12)
 
 
@@ -422,7 +422,7 @@ def test_standardized_predictions_come_back_in_the_units_of_the_response(
     assert result.code == 0, result.err
     X = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
     w = np.linalg.solve(X.T @ X + 40 * np.eye(10), X.T @ (data.y - data.y.mean()))
-    found = read(tmp_path / "out.csv")["prediction"]
+    found = read(tmp_path / "out.csv")["progression"]
     np.testing.assert_allclose(found, X @ w + data.y.mean(), rtol=1e-8)
     assert "units" not in result.err
 
@@ -524,9 +524,7 @@ def test_a_saved_network_is_resized_to_the_table_where_its_weights_allow_it(
         json.loads(ran.out)
         for ran in (result, inweave("run", "programs.py:ridge", "steps=3", *given, "--json"))
     )
-    np.testing.assert_allclose(
-        found["answers"]["prediction"], fresh["answers"]["prediction"], rtol=1e-12
-    )
+    np.testing.assert_allclose(found["answers"]["y"], fresh["answers"]["y"], rtol=1e-12)
     assert found["network"]["inputs"]["X"] == [6, 3]
     assert found["network"]["certificate"]["network"] == found["network"]["fingerprint"]
 

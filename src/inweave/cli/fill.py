@@ -56,6 +56,7 @@ class Filled:
     queries: int | None = None
     scale: Scale = Scale()
     standardized: bool = False
+    response: Sequence[str] = ()
 
     def finish(self, answers: Any) -> dict[str, Sequence[Any]]:
         """Answers as columns: one row per query, or the entries of the answer."""
@@ -64,20 +65,25 @@ class Filled:
             output.note("in units of the standardized data: only predictions are scaled back")
         for name, value in by_name(answers).items():
             array = np.atleast_1d(value)
-            title = name or ("prediction" if self.queries is not None else "answer")
             if self.queries is None and len(array) == len(self.features):
                 columns.setdefault("entry", list(self.features))
-            if array.ndim == 1:
-                one = array if self.queries is None else self.scale.back(array)
-                columns[title] = one.tolist()
-            else:
-                flat = array.reshape(len(array), -1)
-                columns |= {f"{title}_{j}": flat[:, j].tolist() for j in range(flat.shape[1])}
+            if array.ndim == 1 and self.queries is not None:
+                array = self.scale.back(array)
+            flat = array.reshape(len(array), -1)
+            titles = self._titles(name, flat.shape[1] if array.ndim > 1 else None)
+            columns |= {title: flat[:, j].tolist() for j, title in enumerate(titles)}
         if len({len(c) for c in columns.values()}) > 1:
             raise InputError(
                 "the answers have different lengths, which is no table; call the network in Python"
             )
         return columns
+
+    def _titles(self, name: str, width: int | None) -> Sequence[str]:
+        """Names for the columns of an answer: those of the response, if it predicts that."""
+        if self.queries is not None and not name and len(self.response) == (width or 1):
+            return self.response
+        title = name or ("prediction" if self.queries is not None else "answer")
+        return [title] if width is None else [f"{title}_{j}" for j in range(width)]
 
 
 def fill(source: Program | Network, given: dict[str, Any], said: Tables) -> Filled:
@@ -132,7 +138,7 @@ def _from_table(known: Sequence[Argument], given: dict[str, Any], said: Tables) 
         queries = len(asked)
         inputs[part.query.name] = scale.there(asked)
     expect_all(known, list(inputs), part.query if said.query is None else None)
-    return Filled(inputs, features, queries, back, said.standardize)
+    return Filled(inputs, features, queries, back, said.standardize, said.response)
 
 
 def _not_taken(what: str, usual: Argument | None, given: dict[str, Any]) -> InputError:

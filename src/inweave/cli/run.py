@@ -61,7 +61,8 @@ def run(
         Centre and scale features and response by the data's own mean and deviation. Predictions are
         scaled back; other answers, such as coefficients, are about the standardized data.
     save_as
-        Where predictions go: .csv, .tsv, .npz or .parquet; to the screen if not given.
+        Where predictions go: .csv, .tsv, .npz or .parquet; to the screen if not given. Their column
+        is named after the response.
     """
     from inweave.cli.fill import Tables
     from inweave.cli.running import answer
