@@ -31,6 +31,8 @@ def test_the_stored_results_are_of_full_forms_run_to_the_end(lab_page):
         assert result["name"] == name
         assert result["complete"]
         assert not result["quick"]
+        assert result["question"] == EXPERIMENTS[name].question
+        assert EXPERIMENTS[name].full == round(result["seconds"]), "what `lab list` says"
         assert (ROOT / "docs" / "figures" / f"lab-{name}.png").exists()
 
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 import torch
+from rich.console import Console
 
-from inweave.cli import main
+from inweave.cli import main, output
+from inweave.cli.training import watched
 from inweave.errors import InputError
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import assemble
 from inweave.lab.experiments import EXPERIMENTS, bias_or_not, common, perturb, preconditioner, run
 from inweave.lab.forms import form
+from inweave.lab.progress import LOGGER, tell
 from inweave.lab.report import markdown, report
 from inweave.lab.tasks import Task, draw, stream
 from inweave.lab.trainer import Settings, train_ensemble
@@ -202,12 +208,25 @@ def test_a_run_from_the_command_line_leaves_table_and_figure(tmp_path, monkeypat
     assert made == ["lab-two-step.md", "lab-two-step.png", "two-step.json"]
 
 
+def test_on_a_terminal_training_shows_a_bar_with_loss_rate_and_time(monkeypatch):
+    told = StringIO()
+    screen = Console(file=told, force_terminal=True, width=120)
+    monkeypatch.setattr(output, "errors", lambda: screen)
+    with watched("two-step"):
+        tell(0, 10, math.nan)
+        tell(5, 10, 0.25)
+        (listener,) = LOGGER.handlers
+        listener.bar.refresh()
+    assert re.search(r"two-step, training 1: step 5 of 10, loss 0.25, .* steps/s", told.getvalue())
+
+
 def test_the_command_line_says_what_went_wrong(tmp_path, capsys):
     assert main(["lab", "run", "nothing", "--out", str(tmp_path)]) == 2
     assert "no experiment 'nothing'; there are one-step" in capsys.readouterr().err
     assert main(["lab", "report", str(tmp_path / "none.json")]) == 2
     assert main(["lab", "list"]) == 0
-    assert capsys.readouterr().out.split() == list(EXPERIMENTS)
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(f"{name} {it.question} " in said for name, it in EXPERIMENTS.items())
     with pytest.raises(InputError, match="holds no training run"):
         report([tmp_path])
 
@@ -220,6 +239,12 @@ def test_the_command_line_trains_evaluates_and_reports(tmp_path, capsys):
     )
     out = str(tmp_path / "a")
     assert main(["lab", "train", str(tmp_path / "a.toml"), "--out", out]) == 0
+    told = capsys.readouterr().err
+    assert re.search(
+        r"^training 1: step 20 of 20, loss \S+, \S+ steps/s, 0 s left$", told, re.MULTILINE
+    )
+    assert "\r" not in told, "a bar is for terminals"
+    assert not LOGGER.handlers
     assert main(["lab", "evaluate", out, "--size", "500", "--half"]) == 0
     said = capsys.readouterr().out
     assert "half-MSE (clean)" in said

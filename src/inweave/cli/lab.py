@@ -15,6 +15,7 @@ from cyclopts import App, Parameter
 from inweave.atomic import check_apart
 from inweave.cli import output
 from inweave.cli.options import FLAG
+from inweave.cli.training import watched
 from inweave.errors import needs_extra
 
 HELP = """Train networks of the compiled shape and compare them with the constructed.
@@ -75,7 +76,8 @@ def train(
     folder = out or Path("runs", settings.name)
     for name in OWN:
         check_apart(folder / name, [config])
-    result = train(settings, folder, resume=resume, device=device, progress=True)
+    with watched(f"training {settings.name}"):
+        result = train(settings, folder, resume=resume, device=device)
     if "evaluation" in result:  # of several processes the first one evaluates, and speaks
         loss, held_out = result["loss"], result["evaluation"]
         output.say(f"{folder}: MSE {loss:.5g} at the end, {held_out:.5g} held out")
@@ -108,7 +110,9 @@ def evaluate(
 
     check_device(device)
     at_least(1, size=size)
-    output.say(_losses(evaluate(folder, size, device), half))
+    with watched(f"evaluating {folder}"):
+        result = evaluate(folder, size, device)
+    output.say(_losses(result, half))
 
 
 def _losses(result: dict[str, Any], half: bool) -> str:
@@ -161,7 +165,8 @@ def run(
     from inweave.lab.report import report
 
     check_device(device)
-    path = run(name, out, quick=quick, device=device, seed=seed)
+    with watched(name):
+        path = run(name, out, quick=quick, device=device, seed=seed)
     output.say(json.loads(path.read_text(encoding="utf-8"))["table"])
     made = report([path]) if find_spec("matplotlib") else []
     output.say("\n         ".join(map(str, [f"results: {path}", *made])))
@@ -232,10 +237,11 @@ def sweep(
     if dask:
         with needs_extra("--dask", "cluster"):
             from distributed import Client
-        with Client(dask) as client:  # type: ignore[no-untyped-call]
+        with Client(dask) as client, watched("training"):  # type: ignore[no-untyped-call]
             results = sweep(settings, out, executor=client.get_executor(), device=device)
     else:
-        results = sweep(settings, out, workers=workers, device=device)
+        with watched("training"):
+            results = sweep(settings, out, workers=workers, device=device)
     for name, result in results.items():
         output.say(f"{name:24} {result.get('failed') or format(result['evaluation'], '.5g')}")
     return int(any("failed" in result for result in results.values()))
@@ -243,7 +249,7 @@ def sweep(
 
 @lab.command(name="list")
 def list_() -> None:
-    """List the experiments.
+    """List the experiments: what each asks, and how long it takes.
 
     For example:
 
@@ -251,4 +257,12 @@ def list_() -> None:
     """
     from inweave.lab.experiments import EXPERIMENTS
 
-    output.say("\n".join(EXPERIMENTS))
+    shown = output.table("", "name", "asks", "--quick", "in full", left=2)
+    for name, it in EXPERIMENTS.items():
+        shown.add_row(name, it.question, *(_duration(time) for time in (it.quick, it.full)))
+    output.console().print(shown)
+    output.say("about, with --quick on one CPU core, in full (--device cuda) on one H200")
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"

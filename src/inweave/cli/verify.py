@@ -66,7 +66,9 @@ def verify(
     options = chosen(target=target, optimize=optimize)
     how = {"trials": trials, "seed": seed, "seconds": seconds}
     try:
-        certificate = _check(source, settings(sizes), program, options, how)
+        with output.stages(1) as begin:
+            begin(f"verifying {source}")
+            certificate = _check(source, settings(sizes), program, options, how)
     except VerificationError as error:
         if json:
             output.say_json({"verified": False, "reason": str(error)})

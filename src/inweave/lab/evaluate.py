@@ -15,6 +15,7 @@ from inweave.lab import baselines, checkpoint, measures
 from inweave.lab.baselines import Predictor
 from inweave.lab.config import Config
 from inweave.lab.devices import within_memory
+from inweave.lab.progress import LOGGER
 from inweave.lab.tasks import Batch, draw, stream
 from inweave.lab.train import load_run
 
@@ -83,8 +84,10 @@ def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dic
     tuning = draw(config.task, 8000, stream(seed, "tune", device=device), dtype)
     batch = draw(config.task, size, stream(seed, "eval", device=device), dtype)
     own = measures.predictor(model, config.make_form())
+    LOGGER.info("tuning the baselines of %s ...", folder)
     rows = {"trained": own} | contenders(config, tuning, max(1, min(4, config.model.depth)))
     table: dict[str, Any] = {}
+    LOGGER.info("comparing with %d of them, on %d problems ...", len(rows) - 1, size)
     for name, predict in rows.items():
         errors = measures.squared_errors(predict, batch, target)
         gap = measures.prediction_difference(own, predict, batch)

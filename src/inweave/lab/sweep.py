@@ -18,6 +18,7 @@ from inweave.errors import InputError, InweaveError
 from inweave.lab import checkpoint
 from inweave.lab.checks import at_least
 from inweave.lab.config import Config, from_dict
+from inweave.lab.progress import LOGGER
 from inweave.lab.results import stored
 
 FAILURE = "failure.json"
@@ -59,7 +60,10 @@ def sweep(
     workers: int = 2,
     device: str = "cpu",
 ) -> dict[str, dict[str, Any]]:
-    """Run every config in `out/NAME`; returns each run's result, or how it failed, by name."""
+    """Run every config in `out/NAME`; returns each run's result, or how it failed, by name.
+
+    Each end is logged, as training is (`inweave.lab.progress`).
+    """
     at_least(1, workers=workers)
     names = [config.name for config in configs]
     for name in names:
@@ -108,6 +112,8 @@ def _collect(
             results[name] = {"failed": f"{type(error).__name__}: {error}", "lost": True}
             (folder / name).mkdir(parents=True, exist_ok=True)
             checkpoint.write_json(folder / name / FAILURE, results[name])
+        said = "failed" if "failed" in results[name] else "done"
+        LOGGER.info("%s: %s, %d of %d", name, said, len(results), len(configs))
     return results
 
 

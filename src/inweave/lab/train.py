@@ -11,8 +11,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +23,7 @@ from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.devices import within_memory
 from inweave.lab.ensemble import assemble
+from inweave.lab.progress import tell
 from inweave.lab.results import METRICS, logged
 from inweave.lab.tasks import draw, mse, stream
 from inweave.lab.trainer import Settings, Trainer, cosine, warm
@@ -163,7 +162,6 @@ def train(
     *,
     resume: bool = False,
     device: str = "cpu",
-    progress: bool = False,
 ) -> dict[str, Any]:
     """Run a config in a folder; returns what `result.json` holds."""
     folder = Path(out)
@@ -174,7 +172,7 @@ def train(
             dist.barrier()
         log = (folder / METRICS).open("a", encoding="utf-8") if rank == 0 else None
         try:
-            loss = _loop(run, folder, start, log, progress and rank == 0)
+            loss = _loop(run, folder, start, log)
         finally:
             if log is not None:
                 log.close()
@@ -186,9 +184,10 @@ def train(
         return result
 
 
-def _loop(run: Run, folder: Path, start: int, log: TextIO | None, progress: bool) -> float:
+def _loop(run: Run, folder: Path, start: int, log: TextIO | None) -> float:
     settings, mean = run.config.train, _last_loss(folder)
-    began = time.monotonic()
+    if log is not None:
+        tell(start, settings.steps, math.nan)
     for t in range(start, settings.steps):
         run.step(t)
         done = t + 1
@@ -206,8 +205,7 @@ def _loop(run: Run, folder: Path, start: int, log: TextIO | None, progress: bool
             if saving:
                 os.fsync(log.fileno())  # who resumes the checkpoint needs what was logged before it
                 _save(run, folder, done)
-        if progress:
-            _show(done, settings.steps, mean, (done - start) / (time.monotonic() - began))
+            tell(done, settings.steps, mean)
     return mean
 
 
@@ -269,17 +267,6 @@ def _cut_metrics(folder: Path, step: int, config: Config) -> None:
 def _write(log: TextIO, entry: dict[str, Any]) -> None:
     log.write(json.dumps(entry) + "\n")
     log.flush()
-
-
-def _show(done: int, steps: int, loss: float, rate: float) -> None:
-    left = (steps - done) / rate if rate else math.inf
-    end = "\n" if done == steps else ""
-    share = int(30 * done / steps)
-    bar = "█" * share + "·" * (30 - share)
-    print(
-        f"\r{bar} {done}/{steps}  loss {loss:.5g}  {rate:.0f} steps/s  {left:.0f} s left ",
-        end=end, file=sys.stderr, flush=True,
-    )  # fmt: skip
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from inweave.errors import InputError, needs_extra
 from inweave.lab.direct import DirectStep
 from inweave.lab.ensemble import Ensemble
 from inweave.lab.forms import Form
+from inweave.lab.progress import tell
 from inweave.lab.replay import Replayed
 from inweave.lab.tasks import Target, Task, draw, stream
 
@@ -210,14 +211,18 @@ def train_ensemble(
 ) -> Ensemble:
     """Train all members with cosine decay, warm-up and a bound on each gradient's norm.
 
-    `watch` is called at every logged step and its answers are kept as snapshots.
+    `watch` is called at every logged step and its answers are kept as snapshots. The loss that is
+    told is that of the best member.
     """
     trainer = Trainer(ensemble, task, form, settings, device)
+    tell(0, settings.steps, math.nan)
     for t in range(settings.steps):
         trainer.step(t, warm(t, settings.warmup) * cosine(t, settings.steps))
         done = t + 1
         if done % settings.log_every == 0 or done == settings.steps:
-            ensemble.curve.append((done, trainer.mean_losses()))
+            losses = trainer.mean_losses()
+            ensemble.curve.append((done, losses))
+            tell(done, settings.steps, min(losses))
             if watch is not None:
                 ensemble.snapshots.append((done, watch(ensemble)))
     ensemble.rows = ensemble.rows.detach()

@@ -12,19 +12,40 @@ import importlib
 import inspect
 import platform
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from inweave.errors import InputError, needs_extra
 
+
+@dataclass(frozen=True)
+class Experiment:
+    """What it asks, and how many seconds it takes, about: on one CPU core, and in full on a GPU."""
+
+    question: str
+    quick: float
+    full: float
+
+
 EXPERIMENTS = {
-    "one-step": "one_step",
-    "two-step": "two_step",
-    "gaussian-one-layer": "gaussian_one_layer",
-    "preconditioner": "preconditioner",
-    "noise": "noise",
-    "bias-or-not": "bias_or_not",
-    "perturb": "perturb",
+    "one-step": Experiment(
+        "Does one trained LSA layer do one optimal step of gradient descent?", 10, 3
+    ),
+    "two-step": Experiment(
+        "What do two tied LSA layers learn: two gradient steps, or GD++?", 40, 152
+    ),
+    "gaussian-one-layer": Experiment(
+        "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
+    ),
+    "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
+    "noise": Experiment(
+        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 45, 181
+    ),
+    "bias-or-not": Experiment("Does the bias help when networks are trained?", 200, 460),
+    "perturb": Experiment(
+        "How much noise does a construction bear, and does training repair it?", 60, 184
+    ),
 }
 
 
@@ -37,7 +58,7 @@ def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed:
 
     if name not in EXPERIMENTS:
         raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    module = importlib.import_module(f"inweave.lab.experiments.{EXPERIMENTS[name]}")
+    module = importlib.import_module(f"inweave.lab.experiments.{name.replace('-', '_')}")
     began, cpu = time.monotonic(), time.process_time()
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
@@ -46,6 +67,7 @@ def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed:
         """Write what is known so far; long experiments call this as they go."""
         header = {
             "name": name,
+            "question": EXPERIMENTS[name].question,
             "command": f"inweave lab run {name}{' --quick' * quick} "
             f"--device {device} --seed {seed}",
             "quick": quick,

@@ -27,6 +27,7 @@ from inweave.lab import baselines, measures
 from inweave.lab.experiments import common
 from inweave.lab.experiments.perturb import constructed_start
 from inweave.lab.forms import Form, form
+from inweave.lab.progress import LOGGER
 from inweave.lab.tasks import Task
 from inweave.lab.trainer import Settings
 
@@ -126,7 +127,7 @@ def run(quick: bool, device: str, seed: int, keep: common.Keep) -> dict[str, Any
                        skipped=statistics.fmean(ensemble.skipped[m] for m in members), gaps=gaps)
         )  # fmt: skip
         series += common.curves(ensemble, label(v), members)
-        print(f"{label(v)}: {float(errors.mean()):.4f}, nearest to {nearest} GD steps", flush=True)
+        LOGGER.info("%s: %.4f, nearest to %s GD steps", label(v), float(errors.mean()), nearest)
         keep(_result(rows, references, series, settings, seeds, etas))
     return _result(rows, references, series, settings, seeds, etas)
 
@@ -142,7 +143,6 @@ def _result(
     """What is written after every ensemble, so that a run cut short leaves what it found."""
     all_rows = rows + references
     return {
-        "question": "Does the bias help when networks are trained?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "heads": HEADS, "etas": etas},
         "rows": all_rows,

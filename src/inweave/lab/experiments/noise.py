@@ -61,7 +61,6 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     names = list(rivals)
     fixed = float(excesses[names[0]].mean())
     return {
-        "question": "Do deeper LSA networks adapt to a noise level that changes per prompt?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "oracle_mse": float(oracle.mean())},
         "rows": rows,

@@ -57,7 +57,6 @@ def run(
         common.row("zero", batch.clean.square(), scale),
     ]
     return {
-        "question": "Does one trained LSA layer do one optimal step of gradient descent?",
         "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": list(seeds)},
         "rows": rows,
         "loss": name,

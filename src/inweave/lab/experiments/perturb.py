@@ -95,7 +95,6 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
             claims.append(common.claim(f"{text} (medians)", gap, gap <= 0.1))
     rows.append(common.row(f"{STEPS} tuned GD steps", reference))
     return {
-        "question": "How much noise does a construction bear, and does training repair it?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds,
                      "eta": eta},
         "rows": rows,

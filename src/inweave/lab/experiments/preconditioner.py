@@ -89,7 +89,6 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     worst = max(max(layers) for layers in final)
     mean = sum(sum(layers) for layers in final) / (len(final) * LAYERS)
     return {
-        "question": "Do the layers learn to precondition with Σ⁻¹?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
         "loss": "MSE",

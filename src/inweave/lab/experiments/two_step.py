@@ -69,7 +69,6 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     ]
     best = 0.5 * float(errors.mean(1).min())
     return {
-        "question": "What do two tied LSA layers learn: two gradient steps, or GD++?",
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
         "loss": "half-MSE",
