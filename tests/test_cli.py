@@ -862,6 +862,16 @@ def test_what_the_examples_in_help_work_on_is_there(inweave: Any, tmp_path: Path
                 sources.find_program(more[more.index("--program") + 1])
 
 
+def test_bash_completes_commands_options_and_values(inweave: Any, tmp_path: Path) -> None:
+    (tmp_path / "script").write_text(inweave("completion", "bash").out, encoding="utf-8")
+    for words, expected in (("lab r", "report run"), ("run net --resp", "--response"),
+                            ("compile net --target l", "lsa")):  # fmt: skip
+        asked = f"COMP_WORDS=(inweave {words}); COMP_CWORD={len(words.split())}"
+        line = f'source ./script; {asked}; _inweave; echo "${{COMPREPLY[@]}}"'
+        done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True)
+        assert sorted(done.stdout.split()) == expected.split()
+
+
 def test_the_benchmark_is_found_in_the_source_tree_only(inweave: Any) -> None:
     result = inweave("bench")
     assert result.code == 2

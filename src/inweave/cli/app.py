@@ -41,6 +41,7 @@ COMMANDS = {
     "circuits": "Build networks whose circuits are known, and measure what simple methods find.",
     "bench": "Measure inweave beside hand-written code, as ratios in one run.",
     "lab": "Train networks of the compiled shape and compare them with the constructed.",
+    "completion": "Print a script that completes commands and options in a shell.",
 }
 
 EPILOGUE = """Every command takes --help, and --debug to see the traceback behind an error. \
