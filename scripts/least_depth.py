@@ -1,8 +1,9 @@
 """Writes the table of docs/explanation/lower-bound.md: `python -m scripts.least_depth`.
 
 Programs are compiled by least depth for many numbers of steps, in both targets, and their layers
-are put beside the bound. A minute per program; with names as arguments, these are swept and nothing
-is written. `python -m scripts.least_depth --digits` says what depth costs in float64.
+are put beside the bound. Minutes for each, one process per core; with names as arguments, these are
+swept and nothing is written. `python -m scripts.least_depth --digits` says what depth costs in
+float64.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,6 +128,10 @@ class Row(NamedTuple):
         return f"| {steps} | {self.bound} | {self.deepest} | {' | '.join(ends)} |"
 
 
+def swept(name: str) -> list[Row]:
+    return list(rows(name))
+
+
 def rows(name: str) -> Iterator[Row]:
     program, tried = PROGRAMS[name], counts(name)
     starts = rises(name)
@@ -152,8 +158,9 @@ stored, columns and flops are those at the two ends of the range, for ELSA at n 
 
 def table() -> str:
     out = [ABOUT]
-    for name, program in PROGRAMS.items():
-        found = list(rows(name))
+    with ProcessPoolExecutor() as pool:
+        every = list(pool.map(swept, PROGRAMS))
+    for (name, program), found in zip(PROGRAMS.items(), every, strict=True):
         above = [f"{row.first} to {row.last}" for row in found if row.deepest > row.bound]
         said = f"above the bound at {', '.join(above)}" if above else "all at the bound"
         title = (program.__doc__ or "").strip().partition("\n")[0].rstrip(".")
