@@ -13,7 +13,7 @@ in every word of a sum or in none, or the sum is taken apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import count
@@ -105,6 +105,39 @@ class Letters(Alphabet):
         scalars = next(iter(words.terms))[0]
         return (chain or scalars[0])[0][0]
 
+    def letter(self, letter: Letter) -> Words:
+        """A letter as a sum of one word."""
+        here = self.letters[letter[0]]
+        if isinstance(here, Constant):
+            return self.constant(here.T if letter[1] else here)
+        rows, cols = self.shape(letter)
+        word: Word = ((), (letter,)) if (rows, cols) != (1, 1) else ((((letter[0], False),),), ())
+        return Words(self, rows, cols, {word: 1})
+
+    def product(self, chain: Iterable[Letter], meant: Mapping[int, Words]) -> Words | None:
+        """A product of letters, some of which mean a sum; None if there are none."""
+        total: Words | None = None
+        for number, flipped in chain:
+            words = meant.get(number)
+            if words is None:
+                words = self.letter((number, flipped))
+            elif flipped:
+                words = words.T
+            total = words if total is None else total @ words
+        return total
+
+    def rewritten(self, words: Words, meant: Mapping[int, Words]) -> Words:
+        """A sum in which some symbols mean sums."""
+        parts = []
+        for (scalars, chain), c in words.terms.items():
+            part = self.product(chain, meant) or Words(self, *words.shape, {((), ()): 1})
+            for scalar in scalars:
+                factor = self.product(scalar, meant)
+                assert factor is not None
+                part = part.scaled(factor)
+            parts.append(part.times(c))
+        return self.sum(*words.shape, parts)
+
     def key(self, number: int) -> Key | None:
         letter = self.letters[number]
         return cast(Key, letter.key) if isinstance(letter, Symbol) else None
@@ -161,18 +194,22 @@ class Reader(States):
         words = self._tidy(words)
         if len(words.terms) <= 1 and self._symbols(words) <= SIMPLE:
             return words
-        down, right = (self._around(words, end) for end in (FIRST, LAST))
+        down, right = self._around(words)
         return down @ self._named(name, self._tidy(down.T @ words @ right)) @ right.T
 
-    def _around(self, words: Words, end: int) -> Words:
-        """The columns of an identity that leave of a sum the rows, or columns, that are not zero.
+    def _around(self, words: Words, *others: Words) -> tuple[Words, Words]:
+        """The columns of identities that leave of sums the rows and columns that are not zero.
 
         A block holds values of several heights in turn, and what they are depends on it.
         """
-        size = words.rows if end == FIRST else words.cols
-        found = [self.alphabet.reach(chain, end) or range(size) for _, chain in words.terms]
-        start, stop = min(at.start for at in found), max(at.stop for at in found)
-        return self.alphabet.constant(select(size, start, stop))
+        found = []
+        for end, size in zip((FIRST, LAST), words.shape, strict=True):
+            chains = [chain for x in (words, *others) for _, chain in x.terms]
+            spans = [self.alphabet.reach(chain, end) or range(size) for chain in chains]
+            start = min((at.start for at in spans), default=0)
+            stop = max((at.stop for at in spans), default=1)
+            found.append(self.alphabet.constant(select(size, start, stop)))
+        return found[0], found[1]
 
     def _named(self, name: str, words: Words) -> Words:
         total = self.alphabet.zero(*words.shape)
@@ -391,28 +428,29 @@ class Reader(States):
 
     def _found(self, module: Module, state: State, where: str) -> State:
         """A loop that carries the blocks which one step does not leave as they were."""
-        moving: dict[str, int] = {}  # how many rows of which blocks
+        moving: dict[str, tuple[Words, Words]] = {}  # rows and columns of blocks
+
+        def core(of: State) -> list[Words]:
+            return [self._tidy(down.T @ of[n] @ right) for n, (down, right) in moving.items()]
+
+        def placed(values: Sequence[Words]) -> State:
+            pairs = zip(moving.items(), values, strict=True)
+            return {**state, **{n: down @ x @ right.T for (n, (down, right)), x in pairs}}
+
         while True:
-            downs = {name: self._rows(0, rows) for name, rows in moving.items()}
-            start = [self._tidy(down.T @ state[name]) for name, down in downs.items()]
+            start = core(state)
             carried = [self._new(n, *x.shape) for n, x in zip(moving, start, strict=True)]
-            inside = {n: downs[n] @ x for n, x in zip(moving, carried, strict=True)}
-            entered = {**state, **inside}
+            entered = placed(carried)
             body, left = self._stepped(module, entered, where)
-            more = {n: self.layout[n].rows for n in state if not _equal(left[n], entered[n])}
-            more = {n: rows for n, rows in more.items() if n not in moving}
-            tall = {
-                n: self.layout.tokens
-                for n, down in downs.items()
-                if not all(_equal(x[n], down @ down.T @ x[n]) for x in (state, left))
-            }
-            if not (more or tall):
+            after = core(left)
+            ends = placed(after)
+            more = [name for name in state if not _equal(left[name], ends[name])]
+            if not more:
                 break
-            moving |= more | tall
-        after = [self._tidy(down.T @ left[name]) for name, down in downs.items()]
+            moving |= {n: self._around(state[n], entered[n], left[n]) for n in more}
         results = [self._new(name, *x.shape) for name, x in zip(moving, start, strict=True)]
         self._add(module, carried, start, body, after, results, declared=False)
-        return {**state, **{n: downs[n] @ x for n, x in zip(moving, results, strict=True)}}
+        return placed(results)
 
     def _add(
         self,

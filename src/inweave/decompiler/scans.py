@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from inweave.decompiler.reading import Body, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Constant, Shift
-from inweave.proof.words import Chain, Letter, Word, Words
+from inweave.proof.words import Chain, Letter, Words
 
 
 @dataclass(frozen=True)
@@ -161,10 +161,8 @@ class _Reader:
             else:
                 start = self._end(letters, at - 1, -1) + 1
                 letters[start : at + 1] = [(self._row(tuple(letters[start:at])), False)]
-        total = Words(self.alphabet, shape[0], shape[0], {((), ()): 1})
-        for letter in letters:
-            total = total @ self._letter(letter)
-        return total if letters else Words(self.alphabet, *shape, {((), ()): 1})
+        found = self.alphabet.product(letters, {})
+        return Words(self.alphabet, *shape, {((), ()): 1}) if found is None else found
 
     def _place(self, letters: list[Letter]) -> int | None:
         return next((i for i, (n, _) in enumerate(letters) if n == self.selector), None)
@@ -194,18 +192,9 @@ class _Reader:
 
     def _array(self, run: Chain) -> Words:
         """What e selects rows of."""
-        total = self._letter(run[0])
-        for letter in run[1:]:
-            total = total @ self._letter(letter)
-        return total.T
-
-    def _letter(self, letter: Letter) -> Words:
-        rows, cols = self.alphabet.shape(letter)
-        here = self.alphabet.letters[letter[0]]
-        if isinstance(here, Constant):
-            return self.alphabet.constant(here.T if letter[1] else here)
-        word: Word = ((), (letter,)) if (rows, cols) != (1, 1) else ((((letter[0], False),),), ())
-        return Words(self.alphabet, rows, cols, {word: 1})
+        found = self.alphabet.product(run, {})
+        assert found is not None
+        return found.T
 
 
 def _row_name(names: Sequence[str]) -> str:

@@ -9,14 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
 from typing import Any
 
 from inweave.decompiler.names import Names
+from inweave.decompiler.parts import in_part
 from inweave.decompiler.reading import Body, Let, Loop, Read, letters_of
 from inweave.decompiler.scans import Scan, as_scan
 from inweave.decompiler.tables import called, written
-from inweave.decompiler.text import ATOM, Speller, Text
+from inweave.decompiler.text import ATOM, Speller, Text, summands
 from inweave.exact.constants import Constant
 from inweave.model.network import Network
 from inweave.model.prompt import Input, Kind, Output, numbered
@@ -57,11 +57,10 @@ class _Writer:
     ) -> None:
         self.scans = scans
         self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
-        self.answers = read.answers
-        needed: Counter[int] = Counter()
-        for words in self.answers.values():
-            needed.update(letters_of(words))
-        self.body, self.read = _pruned(read.body, set(needed))
+        body, answers = in_part(read.body, list(read.answers.values()), self.alphabet)
+        self.answers = dict(zip(read.answers, answers, strict=True))
+        needed = {number for words in answers for number in letters_of(words)}
+        self.body, self.read = _pruned(body, needed)
         inputs = [spec.name for spec in network.inputs]
         self.names = Names([NAME, *inputs])
         self.texts: dict[int, Text] = {}
@@ -77,7 +76,7 @@ class _Writer:
 
     def program(self) -> str:
         lines = [*self._inputs(), *self._lines(self.body, list(self.answers.values()), "    ")]
-        lines.append(f"    return {self._returned()}")
+        lines.append(_returned("    ", self._returned()))
         given = ", ".join(f"{spec.name}: {_type(spec)}" for spec in self.network.inputs)
         head = f"def {NAME}({given}){self._returns()}:"
         if len(head) > LINE:
@@ -111,13 +110,13 @@ class _Writer:
     def _is_tuple(self) -> bool:
         return numbered([output.name for output in self.network.outputs])
 
-    def _returned(self) -> str:
+    def _returned(self) -> list[str]:
         texts = {o.name: self._answer(o).text for o in self.network.outputs}
         if list(texts) == [""]:
-            return texts[""]
+            return [texts[""]]
         if self._is_tuple:
-            return ", ".join(texts.values()) + ("," if len(texts) == 1 else "")
-        return "{" + ", ".join(f"{name!r}: {text}" for name, text in texts.items()) + "}"
+            return [*texts.values(), *([""] if len(texts) == 1 else [])]
+        return ["{" + ", ".join(f"{name!r}: {text}" for name, text in texts.items()) + "}"]
 
     def _answer(self, output: Output) -> Text:
         """An answer, in the shape in which it is to be handed out."""
@@ -231,8 +230,8 @@ class _Writer:
         step = self.names.new("step")
         lines = [f"{indent}def {step}({', '.join(names)}):"]
         lines += self._lines(loop.body, loop.after, indent + "    ")
-        after = ", ".join(self.speller.words(words).text for words in loop.after)
-        lines += [f"{indent}    return {after}", ""]
+        after = [self.speller.words(words).text for words in loop.after]
+        lines += [_returned(indent + "    ", after), ""]
         lines.insert(0, "")
         call = f"inweave.iterate({step}, {_tuple(starts)}, {loop.times})"
         return [*lines, f"{indent}{', '.join(names)} = {call}"]
@@ -247,25 +246,23 @@ class _Writer:
         return f"inweave.constant({text})"
 
 
+def _returned(indent: str, texts: Sequence[str]) -> str:
+    """The line that returns some values, or a line for each."""
+    line = f"{indent}return {', '.join(texts)}"
+    if len(line) <= LINE or len(texts) == 1:
+        return line
+    return "\n".join([f"{indent}return (", *(f"{indent}    {x}," for x in texts), f"{indent})"])
+
+
 def _broken(text: str, indent: str, before: int) -> str:
     """A sum on several lines, if one is too short for it."""
     if len(indent) + before + len(text) <= LINE:
         return text
-    summands = _summands(text)
-    if len(summands) == 1:
+    parts = summands(text)
+    if len(parts) == 1:
         return text
     inner = f"\n{indent}    "
-    return f"({inner}{inner.join(summands)}\n{indent})"
-
-
-def _summands(text: str) -> list[str]:
-    """A sum cut before every sign that stands in no bracket."""
-    cuts, depth = [0], 0
-    for at, sign in enumerate(text):
-        depth += (sign in "([{") - (sign in ")]}")
-        if depth == 0 and text[at : at + 3] in (" + ", " - "):
-            cuts.append(at + 1)
-    return [text[start:stop].strip() for start, stop in pairwise([*cuts, len(text)])]
+    return f"({inner}{inner.join(parts)}\n{indent})"
 
 
 def _tuple(texts: Sequence[str], none: str = "None") -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from inweave.decompiler.reading import Letters
@@ -90,6 +91,7 @@ class Speller:
             negative, text = parts[0]
             return Text(f"-{text.inside(PRODUCT)}", SUM) if negative else text
         out = ""
+        parts = [_unsigned(*part) for part in parts]
         for negative, text in sorted(parts, key=lambda part: part[0] and part is parts[0]):
             sign = ("-" if negative else "") if not out else (" - " if negative else " + ")
             out += sign + text.inside(PRODUCT)
@@ -286,6 +288,23 @@ def _taken_right(k: Any, right: Any) -> list[Any]:
         right = right._replace(rows=span)
     rest = Shift(k.rows, k.size, k.row, 0, k.size)
     return [right] if rest.is_identity() else [rest, right]
+
+
+def _unsigned(negative: bool, text: Text) -> tuple[bool, Text]:
+    """A summand with its sign taken out of what it holds."""
+    if text.text.startswith("-") and len(summands(text.text)) == 1:
+        return not negative, Text(text.text[1:], PRODUCT)
+    return negative, text
+
+
+def summands(text: str) -> list[str]:
+    """A sum cut before every sign that stands in no bracket."""
+    cuts, depth = [0], 0
+    for at, sign in enumerate(text):
+        depth += (sign in "([{") - (sign in ")]}")
+        if depth == 0 and text[at : at + 3] in (" + ", " - "):
+            cuts.append(at + 1)
+    return [text[start:stop].strip() for start, stop in pairwise([*cuts, len(text)])]
 
 
 def _index(span: Slice) -> str:

@@ -8,6 +8,7 @@ the literature prints, is a display option and nothing else.
     forms      how a drawn task becomes a prompt
     baselines  what a prediction is compared with; on a GPU by networks (constructed)
     measures   how it is compared, with bootstrap intervals
+    algorithm  which program a trained network is, and how far from it
     config     typed settings of a run, read from TOML
     train      one run: checkpoints, resuming, several processes
     ensemble   many seeds at once, for experiments
