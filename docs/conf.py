@@ -10,6 +10,7 @@ author = "inweave authors"
 copyright = "2026, inweave authors"
 
 extensions = [
+    "explorers",
     "myst_nb",
     "offline",
     "sphinx.ext.autodoc",
