@@ -1,6 +1,7 @@
 """Sphinx: every code cell is executed, and a warning fails the build."""
 
 import sys
+from importlib.resources import files
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -18,6 +19,8 @@ extensions = [
     "sphinx.ext.napoleon",
 ]
 html_math_renderer = "mathml"
+html_static_path = ["_static", str(files("ziamath") / "fonts" / "STIXTwoMath-Regular.ttf")]
+html_css_files = ["math.css"]
 html_theme = "furo"
 html_title = "inweave"
 exclude_patterns = ["_build"]
