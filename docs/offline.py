@@ -1,8 +1,9 @@
 """Pages that ask nothing of the network.
 
 Formulas become MathML when the documentation is built: every current browser draws it, with a font
-that comes along, screen readers read it, and no script comes from elsewhere. A formula that the converter does not know
-fails the build, and so does a page that would load something from another place.
+that comes along, screen readers read it, and no script comes from elsewhere. A formula that the
+converter does not know fails the build, and so does a page that would load something from another
+place.
 """
 
 from __future__ import annotations
