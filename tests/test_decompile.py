@@ -217,6 +217,25 @@ class TestRefusals:
         with pytest.raises(DecompileError, match="BlockPointwiseLayer"):
             inweave.decompile(replace(network, modules=modules))
 
+    @pytest.mark.parametrize("name", ["a b", "x=print('run')", "lambda", "A: print('run')"])
+    def test_names_of_inputs_are_no_code(self, name, capsys):
+        """A file may hold any name, and a source is run to be proved."""
+        network = network_of(NAMES["transpose"])
+        inputs = (replace(network.inputs[0], name=name),)
+        fills = tuple(f if f.source is None else replace(f, source=name) for f in network.fills)
+        with pytest.raises(DecompileError, match="no name that an argument"):
+            inweave.decompile(replace(network, inputs=inputs, fills=fills))
+        assert not capsys.readouterr().out
+
+    def test_an_input_may_hide_what_the_source_imports(self):
+        network = network_of(NAMES["stacks"])
+        inputs = tuple(
+            replace(spec, name="np") if spec.name == "A" else spec for spec in network.inputs
+        )
+        fills = tuple(replace(f, source="np") if f.source == "A" else f for f in network.fills)
+        with pytest.raises(DecompileError, match="no program"):
+            inweave.decompile(replace(network, inputs=inputs, fills=fills))
+
     def test_a_lone_root_is_refused(self):
         network = paper.ridge_lsa(4, 3, 5)
         block = next(fill.place for fill in network.fills if fill.scale and fill.source == "X")

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from keyword import iskeyword
 
-from inweave.decompiler.reading import Read, read
+from inweave.decompiler.reading import read
 from inweave.decompiler.source import NAME, source
-from inweave.errors import DecompileError, InweaveError, VerificationError
+from inweave.decompiler.statements import Read
+from inweave.errors import DecompileError, VerificationError
 from inweave.language.program import Program, Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
@@ -42,6 +44,7 @@ def decompile(network: Network, *, seconds: float = 60.0) -> str:
         return X.T @ (X @ w - y)
     <BLANKLINE>
     """
+    _check_names(network)
     network = _placed(network.plain)
     found = read(network)
     if source(network, found) != source(network, found, scans=False):
@@ -62,6 +65,15 @@ def _proved(network: Network, found: Read, scans: bool, seconds: float) -> str:
     except VerificationError as error:
         raise DecompileError(f"the program that was read back is not proved: {error}") from error
     return text
+
+
+def _check_names(network: Network) -> None:
+    """Refuse inputs that no argument can be called after: their names stand in what is run."""
+    for spec in network.inputs:
+        if not spec.name.isidentifier() or iskeyword(spec.name):
+            raise DecompileError(
+                f"the input {spec.name!r} has no name that an argument of a program can have"
+            )
 
 
 def _placed(network: Network) -> Network:
@@ -87,5 +99,5 @@ def _traced(text: str) -> Traced:
         program = space[NAME]
         assert isinstance(program, Program)
         return program.trace()
-    except (InweaveError, SyntaxError) as error:
+    except Exception as error:  # an input may be called np
         raise DecompileError(f"what was read back is no program: {error}") from error

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from inweave.decompiler.reading import Body, Let, Letters, Loop, letters_of
+from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Shift
 from inweave.proof.words import Chain, Words
 

@@ -13,23 +13,17 @@ in every word of a sum or in none, or the sum is taken apart.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import cast
 
+from inweave.decompiler.statements import Body, Key, Let, Letters, Loop, Read, letters_of
+from inweave.decompiler.tidy import tidy
 from inweave.errors import DecompileError
 from inweave.exact.constants import (
-    Constant,
     Dense,
-    Shift,
-    added,
-    exact,
-    identity,
-    product,
     select,
-    simplest,
 )
 from inweave.model.embedding import in_pieces
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
@@ -41,11 +35,8 @@ from inweave.proof.states import NotProved, State, States
 from inweave.proof.words import (
     FIRST,
     LAST,
-    Alphabet,
     Chain,
-    Letter,
     Number,
-    Symbol,
     TooManyWords,
     Word,
     Words,
@@ -53,102 +44,6 @@ from inweave.proof.words import (
 from inweave.text.network import Words as Spelling
 
 SIMPLE = 1  # symbols in a word that needs no name of its own
-
-
-Key = tuple[str, ...]  # ("input", name), ("root", name) of an input, or ("value", name, number)
-
-
-@dataclass(frozen=True)
-class Let:
-    """A symbol and its definition; with a function, that of every entry."""
-
-    symbol: int
-    words: Words
-    function: Function | None = None
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A repeated module: symbols inside and after it, where they start, what one step does."""
-
-    times: int
-    carried: tuple[int, ...]
-    start: tuple[Words, ...]
-    body: Body
-    after: tuple[Words, ...]
-    results: tuple[int, ...]
-    declared: bool  # whether the network itself says what it carries
-
-
-@dataclass
-class Body:
-    """Statements in order."""
-
-    statements: list[Let | Loop] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Read:
-    """A network as statements, and its answers in words."""
-
-    alphabet: Letters
-    body: Body
-    answers: dict[str, Words]
-
-
-class Letters(Alphabet):
-    """An alphabet whose symbols are known by what they are."""
-
-    def number_of(self, words: Words) -> int:
-        """The letter that a symbol is."""
-        (((_, chain), _),) = words.terms.items()
-        scalars = next(iter(words.terms))[0]
-        return (chain or scalars[0])[0][0]
-
-    def letter(self, letter: Letter) -> Words:
-        """A letter as a sum of one word."""
-        here = self.letters[letter[0]]
-        if isinstance(here, Constant):
-            return self.constant(here.T if letter[1] else here)
-        rows, cols = self.shape(letter)
-        word: Word = ((), (letter,)) if (rows, cols) != (1, 1) else ((((letter[0], False),),), ())
-        return Words(self, rows, cols, {word: 1})
-
-    def product(self, chain: Iterable[Letter], meant: Mapping[int, Words]) -> Words | None:
-        """A product of letters, some of which mean a sum; None if there are none."""
-        total: Words | None = None
-        for number, flipped in chain:
-            words = meant.get(number)
-            if words is None:
-                words = self.letter((number, flipped))
-            elif flipped:
-                words = words.T
-            total = words if total is None else total @ words
-        return total
-
-    def rewritten(self, words: Words, meant: Mapping[int, Words]) -> Words:
-        """A sum in which some symbols mean sums."""
-        parts = []
-        for (scalars, chain), c in words.terms.items():
-            part = self.product(chain, meant) or Words(self, *words.shape, {((), ()): 1})
-            for scalar in scalars:
-                factor = self.product(scalar, meant)
-                assert factor is not None
-                part = part.scaled(factor)
-            parts.append(part.times(c))
-        return self.sum(*words.shape, parts)
-
-    def key(self, number: int) -> Key | None:
-        letter = self.letters[number]
-        return cast(Key, letter.key) if isinstance(letter, Symbol) else None
-
-
-def letters_of(words: Words) -> Counter[int]:
-    """The letters of a sum, and how often each is written."""
-    found: Counter[int] = Counter()
-    for scalars, chain in words.terms:
-        found.update(number for part in (*scalars, chain) for number, _ in part)
-    return found
 
 
 def read(network: Network) -> Read:
@@ -210,6 +105,9 @@ class Reader(States):
             stop = max((at.stop for at in spans), default=1)
             found.append(self.alphabet.constant(select(size, start, stop)))
         return found[0], found[1]
+
+    def _tidy(self, words: Words) -> Words:
+        return tidy(self.alphabet, words)
 
     def _named(self, name: str, words: Words) -> Words:
         total = self.alphabet.zero(*words.shape)
@@ -277,57 +175,6 @@ class Reader(States):
         let = Let(self.alphabet.number_of(symbol), self._even(x), function)
         self._body.statements.append(let)
         return symbol
-
-    # -- fewer words ------------------------------------------------------------------------------
-    def _tidy(self, words: Words) -> Words:
-        """The same sum, in which words that differ in one constant are one word."""
-        groups: dict[tuple[Chain, ...], Group] = {}
-        for (scalars, chain), c in words.terms.items():
-            apart = [self._apart(part, 1) for part in scalars]
-            apart.sort(key=lambda pair: pair[0])
-            apart.append(self._apart(chain, words.rows))
-            symbols = tuple(symbols for symbols, _ in apart)
-            groups.setdefault(symbols, []).append(
-                _simpler(
-                    Fraction(c), [constant for _, constants in apart for constant in constants]
-                )
-            )
-        parts = [
-            self._product(symbols, constants).times(c)
-            for symbols, group in groups.items()
-            for c, constants in _merged(group)
-        ]
-        return self.alphabet.sum(*words.shape, parts)
-
-    def _apart(self, chain: Chain, rows: int) -> tuple[Chain, list[Constant]]:
-        """The symbols of a chain, and the constants before, between and after them."""
-        symbols, constants = list[Letter](), list[Constant]()
-        waiting: Constant = identity(rows)
-        for letter in chain:
-            here = self.alphabet.letters[letter[0]]
-            if isinstance(here, Constant):
-                waiting = product(waiting, here)[1]  # its coefficient is one, but for inner ones
-                continue
-            constants.append(waiting)
-            symbols.append(letter)
-            waiting = identity(self.alphabet.shape(letter)[1])
-        return tuple(symbols), [*constants, waiting]
-
-    def _product(self, chains: Sequence[Chain], constants: Iterable[Constant]) -> Words:
-        """The product of chains, all but the last of them scalars, with constants between."""
-        waiting, found = iter(constants), list[Words]()
-        for symbols in chains:
-            total = self.alphabet.constant(next(waiting))
-            for letter in symbols:
-                rows, cols = self.alphabet.shape(letter)
-                word: Word = ((), (letter,)) if (rows, cols) != (1, 1) else (((letter,),), ())
-                total = total @ Words(self.alphabet, rows, cols, {word: 1})
-                total = total @ self.alphabet.constant(next(waiting))
-            found.append(total)
-        *scalars, value = found
-        for scalar in scalars:
-            value = value.scaled(scalar)
-        return value
 
     # -- parts ------------------------------------------------------------------------------------
     def _follow(self, parts: Iterable[Part], state: State, where: str) -> State:
@@ -487,48 +334,3 @@ def _names(parts: Iterable[Part], outside: str = "") -> Iterator[str]:
             yield from _names(part.body, name)
         else:
             yield name
-
-
-Group = list[tuple[Fraction, list[Constant]]]
-
-
-def _merged(group: Group) -> Group:
-    """Words of the same symbols, those that differ in one constant added up."""
-    done: Group = []
-    waiting = list(group)
-    while waiting:
-        c, constants = waiting.pop(0)
-        for i, (d, others) in enumerate(waiting):
-            apart = [k for k, (a, b) in enumerate(zip(constants, others, strict=True)) if a != b]
-            if len(apart) > 1:
-                continue
-            del waiting[i]
-            if not apart:
-                both, at = c + d, constants
-            else:
-                (k,) = apart
-                total = added([(c, constants[k]), (d, others[k])])
-                both, at = _simpler(Fraction(1), [*constants[:k], total, *constants[k + 1 :]])
-            waiting.insert(0, (both, at))
-            break
-        else:
-            done.append((c, constants))
-    return [(c, ks) for c, ks in done if c]
-
-
-def _simpler(c: Fraction, constants: list[Constant]) -> tuple[Fraction, list[Constant]]:
-    """The same word: of a constant whose entries but zeros are all equal, that is a factor."""
-    found = []
-    for constant in constants:
-        if isinstance(constant, Dense):
-            entries = constant.entries()
-            numbers = set(entries[entries != 0].tolist())
-            if len(numbers) == 1:
-                c *= exact(numbers.pop())
-                constant = simplest((entries != 0) * 1.0)
-        found.append(constant)
-    return c * all(_is_there(constant) for constant in found), found
-
-
-def _is_there(constant: Constant) -> bool:
-    return not isinstance(constant, Shift) or constant.size > 0

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inweave.decompiler.reading import Body, Let, Letters, Loop, letters_of
+from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Constant, Shift
 from inweave.proof.words import Chain, Letter, Words
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from inweave.decompiler.names import Names
 from inweave.decompiler.parts import in_part
-from inweave.decompiler.reading import Body, Let, Loop, Read, letters_of
 from inweave.decompiler.scans import Scan, as_scan
+from inweave.decompiler.statements import Body, Let, Loop, Read, letters_of
 from inweave.decompiler.tables import called, written
 from inweave.decompiler.text import ATOM, Speller, Text, summands
 from inweave.exact.constants import Constant

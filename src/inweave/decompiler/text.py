@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from inweave.decompiler.reading import Letters
+from inweave.decompiler.statements import Letters
 from inweave.exact.constants import Constant, Ones, Shift, fractions, product
 from inweave.proof.words import Chain, Letter, Words
 
