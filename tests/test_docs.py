@@ -101,6 +101,16 @@ def test_every_public_name_stands_in_the_reference() -> None:
     assert ":: inweave.errors\n" in text
 
 
+def test_every_file_of_the_lab_that_is_for_users_stands_in_the_reference() -> None:
+    from inweave import lab
+
+    text = (DOCS / "api.md").read_text("utf-8")
+    named = re.findall(r"^    ([\w, ]+?)   ?", inspect.cleandoc(lab.__doc__ or ""), re.MULTILINE)
+    modules = [name for line in named for name in line.split(", ")]
+    assert len(modules) > 8
+    assert [name for name in modules if f":: inweave.lab.{name}" not in text] == []
+
+
 def test_every_public_attribute_of_a_network_is_described() -> None:
     for kind in (network.Network, data.Network):
         (tree,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body

@@ -11,7 +11,9 @@ the literature prints, is a display option and nothing else.
     algorithm  which program a trained network is, and how far from it
     config     typed settings of a run, read from TOML
     train      one run: checkpoints, resuming, several processes
-    ensemble   many seeds at once, for experiments
+    progress   how far it is
+    evaluate   a run beside its baselines
+    ensemble   many seeds at once, for experiments, trained by trainer
     sweep      many runs over any executor
     experiments, report   the questions, and the pages that answer them
 
