@@ -1,8 +1,7 @@
 from typing import TypeVar
 
-import numpy as np
-
 import inweave
+import numpy as np
 from inweave import Matrix, Scalar, Vector
 
 n = TypeVar("n")
