@@ -1,4 +1,4 @@
-"""Writes the stored results into the tables of docs/benchmarks.md: `python -m benchmarks.docs`."""
+"""Writes the stored results into the tables of docs: `python -m benchmarks.docs`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import re
 import sys
 from pathlib import Path
 
+from benchmarks import peers
 from benchmarks.row import Row, from_json
 from benchmarks.show import by_entry, markdown
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGES = [ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "comparison")]
 TABLE = re.compile(r"(<!-- (\w+): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -25,14 +26,19 @@ def filled(text: str) -> str:
     """A page with the table of each `<!-- file: family -->` ... `<!-- end -->` written anew."""
 
     def table(found: re.Match[str]) -> str:
-        told = by_entry if found[2] == "gallery" else markdown
-        return f"{found[1]}\n{told(stored(found[2]), found[3])}\n\n{found[4]}"
+        if found[2] == "peers":
+            shown = peers.told(found[3], json.loads(peers.RESULTS.read_text()))
+        else:
+            told = by_entry if found[2] == "gallery" else markdown
+            shown = told(stored(found[2]), found[3])
+        return f"{found[1]}\n{shown}\n\n{found[4]}"
 
     return TABLE.sub(table, text)
 
 
 def main() -> int:
-    PAGE.write_text(filled(PAGE.read_text()))
+    for page in PAGES:
+        page.write_text(filled(page.read_text()))
     return 0
 
 

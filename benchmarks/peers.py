@@ -1,5 +1,8 @@
 """Beside Tracr, which compiles programs to transformer weights too: `python -m benchmarks.peers`.
 
+With `--store` what was measured is kept in results/peers.json; `python -m benchmarks.docs` writes
+it into the pages that show it.
+
 Tracr (`tracr-pypi`) compiles RASP programs over tokens of a finite vocabulary to weights of a
 softmax transformer; inweave compiles matrix algorithms to weights of linear attention. Two programs
 can be written in both, with tokens one-hot for inweave, and give the same numbers:
@@ -23,6 +26,7 @@ import sys
 import time
 import venv
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,6 +38,7 @@ from inweave import Matrix, Vector
 from inweave.model import dense
 
 HOME = Path(__file__).parents[1] / ".venv-peers"
+RESULTS = Path(__file__).parent / "results" / "peers.json"
 VOCABULARY, LENGTHS = 4, (5, 10, 20)
 
 
@@ -55,7 +60,7 @@ PROGRAMS = {"histogram": histogram, "fraction": fraction}
 
 
 def ours(name: str, tokens: list[int]) -> dict[str, Any]:
-    """Seconds to compile, with and without proof, and to run, and the answer."""
+    """Seconds to compile, with and without proof, and to run; the size, and the answer."""
     program, n = PROGRAMS[name], len(tokens)
     T = np.eye(VOCABULARY)[tokens]
     sizes = {"n": n, "v": VOCABULARY}
@@ -66,6 +71,8 @@ def ours(name: str, tokens: list[int]) -> dict[str, Any]:
         "compile, no proof": seconds(lambda: inweave.compile(program, **sizes, verify=False), 3),
         "run": seconds(lambda: net(T=T), 50),
         "run, dense": seconds(lambda: dense.forward(net, H), 50),
+        "attention layers": net.depth,
+        "numbers": net.stored_numbers,
         "answer": np.asarray(net(T=T)).tolist(),
     }
 
@@ -111,6 +118,8 @@ print(json.dumps({
     "compile": seconds(compiled, 3),
     "run": seconds(lambda: model.apply(given), 5),
     "run, jitted": seconds(lambda: jax.block_until_ready(forward(encoded)), 50),
+    "attention layers": model.model_config.num_layers,
+    "numbers": sum(x.size for x in jax.tree_util.tree_leaves(model.params)),
     "answer": [float(x) for x in model.apply(given).decoded[1:]],
 }))
 """
@@ -150,21 +159,55 @@ def theirs(python: Path, name: str, tokens: list[int]) -> dict[str, Any]:
     return found
 
 
-def main() -> int:
-    python = environment()
-    if python is None:
-        return 0
+def measure(python: Path) -> dict[str, Any]:
+    """Both, on the same tokens, and by how much their answers differ."""
     rng = np.random.default_rng(0)
+    rows = []
     for name in PROGRAMS:
         for n in LENGTHS:
             tokens = rng.integers(VOCABULARY, size=n).tolist()
             found = {"inweave": ours(name, tokens), "Tracr": theirs(python, name, tokens)}
             answers = [one.pop("answer") for one in found.values()]
             gap = float(np.max(np.abs(np.subtract(*answers))))
-            print(f"{name}, {n} tokens of {VOCABULARY} kinds; answers differ by {gap:.1e}")
-            for who, times in found.items():
-                told = ", ".join(f"{what} {1e3 * t:.3g} ms" for what, t in times.items())
-                print(f"  {who}: {told}")
+            rows.append({"program": name, "tokens": n, "gap": gap, **found})
+    return {"date": date.today().isoformat(), "vocabulary": VOCABULARY, "rows": rows}
+
+
+# -- pages ----------------------------------------------------------------------------------------
+COLUMNS = (
+    ("inweave", "compile"), ("inweave", "compile, no proof"), ("inweave", "run"),
+    ("inweave", "run, dense"), ("Tracr", "compile"), ("Tracr", "run"), ("Tracr", "run, jitted"),
+)  # fmt: skip
+
+
+def told(what: str, found: dict[str, Any]) -> str:
+    """The table of times or of sizes, in Markdown."""
+    shown = COLUMNS if what == "times" else tuple(
+        (who, size) for size in ("attention layers", "numbers") for who in ("inweave", "Tracr")
+    )  # fmt: skip
+    lines = [["program, tokens", *(f"{who}: {column}" for who, column in shown)]]
+    lines.append(["---", *("---:" for _ in shown)])
+    for row in found["rows"]:
+        values = [row[who][column] for who, column in shown]
+        said = [f"{1e3 * v:.2g}" if what == "times" else f"{v:,}" for v in values]
+        lines.append([f"{row['program']}, {row['tokens']}", *said])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    gap = max(row["gap"] for row in found["rows"])
+    unit = "Milliseconds of processor time, m" if what == "times" else "M"
+    return (
+        f"{unit}easured on {found['date']} with {found['vocabulary']} kinds of tokens; the answers "
+        f"differ by {gap:.1e} at most, which is Tracr's float32.\n\n{table}"
+    )
+
+
+def main() -> int:
+    python = environment()
+    if python is None:
+        return 0
+    found = measure(python)
+    print(told("times", found), told("sizes", found), sep="\n\n")
+    if "--store" in sys.argv:
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
     return 0
 
 
