@@ -855,7 +855,7 @@ def test_what_the_examples_in_help_work_on_is_there(inweave: Any, tmp_path: Path
     shutil.copy(ROOT / "examples" / "ridge.py", tmp_path / "examples")
     _, saving = shown_examples(inweave, "compile")
     assert inweave(*saving).code == 0
-    for command in ("compile", "show", "frontier", "verify", "run", "explore"):
+    for command in ("compile", "show", "frontier", "verify", "run", "explore", "decompile"):
         for _, source, *more in shown_examples(inweave, command):
             sources.find(source)
             if "--program" in more:

@@ -24,7 +24,7 @@ def decompile(
 
         inweave decompile ridge.inweave
 
-        inweave decompile ridge.py:ridge_gd n=40 d=10 steps=100 --optimize speed
+        inweave decompile ridge_gd n=40 d=10 steps=100 --optimize speed
     """
     import inweave
 
