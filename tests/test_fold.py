@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Network, Scalar, Vector
+from inweave import Matrix, Network, Scalar, Vector, gallery
 from inweave.exact.arithmetic import Rationals
 from inweave.model import dense
 from inweave.model.prompt import fill_prompt
@@ -188,3 +188,13 @@ def test_gradients_flow_through_a_loop_that_is_written_out():
         return net(X=X, y=y, lam=0.5, eta=0.25).sum()
 
     assert torch.autograd.gradcheck(loss, (X,))
+
+
+def test_elimination_clears_no_columns_that_nothing_reads():
+    """Forward elimination leaves back substitution a triangle; the network writes whole blocks."""
+    m, k = 6, 2
+    net = inweave.compile(gallery.gaussian_elimination, m=m, k=k, verify=False)
+    code = net.plan.from_inputs.code
+    cleared = [x[4:] for x in code.lines if x.op == "sub" and min(x.rows, x.cols) > 1]
+    first = [(m - 1, m - 1), (m - 1, k)]  # F and B stand apart
+    assert cleared == [*first, *((m - i, m - i + k) for i in range(2, m - 1))]

@@ -120,3 +120,44 @@ def test_elimination_below_the_pivots_leaves_the_rows_above_alone():
     rng = np.random.default_rng(0)
     F, B = rng.normal(size=(8, 8)) + 8 * np.eye(8), rng.normal(size=(8, 2))
     assert np.allclose(net(F=F, B=B), np.linalg.solve(F, B), rtol=1e-12)
+
+
+@given(st.data(), st.integers(2, 6), st.integers(2, 6), st.booleans())
+def test_a_slice_of_a_column_times_a_row_multiplies_no_more(data, rows, cols, flip):
+    graph = Graph()
+    sources = {"x": np.arange(1.0, rows + 1)[:, None], "y": np.arange(2.0, cols + 2)[None]}
+    x, y = (graph.source(name, *entries.shape, name) for name, entries in sources.items())
+    top, left = data.draw(st.integers(1, rows - 1)), data.draw(st.integers(0, cols - 1))
+    part = graph.view(graph.matmul(x, y), top, left, rows - top, cols - left, flip)
+    expected = (sources["x"] @ sources["y"])[top:, left:]
+    assert np.array_equal(value(part, sources), expected.T if flip else expected)
+    upright = part.args[0] if part.op == "view" else part
+    assert upright.size == expected.size
+
+
+@given(st.integers(1, 4), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans())
+def test_zeros_beside_a_factor_are_beside_the_product(size, before, after, left, flip):
+    graph, rng = Graph(), np.random.default_rng(size)
+    wide = before + size + after
+    sources = {
+        "a": rng.integers(-9, 9, (3, 2)).astype(float),
+        "b": rng.integers(-9, 9, (2, size)).astype(float),
+    }
+    a, b = graph.source("a", 3, 2, "a"), graph.source("b", 2, size, "b")
+    padded = graph.total(2, wide, [(1, b, 0, before)])
+    if flip:  # the same, but what is stored stands the other way round
+        padded = graph.flip(graph.total(wide, 2, [(1, graph.flip(b), before, 0)]))
+    node = graph.matmul(a, padded)
+    if left:
+        node = graph.flip(graph.matmul(graph.flip(padded), graph.flip(a)))
+    expected = np.zeros((3, wide))
+    expected[:, before : before + size] = sources["a"] @ sources["b"]
+    assert np.array_equal(value(node, sources), expected)
+    assert all(n.size == 3 * size for n in graph.scopes[0].nodes if n.op in ("matmul", "mul"))
+
+
+def test_a_number_times_a_unit_vector_is_that_number_in_its_place():
+    graph = Graph()
+    s = graph.source("s", 1, 1, "s")
+    node = graph.mul(s, graph.const(Shift(1, 4, 0, 2, 1)))
+    assert (node.op, node.args, node.data[2]) == ("sum", (s,), ((1, 0, 2),))

@@ -38,6 +38,22 @@ def test_nothing_is_written_over_that_is_or_may_be_read(lines, outputs):
     assert all(lines[i].out != 3 for i in found)
 
 
+@pytest.mark.parametrize(("row", "side"), [(0, 0), (1, 1)])
+def test_rows_that_nothing_reads_any_more_are_written_over_beside_others_that_are(row, side):
+    """The other operand is taken where the row that is still read is one of those."""
+    low, one = (1, SIDE, 0, SIDE), (row, row + 1, 0, SIDE)
+    lines = [
+        PRODUCT,
+        Line("matmul", 0, 1, 3, SIDE - 1, SIDE),
+        Line("getitem", 2, 8, 4, SIDE - 1, SIDE),
+        Line("getitem", 2, 9, 5, 1, SIDE),
+        Line("sub", 4, 3, 6, SIDE - 1, SIDE),
+    ]
+    indices = {8: ("index", low), 9: ("index", one)}
+    assert reuse.reused(lines, [5, 6], indices) == {4: side}
+    assert reuse.reused(lines, [5, 6]) == {4: 1}  # of unknown rows
+
+
 def test_small_values_are_not_worth_it():
     assert reuse.reused([x._replace(rows=2, cols=2) for x in (PRODUCT, SUM)], [3]) == {}
 

@@ -49,7 +49,7 @@ class Bound:
 
             self._plain = steps_of(code.lines, single, in_numpy)
             self._batched = steps_of(
-                code.lines, several, in_numpy, reused(code.lines, code.outputs)
+                code.lines, several, in_numpy, reused(code.lines, code.outputs, code.fixed)
             )
         elif self.library == "torch":
             from inweave.run import in_torch, lent

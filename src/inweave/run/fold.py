@@ -22,9 +22,11 @@ from typing import NamedTuple
 
 from inweave.exact.constants import identity
 from inweave.run.graph import Graph, is_near
+from inweave.run.needed import clipped, needed, operand
 from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
 from inweave.run.power import Way, powered
 from inweave.run.still import Moves, Standing, Still, moved_on, turning
+from inweave.run.term import Box
 
 Nodes = Sequence[Node]
 
@@ -37,7 +39,7 @@ def folded(
     Loops whose step is affine are computed by powers, if a way is given and they cost less; and
     where a matrix goes round, it may be computed where it `stays`.
     """
-    folding = _Folding(live, powers, stays)
+    folding = _Folding(live, powers, stays, needed(nodes, outputs, live))
     folding.scope(nodes)
     return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
 
@@ -51,9 +53,12 @@ class _Multiple(NamedTuple):
 
 
 class _Folding:
-    def __init__(self, live: set[Node], powers: Way | None, stays: bool) -> None:
+    def __init__(
+        self, live: set[Node], powers: Way | None, stays: bool, needed: dict[Node, Box]
+    ) -> None:
         self.graph = Graph()
         self.live, self.powers, self.stays = live, powers, stays
+        self.needed = needed  # of values of which not all is
         self.new: dict[Node, Node] = {}
         self.bodies: dict[LoopBody, tuple[LoopBody, int]] = {}  # the new ones, and their levels
         self.shared: set[Node] = set()  # new nodes that more than one reads
@@ -112,6 +117,8 @@ class _Folding:
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "view":
             return self.graph.view(args[0], *node.data)
+        if node in self.needed:
+            return self._in_part(node, args, self.needed[node])
         if node.op == "sum":
             return self._sum(node, args)
         if node.op == "matmul":
@@ -121,6 +128,33 @@ class _Folding:
             if inside is not None:
                 return inside
         return self.graph.make(node.op, args, node.data, *node.shape)
+
+    def _in_part(self, node: Node, args: tuple[Node, ...], box: Box) -> Node:
+        """A value of which only a box is needed: zeros around that, which nothing reads."""
+
+        def part(x: Node, of: Box) -> Node:
+            return self.graph.view(x, of.top, of.left, of.rows, of.cols)
+
+        if node.op == "sum":
+            parts = [
+                (sign, part(new, met), row + met.top - box.top, col + met.left - box.left)
+                for old, new, (sign, row, col) in zip(node.args, args, node.data[2], strict=True)
+                if (met := clipped(old, row, col, box)) is not None
+            ]
+            made = self.graph.total(box.rows, box.cols, parts)
+        elif node.op == "matmul":
+            a, b = args
+            made = self._multiplying(
+                self.graph.view(a, box.top, 0, box.rows, a.cols),
+                self.graph.view(b, 0, box.left, b.rows, box.cols),
+            )
+        elif node.op == "scale":
+            made = self.graph.scale(node.data, part(args[0], box))
+        else:
+            made = self.graph.entrywise(*(part(x, operand(x, node, box)) for x in args))
+        if self._readers[node] > 1:
+            self.shared.add(made)
+        return self.graph.total(*node.shape, [(1, made, box.top, box.left)])
 
     def _at(self, old: LoopBody, backward: bool, height: int = 1) -> Node:
         """Where a loop is."""

@@ -55,7 +55,7 @@ class Graph:
             return found
         level = max((arg.level for arg in args), default=level)
         node = Node(op, args, data, rows, cols, level, next(self._order))
-        if op in ("matmul", "mul", "apply"):
+        if op in ("matmul", "mul", "apply") and not _is_outer(node):
             self._read.update(arg.args[0] if arg.op == "view" else arg for arg in args)
         self._table[key] = node
         self.scopes[level].nodes.append(node)
@@ -155,6 +155,10 @@ class Graph:
             inside &= row + rows <= up + node.rows and col + cols <= left + node.cols
             if sign > 0 and inside:
                 return self.view(node, row - up, col - left, rows, cols, flip)
+        if _is_outer(x) and not whole:
+            column, line = x.args
+            part = self.matmul(self.view(column, row, 0, rows, 1), self.view(line, 0, col, 1, cols))
+            return self.flip(part) if flip else part
         if flip and whole and x.turns:
             return self.const(x.data.T)
         if x.op == "const" and isinstance(x.data, Shift):
@@ -196,6 +200,9 @@ class Graph:
         trimmed = self._trimmed(a, b)
         if trimmed is not None:
             return trimmed
+        within = self._within_zeros(a, b)
+        if within is not None:
+            return within
         op = "mul" if a.cols == 1 else "matmul"
         node = self.make(op, (a, b), None, a.rows, b.cols)
         node.symmetric = self.flip(a) is b
@@ -234,6 +241,22 @@ class Graph:
         low, inside = self._without_zeros(upright)
         if inside is not upright:
             return self.matmul(self.flip(inside), self.view(b, low, 0, inside.rows, b.cols))
+        return None
+
+    def _within_zeros(self, a: Node, b: Node) -> Node | None:
+        """`a @ b` if columns of b are zero beside one part, or rows of a: the product is, too."""
+        upright = self.flip(a) if a.flipped else a
+        for x, axis in ((b, 1), (upright, 0 if a is upright else 1)):
+            if x.op != "sum" or len(x.args) > 1 or x.args[0].shape[axis] == x.shape[axis]:
+                continue
+            sign, part, *at = self._unpadded((1, x, 0, 0))
+            start, at[axis] = at[axis], 0
+            shape = (x.rows, part.cols) if axis == 1 else (part.rows, x.cols)
+            inside = self.total(*shape, [(sign, part, *at)])
+            if x is b:
+                return self.total(a.rows, b.cols, [(1, self.matmul(a, inside), 0, start)])
+            inside = inside if a is upright else self.flip(inside)
+            return self.total(a.rows, b.cols, [(1, self.matmul(inside, b), start, 0)])
         return None
 
     def _selected(self, a: Node, b: Node) -> Node | None:
@@ -302,8 +325,10 @@ class Graph:
         placed = self._inside_place(x, lambda part: self.mul(scalar, part))
         if placed is not None:
             return placed
+        if x.op == "const" and isinstance(x.data, Shift) and x.data.size == 1:
+            return self.total(*x.shape, [(1, scalar, x.data.row, x.data.col)])
         if x.op == "sum" and len(x.args) == 1:
-            sign, inner, row, col = _unpadded((1, x, 0, 0))
+            sign, inner, row, col = self._unpadded((1, x, 0, 0))
             return self.total(*x.shape, [(sign, self.mul(scalar, inner), row, col)])
         better = self._inside(x, lambda part: self.mul(scalar, part), scalar.level)
         if better is not None:
@@ -378,7 +403,7 @@ class Graph:
     def total(self, rows: int, cols: int, parts: Sequence[Part]) -> Node:
         """The rows x cols sum of nodes standing at their places; fixed parts are summed first."""
         signs: dict[tuple[Node, int, int], int] = {}
-        for sign, node, row, col in map(_unpadded, parts):
+        for sign, node, row, col in map(self._unpadded, parts):
             signs[node, row, col] = signs.get((node, row, col), 0) + sign
         parts = [
             (1 if sign > 0 else -1, self.scale(Fraction(abs(sign)), node), row, col)
@@ -412,6 +437,17 @@ class Graph:
         fits = (part.symmetric and row == col for _, part, row, col in parts)
         node.symmetric = rows == cols and all(fits)
         return node
+
+    def _unpadded(self, part: Part) -> Part:
+        """A part that is nothing but another one with zeros around it, as that one."""
+        sign, node, row, col = part
+        x = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
+        if x.op != "sum" or len(x.args) > 1:
+            return part
+        (inner, up, left), y = x.data[2][0], x.args[0]
+        if x is not node:
+            up, left, y = left, up, self.flip(y)
+        return sign * inner, y, row + up, col + left
 
     def _in_bands(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
         """A sum in the straight line that leaves rows of one part as they are: band below band.
@@ -509,15 +545,6 @@ class Graph:
         wide = np.zeros((rows, cols), dtype=entries.dtype)
         wide[down : down + node.rows, right : right + node.cols] = sign * entries
         return self.entrywise(self.view(base, row, col, rows, cols), self.const(simplest(wide)))
-
-
-def _unpadded(part: Part) -> Part:
-    """A part that is nothing but another one with zeros around it, as that one."""
-    sign, node, row, col = part
-    if node.op != "sum" or len(node.args) > 1:
-        return part
-    inner, up, left = node.data[2][0]
-    return sign * inner, node.args[0], row + up, col + left
 
 
 def is_near(c: Fraction, near: int = NEAR) -> bool:

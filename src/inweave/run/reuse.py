@@ -2,59 +2,111 @@
 
 Every operation on a batch makes an array as large as the batch, which comes from the system or has
 left the caches since it was used last. Where a sum or a product entry by entry is the last to read
-an array of its own size that the code itself has made, its result can take that array's place. What
-is a view of an array, or may be one, counts as the array.
+an array of its own size that the code itself has made, its result can take that array's place; or
+that of some rows and columns of a larger one, where the rest is all that is still read: elimination
+row by row stays where it is. What is a view of an array, or may be one, counts as the array.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from inweave.run.code import Line, Lines
+from inweave.run.term import Box
 
 INTO: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 MAKES = ("matmul", "add", "sub", "mul", "concat")
+VIEWS = ("getitem", "flip", "one", "more")  # what they make reads, not they
 LARGE = 256  # entries for each problem from which on it pays
 
 
-def reused(lines: Lines, outputs: Iterable[int]) -> dict[int, int]:
-    """Which lines may write into an operand, by number: 0 into the first, 1 into the second."""
-    made: dict[int, int] = {}  # slots that hold an array which a line made, and nothing else
-    holds: dict[int, frozenset[int]] = {}  # the lines whose arrays a slot may share
-    last: dict[int, int] = {}  # where an array is read for the last time
-    reads: list[tuple[int | None, int | None]] = []
+class _Place(NamedTuple):
+    """A box of the array that a line made."""
+
+    made: int
+    box: Box
+
+
+Held = dict[int, Box]
+"""Of arrays, by the lines that made them: the boxes that a slot may share."""
+
+
+def reused(
+    lines: Lines, outputs: Iterable[int], fixed: Mapping[int, tuple[str, Any]] | None = None
+) -> dict[int, int]:
+    """Which lines may write into an operand, by number: 0 into the first, 1 into the second.
+
+    Indices are among what is `fixed`. What is written into a box of an array is an array of its
+    own: nothing reads that box of the other one any more.
+    """
+    boxes = {slot: content for slot, (kind, content) in (fixed or {}).items() if kind == "index"}
+    places: dict[int, _Place] = {}  # slots that hold just that, upright
+    holds: dict[int, Held] = {}
+    reads: dict[int, list[tuple[int, Box]]] = defaultdict(list)  # of an array, at which lines
+    targets: dict[int, list[tuple[int, _Place]]] = {}
     for i, line in enumerate(lines):
         slots = [line.a, line.b] if isinstance(line, Line) else line.reads
-        held = frozenset[int]().union(*(holds.get(slot, frozenset()) for slot in slots))
-        last |= dict.fromkeys(held, i)
-        reads.append((made.get(slots[0]), made.get(slots[1])) if isinstance(line, Line) else
-                     (None, None))  # fmt: skip
+        held = _joined(holds.get(slot, {}) for slot in slots)
+        place = None
+        if isinstance(line, Line) and line.op == "getitem" and line.a in places:
+            place = _part(places[line.a], boxes.get(line.b))
+            held = held if place is None else {place.made: place.box}
+        elif not isinstance(line, Line) or line.op not in VIEWS:
+            for made, box in held.items():
+                reads[made].append((i, box))
+        if isinstance(line, Line) and line.op in MAKES:
+            place = _Place(i, Box(0, 0, line.rows, line.cols))
+            held = {i: place.box}
+        if isinstance(line, Line) and line.op in INTO and line.rows * line.cols >= LARGE:
+            found = [(side, places.get(slot)) for side, slot in enumerate(slots)]
+            targets[i] = [(side, at) for side, at in found if at is not None]
         outs = [line.out] if isinstance(line, Line) else [*line.phis, *(s.out for s in line.stacks)]
         for out in outs:
-            made.pop(out, None)
+            places.pop(out, None)
             holds[out] = held
-        if isinstance(line, Line) and line.op in MAKES:
-            made[line.out], holds[line.out] = i, frozenset({i})
-    for slot in outputs:
-        last |= dict.fromkeys(holds.get(slot, ()), len(lines))
+            if place is not None:
+                places[out] = place
+    for made, box in _joined(holds.get(slot, {}) for slot in outputs).items():
+        reads[made].append((len(lines), box))
     return {
         i: side
-        for i, line in enumerate(lines)
-        if isinstance(line, Line) and line.op in INTO
-        for side in [_side(lines, line, i, reads[i], last)]
+        for i, found in targets.items()
+        for side in [_side(lines[i], i, found, reads)]
         if side is not None
     }
 
 
+def _joined(each: Iterable[Held]) -> Held:
+    found: Held = {}
+    for held in each:
+        for made, box in held.items():
+            found[made] = found[made].join(box) if made in found else box
+    return found
+
+
+def _part(whole: _Place, index: tuple[int, int, int, int] | None) -> _Place | None:
+    if index is None:
+        return None
+    (top, bottom, left, right), box = index, whole.box
+    return _Place(
+        whole.made, Box(box.top + top, box.left + left, box.top + bottom, box.left + right)
+    )
+
+
 def _side(
-    lines: Lines, line: Line, i: int, reads: tuple[int | None, int | None], last: dict[int, int]
+    line: Any,
+    i: int,
+    targets: Sequence[tuple[int, _Place]],
+    reads: Mapping[int, list[tuple[int, Box]]],
 ) -> int | None:
-    for side, at in enumerate(reads):
-        if at is not None and last[at] == i and lines[at][4:] == line[4:]:  # type: ignore[index]
-            return side if line.rows * line.cols >= LARGE else None
+    for side, (made, box) in targets:
+        later = (at for j, at in reads[made] if j > i)
+        if (box.rows, box.cols) == (line.rows, line.cols) and not any(map(box.meets, later)):
+            return side
     return None
 
 
