@@ -198,3 +198,19 @@ def test_elimination_clears_no_columns_that_nothing_reads():
     cleared = [x[4:] for x in code.lines if x.op == "sub" and min(x.rows, x.cols) > 1]
     first = [(m - 1, m - 1), (m - 1, k)]  # F and B stand apart
     assert cleared == [*first, *((m - i, m - i + k) for i in range(2, m - 1))]
+
+
+@inweave.program
+def polynomial(A: Matrix["m", "m"], s: Scalar) -> Any:
+    """A sum whose terms are products with A²."""
+    square = inweave.hold(A @ A)
+    return A + s * square + 3 * (A @ square) + 2 * (square @ square)
+
+
+def test_products_with_one_matrix_are_one_product_of_their_sum():
+    net = inweave.compile(polynomial, m=4, verify=False)
+    products = [x for x in net.plan.from_inputs.code.lines if x.op == "matmul"]
+    assert len(products) == 2  # A², and (s + 3 A + 2 A²) A²
+    A = np.random.default_rng(0).normal(size=(4, 4))
+    expected = A + 0.5 * A @ A + 3 * A @ A @ A + 2 * A @ A @ A @ A
+    np.testing.assert_allclose(net(A=A, s=0.5), expected, rtol=0, atol=1e-12)

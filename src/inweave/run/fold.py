@@ -434,18 +434,24 @@ class _Folding:
         for x, group in groups.items():
             matrices = [m.by for m in group if m.by is not None and not m.by.is_scalar]
             fit = all(matrix.shape == (x.rows, x.rows) for matrix in matrices)
-            if len(group) > 1 and matrices and fit and self._pays(x, matrices[0]):
+            if len(group) > 1 and matrices and fit and self._gathers(x, matrices):
                 one = self.graph.matmul(self._summed(group, x.rows), x)
                 gone = [multiple.part for multiple in group]
                 parts = [*(part for part in parts if part not in gone), (1, one, 0, 0)]
         return parts
+
+    def _gathers(self, x: Node, matrices: Sequence[Node]) -> bool:
+        """Whether `(A + B) x` is cheaper than `A x + B x`: summed before a loop, or one product."""
+        if matrices[0].level == x.level:
+            return len(matrices) > 1 and x.rows <= x.cols
+        return self._pays(x, matrices[0])
 
     def _multiple(self, part: Part) -> _Multiple:
         numbers, node = self._numbers(part[1])
         if (
             node.op == "matmul"
             and node not in self.shared
-            and node.args[0].level < node.args[1].level
+            and (node.level == 0 or node.args[0].level < node.args[1].level)
         ):
             by, of = node.args
             return _Multiple(part, self._multiplied(numbers, by), of)

@@ -21,7 +21,7 @@ from inweave.run.term import Box
 INTO: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
 MAKES = ("matmul", "add", "sub", "mul", "concat")
 VIEWS = ("getitem", "flip", "one", "more")  # what they make reads, not they
-LARGE = 256  # entries for each problem from which on it pays
+LARGE = 32  # entries for each problem from which on it pays
 
 
 class _Place(NamedTuple):
