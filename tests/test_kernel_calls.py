@@ -21,6 +21,9 @@ from tests import kernels
 from tests.kernels import batch_of_examples
 
 torch = pytest.importorskip("torch")
+from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
 from inweave.lab import baselines, measures  # noqa: E402
 from inweave.lab.config import Config  # noqa: E402
 from inweave.lab.evaluate import contenders  # noqa: E402
@@ -142,6 +145,21 @@ def test_what_is_wrong_is_found_by_looking_closely():
     outside = {**inputs, "A": 1e-4 * inputs["A"]}  # where a table is flat
     unchecked = [net(check=False, kernel=kernel, **outside) for kernel in (True, False)]
     torch.testing.assert_close(*unchecked, rtol=1e-6, atol=0, equal_nan=True)
+
+
+def test_a_large_prompt_is_not_taken_for_one_that_diverges():
+    @inweave.program
+    def scaled(s: inweave.Scalar, x: inweave.Vector["n"]):
+        return inweave.iterate(lambda w: s * w, x, 40)
+
+    net = inweave.compile(scaled, n=2, verify=False)
+    s, x = torch.full((20,), 0.9, dtype=torch.float64), torch.ones(20, 2, dtype=torch.float64)
+    x[2] = 1e11  # and far from 1e8 when it is over
+    close(net(s=s, x=x), net(s=s, x=x, kernel=False))
+    s[5] = 100
+    for _ in range(2):
+        with pytest.raises(inweave.DivergenceError, match=r"is prompt 5$"):
+            net(s=s, x=x)
 
 
 def test_what_is_wrong_is_said_of_the_prompts_it_is_wrong_with():
@@ -286,6 +304,103 @@ def test_a_tensor_without_values_goes_call_by_call():
     both = torch.stack([inputs["X"], inputs["X"]])
     found = torch.func.vmap(lambda X: net(**{**inputs, "X": X}))(both)
     close(found, torch.stack([expected, expected]))
+
+
+def warm_and_cold(name="ridge_gd", lead=(20,)):
+    """A network that has not been called, and then the same once its short way is known."""
+    net, inputs = problem(name, lead)
+    yield net, inputs
+    net(**inputs)
+    net(**inputs)
+    yield net, inputs
+
+
+def alone(name, net, inputs, **options):
+    """A network as a function of one input."""
+    return lambda x: net(**{**inputs, name: x}, **options)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, about itself
+def test_tangents_are_followed(on_cpu):
+    ahead = torch.autograd.forward_ad
+    for net, inputs in warm_and_cold():
+        y, along = inputs["y"], torch.ones_like(inputs["y"])
+        with ahead.dual_level():
+            dual = {**inputs, "y": ahead.make_dual(y, along)}
+            found, expected = (
+                ahead.unpack_dual(net(**dual, kernel=kernel)).tangent for kernel in (None, False)
+            )
+        close(found, expected)
+        assert found.abs().max() > 0
+    on_cpu.clear()
+    net(**inputs)
+    assert len(on_cpu) == 1  # what was called first in there is a kernel out here
+
+
+TRANSFORMS = {
+    "grad": lambda f: torch.func.grad(lambda y: f(y).sum()),
+    "vjp": lambda f: lambda y: torch.func.vjp(f, y)[1](torch.ones(20, dtype=y.dtype))[0],
+    "jacrev": torch.func.jacrev,
+    "jacfwd": torch.func.jacfwd,
+    "jvp": lambda f: lambda y: torch.func.jvp(f, (y,), (torch.ones_like(y),))[1],
+    "hessian": lambda f: torch.func.hessian(lambda y: f(y).square().sum()),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_torch_go_call_by_call(name, on_cpu):
+    for net, inputs in warm_and_cold():
+        found, expected = (
+            TRANSFORMS[name](alone("y", net, inputs, kernel=kernel))(inputs["y"])
+            for kernel in (None, False)
+        )
+        close(found, expected)
+    on_cpu.clear()
+    net(**inputs)
+    assert len(on_cpu) == 1
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_who_writes_down_operations_sees_them():
+    for net, inputs in warm_and_cold():
+        X, called = inputs["X"], alone("X", net, inputs)
+        traced = torch.jit.trace(called, (X,), check_trace=False)
+        close(traced(0.9 * X), called(0.9 * X))
+        with pytest.raises(RuntimeError, match="tracing tensor"):  # every call looks at values
+            make_fx(called)(X)
+
+
+@pytest.mark.parametrize("kernel", [None, True, False])
+def test_what_is_computed_again_saves_what_it_did(kernel):
+    net, inputs = problem("ridge_gd", (20,))
+    leaves = {n: x.requires_grad_() for n, x in inputs.items()}
+    for _ in range(2):
+        again = checkpoint(lambda: net(**leaves, kernel=kernel), use_reentrant=False)
+        found = torch.autograd.grad(again.sum(), [*leaves.values()])
+        expected = torch.autograd.grad(net(**leaves, kernel=False).sum(), [*leaves.values()])
+        same(dict(zip(leaves, found, strict=True)), dict(zip(leaves, expected, strict=True)))
+
+
+def test_a_negation_that_torch_has_put_off_is_not_forgotten():
+    for net, inputs in warm_and_cold():
+        y = {**inputs, "y": torch._neg_view(inputs["y"])}
+        close(net(**y), net(**{**inputs, "y": -inputs["y"]}))
+
+
+@pytest.mark.parametrize("kernel", [None, False])
+def test_what_the_kernel_does_not_read_is_looked_at_too(kernel):
+    @inweave.program
+    def twice(x: inweave.Vector["n"], y: inweave.Vector["n"]):
+        return 2 * x, 0 * y
+
+    net = inweave.compile(twice, n=2, verify=False)
+    x, bad = torch.ones(20, 2), torch.ones(20, 2)
+    bad[3, 1] = float("nan")
+    for _ in range(3):
+        with pytest.raises(inweave.InputError, match="'y' holds NaN or infinity in prompt 3;"):
+            net(x=x, y=bad, kernel=kernel)
+        net(x=x, y=x, kernel=kernel)
 
 
 def test_what_cannot_be_compiled_is_said_once_and_runs_as_before(monkeypatch):

@@ -197,6 +197,7 @@ def check_values(
     placeholders when it is computed with.
     """
     xp = arithmetic.xp
+    array = array.detach() if hasattr(array, "detach") else array  # so that autograd keeps nothing
     finite = xp.all(xp.isfinite(array))
     if not is_concrete(finite):
         array, xp = np.asarray(array), np

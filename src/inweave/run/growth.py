@@ -7,9 +7,10 @@ its first steps, if they are very many.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.inputs import is_concrete
+from inweave.run.code import Lead
 
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 STEPS = 20_000  # of a loop that are looked at: a second
@@ -42,6 +44,19 @@ def reach(answers: Mapping[str, Array], xp: Any) -> float:
         found = largest(value, xp)
         top = found if not found <= top else top
     return top
+
+
+def grown(answers: Iterable[Array], inputs: Iterable[Array], lead: Lead) -> np.ndarray:
+    """Which prompts of a batch reach too far, each beside its own inputs.
+
+    All as (..., rows, cols) arrays, the batch axes of which broadcast to `lead`.
+    """
+
+    def each(arrays: Iterable[Array], least: float) -> np.ndarray:
+        tops = (np.max(np.abs(_as_numpy(x)), axis=(-2, -1), initial=least) for x in arrays)
+        return functools.reduce(np.maximum, tops, np.full(lead, least))
+
+    return ~(each(answers, 0.0) <= SUSPICIOUS * each(inputs, 1.0))
 
 
 def check_growth(

@@ -7,7 +7,8 @@ a hundred times as long while others use the processor; numpy does not. Large wo
 stays in torch: numpy goes through a batch in one.
 
 A tensor is lent only if nobody would miss what torch does beside computing: no gradients, no
-tangents, no transform of torch.func, nobody who writes down operations.
+tangents, no transform of torch.func, nobody who writes down operations. All but gradients matter to
+kernels as well, which take a tensor for the numbers at its address.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.autograd.forward_ad import unpack_dual
+from torch._C._functorch import peek_interpreter_stack
+from torch.autograd import forward_ad
 from torch.jit import is_tracing as is_script_tracing  # type: ignore[attr-defined]
 from torch.utils._python_dispatch import is_in_torch_dispatch_mode
 
@@ -27,6 +29,7 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import NUMBERS
 
 DTYPES = (torch.float64, torch.float32)
+KINDS = (torch.Tensor, torch.nn.Parameter)  # other kinds may hold their numbers elsewhere
 FEW_THREADS = 2  # in so many torch gains no more than numpy's quicker products
 HEAVY = 1 << 21  # flops of an operation from which on more threads are worth waking
 
@@ -36,33 +39,49 @@ def is_light(flops: int) -> bool:
     return flops <= HEAVY or torch.get_num_threads() <= FEW_THREADS
 
 
+def is_watched() -> bool:
+    """Whether torch follows tangents or transforms, or somebody writes down what it does."""
+    return (
+        is_tracing()
+        or forward_ad._current_level >= 0
+        or peek_interpreter_stack() is not None
+        or is_in_torch_dispatch_mode()
+        or is_script_tracing()  # type: ignore[no-untyped-call]
+    )
+
+
+def is_plain(tensors: Iterable[Any]) -> bool:
+    """Whether tensors are no more than the numbers at their addresses, gradients aside."""
+    if is_watched():
+        return False
+    try:
+        for tensor in tensors:  # a call may wait for this: no generator
+            if type(tensor) not in KINDS or tensor.is_neg():
+                return False
+            tensor.data_ptr()
+    except RuntimeError:  # it has none: autograd maps over cotangents in a way of its own
+        return False
+    return True
+
+
 def lend(values: Iterable[Any]) -> list[Any] | None:
     """Tensors as numpy arrays of the same memory, numbers as they are; None if one is not lent."""
-    if is_tracing() or _is_watched():
+    if is_watched():
         return None
     found = []
     for value in values:
         if type(value) is torch.Tensor:
             try:
                 array = value.numpy()
-            except (RuntimeError, TypeError):  # followed by autograd or torch.func, or elsewhere
+            except (RuntimeError, TypeError):  # followed by autograd, negated, or elsewhere
                 return None
-            if value.dtype not in DTYPES or _has_tangent(value):
+            if value.dtype not in DTYPES:
                 return None
             value = array
         elif type(value) not in NUMBERS:
             return None
         found.append(value)
     return found
-
-
-def _has_tangent(tensor: torch.Tensor) -> bool:
-    return unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
-
-
-def _is_watched() -> bool:
-    """Whether somebody writes down, counts or replaces what torch does."""
-    return is_script_tracing() or is_in_torch_dispatch_mode()  # type: ignore[no-untyped-call]
 
 
 def give_back(found: Any) -> Any:

@@ -40,7 +40,7 @@ from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
 from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
 from inweave.run.power import Way
-from inweave.run.ready import Known, Short, ready
+from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.still import turning
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
@@ -100,9 +100,12 @@ class Variant:
         key = arithmetic.identity
         if key is None:
             return Bound(self.code, arithmetic)
-        if key not in self._bound:
-            self._bound[key] = Bound(self.code, arithmetic)
-        return self._bound[key]
+        found = self._bound.get(key)
+        if found is None:
+            found = Bound(self.code, arithmetic)
+            if is_usual(arithmetic):
+                self._bound[key] = found
+        return found
 
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
         """The outputs, each with all batch axes of the sources."""
@@ -215,7 +218,7 @@ class Plan:
         """Keep the short way for inputs like these."""
         values = [inputs[name] for name in self._names]
         key = (signature(values), floats.checked, kernel)
-        if key[0] is None or key in self._ready:
+        if key[0] is None or key in self._ready or not is_usual(floats, arrays.values()):
             return
         if len(self._ready) >= KEPT:
             self._ready.clear()
@@ -260,7 +263,7 @@ class Plan:
         kernel = self.kernels.wanted(sources, lead, arithmetic, asked)
         if kernel is None or not lead:
             return error
-        return naming(error, kernel, sources, lead, arithmetic.device)
+        return naming(error, kernel, sources, arrays.values(), lead, arithmetic.device)
 
     def _located(
         self,

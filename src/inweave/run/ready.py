@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy import vdot
 
-from inweave.exact.arithmetic import Floats
+from inweave.exact.arithmetic import Arithmetic, Floats
 from inweave.exact.constants import Array
 from inweave.model.inputs import NUMBERS, is_concrete, needs_no_change
 from inweave.model.network import Network
@@ -55,6 +55,15 @@ def ready(known: Known, way: Bound | Loaded, backward: Backward) -> Short | None
     if any(spec.sign != "any" for spec in known.network.inputs):
         return None
     return made(known, way) if isinstance(way, Bound) else AsKernel(known, way, backward)
+
+
+def is_usual(arithmetic: Arithmetic, arrays: Iterable[Array] = ()) -> bool:
+    """Whether what is made now will do for later calls: torch may be up to something."""
+    if arithmetic.library != "torch":
+        return True
+    from inweave.run.lent import is_plain
+
+    return is_plain(arrays)
 
 
 class Short:
@@ -242,9 +251,10 @@ class AsKernel(OfTensors):
 
     def __init__(self, known: Known, kernel: Loaded, backward: Backward) -> None:
         from inweave.run.kernel.device import Launcher
+        from inweave.run.lent import is_plain
 
         super().__init__(known)
-        self.backward = backward
+        self.is_plain, self.backward = is_plain, backward
         names = kernel.frame.sources
         given = [known.sources[name] for name in names]
         self.launch = Launcher(kernel, given, self.lead, self.arithmetic.device, self.shapes)
@@ -253,22 +263,24 @@ class AsKernel(OfTensors):
             (at, None if spread is None and at in self.arrays else lift)
             for (at, lift), spread in zip(self.ways(known, names), self.launch.spread, strict=True)
         ]
+        read = {at for at, _ in self.lifts}
+        self.unread = [at for at in self.arrays if at not in read and kernel.frame.check]
         self.known: dict[tuple[int, int], tuple[Any, Array]] = {}
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
+        if not self.is_plain([values[at] for at in self.arrays]):
+            return None
         for at in self.numbers:
             if not -LARGEST <= values[at] <= LARGEST:
+                return None
+        for at in self.unread:  # all that the kernel does not look at
+            if not is_finite_tensor(values[at]):
                 return None
         sources = [
             values[at] if lift is None else self.lifted(at, values[at], lift)
             for at, lift in self.lifts
         ]
-        try:
-            found = self.backward.computed(self.launch, sources, self.together)
-        except RuntimeError:  # inside torch.func.vmap, where a tensor has no address
-            if all(map(is_concrete, sources)):
-                raise
-            return None
+        found = self.backward.computed(self.launch, sources, self.together)
         return None if found is None else (found, 0.0)
 
     def lifted(self, at: int, value: Any, lift: Lift) -> Array:

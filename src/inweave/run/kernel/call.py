@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -14,11 +14,11 @@ import numpy as np
 from inweave.errors import DivergenceError, DomainError, InputError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.model.inputs import is_concrete
 from inweave.run.code import Lead
+from inweave.run.growth import grown
 from inweave.run.kernel.frame import Order
 from inweave.run.kernel.gradient import Backward, Made
-from inweave.run.kernel.prelude import FAR, LEFT_DOMAIN
+from inweave.run.kernel.prelude import LEFT_DOMAIN
 from inweave.run.kernel.text import Refused
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 LEAST = 16  # prompts: a kernel is quicker from one on, but has to be compiled
 DTYPES = ("float32", "float64")
-MARKS = {DomainError: LEFT_DOMAIN, DivergenceError: FAR}
 NAMED = 3  # prompts that an error names
 
 
@@ -86,13 +85,17 @@ class Kernels:
     ) -> Loaded | None:
         if arithmetic.library != "torch" or not is_cuda(arithmetic.device):
             raise Refused("its inputs are no tensors of torch on a CUDA device")
+        from inweave.run.lent import is_plain
+
         if not asked and (prod(lead) < LEAST or not has_cupy()):
             return None
         dtype = str(arithmetic.dtype).removeprefix("torch.")
         if dtype not in DTYPES:
             raise Refused(f"its inputs are {dtype}, expected float32 or float64")
-        if not all(map(is_concrete, sources.values())):
-            raise Refused("its inputs hold no values here")
+        if not is_plain(sources.values()):
+            raise Refused(
+                "its inputs are not plain tensors here, or torch follows what is done with them"
+            )
         return self._loaded(dtype, arithmetic.checked, arithmetic.device, asked)
 
     def _loaded(self, dtype: str, check: bool, device: Any, asked: bool) -> Loaded:
@@ -143,15 +146,20 @@ def naming(
     error: DomainError | DivergenceError,
     ready: Loaded,
     sources: Mapping[Any, Array],
+    inputs: Iterable[Array],
     lead: Lead,
     device: Any,
 ) -> DomainError | DivergenceError:
-    """An error that also says which prompts of the batch are marked for it."""
+    """An error that also says which prompts of the batch it is about."""
     from inweave.run.kernel.device import Launcher
 
     given = [sources[name] for name in ready.frame.sources]
-    flags = Launcher(ready, given, lead, device).marks(given).cpu().numpy()
-    found = np.argwhere(flags & MARKS[type(error)]).tolist()
+    flags, outs = Launcher(ready, given, lead, device).marks(given)
+    if isinstance(error, DomainError):
+        wrong = flags.cpu().numpy() & LEFT_DOMAIN
+    else:
+        wrong = grown(outs, inputs, lead)
+    found = np.argwhere(wrong).tolist()
     if not found:
         return error
     names = ", ".join(str(at[0] if len(at) == 1 else tuple(at)) for at in found[:NAMED])

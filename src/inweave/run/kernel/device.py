@@ -176,15 +176,15 @@ class Launcher:
         """torch's current stream of the device."""
         return current_stream(self.index)
 
-    def marks(self, sources: Sequence[Array]) -> Array:
-        """What is wrong with each prompt: its flag."""
+    def marks(self, sources: Sequence[Array]) -> tuple[Array, list[Array]]:
+        """What is wrong with each prompt, its flag; and the answers."""
         torch = self.torch
         with torch.cuda.device(self.index):
             flags = torch.zeros(self.prompts, dtype=torch.int32, device=self.device)
             any_flag, stream = _flag.get(), self.stream()
-            self.queue(sources, stream, any_flag.address, flags.data_ptr())
+            outs = self.queue(sources, stream, any_flag.address, flags.data_ptr())
             self.ready.wait(stream)
-        return flags.reshape(self.lead)
+        return flags.reshape(self.lead), outs
 
     def queue(
         self, sources: Sequence[Array], stream: int, marked: int = 0, flags: int = 0

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.model.inputs import is_concrete
 from inweave.run.code import Lead, encode
 from inweave.run.execute import Bound, in_batch
 from inweave.run.kernel.frame import Frame, Order
@@ -146,11 +145,12 @@ class _Way:
         import torch
 
         from inweave.run.kernel.device import Launcher, enter
+        from inweave.run.lent import is_plain
 
         named = dict(zip(self.frame.sources, sources, strict=True))
         shapes = ((*self.lead, *shape) for shape in self.frame.outputs)
         asked = [c.reshape(shape) for c, shape in zip(cotangents, shapes, strict=True)]
-        if torch.is_grad_enabled() or not all(map(is_concrete, asked)):
+        if torch.is_grad_enabled() or not is_plain(asked):
             return self._call_by_call(named, asked)
         enter(self.device)
         given = named | {("cotangent", str(i)): c for i, c in enumerate(asked)}
