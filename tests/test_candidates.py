@@ -8,6 +8,7 @@ import pytest
 
 import inweave
 from inweave import Matrix, Vector, gallery
+from inweave.compiler import candidates
 from inweave.compiler import costs as compiler_costs
 from inweave.compiler.candidates import ALIKE, FAIR, chosen
 from inweave.compiler.options import CANDIDATES
@@ -240,3 +241,27 @@ def test_a_candidate_is_said_to_take_long_to_verify():
 
 def test_explain_of_another_mode_has_no_candidates():
     assert "candidates" not in inweave.explain(powers, n=3, steps=2)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+def test_a_way_to_stand_that_cannot_be_built_does_not_sink_the_others(optimize):
+    @inweave.program
+    def stretched(X: Matrix["n", "d"], w: Vector["d"]):
+        return inweave.iterate(lambda Z: (w @ w) * Z, X, 4)
+
+    net = inweave.compile(stretched, tokens="n", n=5, d=4, optimize=optimize)
+    assert net.certificate is not None
+
+
+def test_a_program_stays_as_written_where_another_candidate_cannot_be_built(monkeypatch):
+    run = candidates.run
+
+    def unable(*args, candidate, **asked):
+        if candidate != "as written":
+            raise CompileError(f"{candidate} cannot be built")
+        return run(*args, candidate=candidate, **asked)
+
+    monkeypatch.setattr(candidates, "run", unable)
+    for optimize in ("speed", "depth"):
+        net = inweave.compile(normal, n=4, d=2, optimize=optimize, verify=False)
+        assert net.fingerprint == inweave.compile(normal, n=4, d=2, verify=False).fingerprint

@@ -11,7 +11,7 @@ to run along the tokens, prompts whose values stand in different ways are compar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -57,6 +57,7 @@ class Cost(Protocol):
     def batched(self) -> float: ...
 
 
+T = TypeVar("T")
 C = TypeVar("C", bound=Cost)
 
 
@@ -118,7 +119,29 @@ def _priced(networks: Mapping[str, Network], cost: Callable[[Network], C]) -> di
 def best(origin: Origin) -> Compilation:
     """The compilation of a program that serves best what was asked for."""
     _check_options(origin)
-    candidate = origin.candidate or USUAL[origin.optimize]
+    ways = dict.fromkeys((origin.candidate or USUAL[origin.optimize], AS_WRITTEN))
+    return next(_built(partial(_best, origin, candidate) for candidate in ways))
+
+
+def _built(attempts: Iterable[Callable[[], T]]) -> Iterator[T]:
+    """What comes of the attempts that succeed; one that cannot be built does not sink the others.
+
+    If none can, the first says why.
+    """
+    refused, some = None, False
+    for attempt in attempts:
+        try:
+            made = attempt()
+        except CompileError as error:
+            refused = refused or error
+        else:
+            some = True
+            yield made
+    if refused is not None and not some:
+        raise refused
+
+
+def _best(origin: Origin, candidate: str) -> Compilation:
     asked = {"target": origin.target, "layout": origin.layout}
     if isinstance(origin.tokens, str) and origin.layout is None:
         return _along(origin, origin.tokens, candidate, asked)
@@ -137,8 +160,8 @@ def _compiled(
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
     few = bool(steps) and max(steps) < done.network.depth  # a step takes a layer or more
     if origin.optimize == "depth" and (kept or few):
-        plain = run(recorded, candidate=AS_WRITTEN, **asked)
-        done = min(done, plain, key=lambda tried: tried.network.depth)
+        both = list(_built([lambda: done, lambda: run(recorded, candidate=AS_WRITTEN, **asked)]))
+        done = min(both, key=lambda tried: tried.network.depth)
     return done
 
 
@@ -159,13 +182,14 @@ def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> 
         growth = other.width - network.width
         return (network.depth, growth, network.tokens * network.width), done
 
-    found = [tried({"narrow": True}), tried({})]
+    found = list(_built(partial(tried, how) for how in ({"narrow": True}, {})))
     if longer is not None and min(rank for rank, _ in found)[1] > 0:
         far = _recorded(origin, size, FAR * max(origin.sizes[n] for n in origin.program.size_names))
         if far is not None and len({_length(traced) for traced in (here, longer)}) == 1:
-            flipped = run(far, candidate=candidate, narrow=True, **asked).schedule.flipped
-            turned = dict(zip(names(flipped), flipped.values(), strict=True))
-            found.append(tried({"flipped": turned}))
+            with suppress(CompileError):
+                flipped = run(far, candidate=candidate, narrow=True, **asked).schedule.flipped
+                turned = dict(zip(names(flipped), flipped.values(), strict=True))
+                found.append(tried({"flipped": turned}))
     return min(found, key=lambda pair: pair[0])[1]
 
 
