@@ -189,3 +189,15 @@ def test_values_that_share_their_parts_are_looked_at_once(monkeypatch):
 
     inweave.compile(shared, n=2, verify=False)
     assert 12 < len(looks) < 10_000
+
+
+def test_a_letter_of_a_loop_is_no_input_even_if_nothing_reads_that_input():
+    @inweave.program
+    def unread(A: Matrix["d", "d"], z: Vector["d"], X: Matrix["d", "d"], v: Vector["d"]):
+        nothing = (z - z) + (A @ v - A @ v)
+        return inweave.iterate(lambda w: X @ (X @ w) - w + v, v, 5) + nothing
+
+    names = inweave.compile(unread, optimize="depth", d=2, verify=False).layout.names
+    values = [value for name in names for value in name.split(THEN)]
+    assert {"B", "B³", "s₃"} <= set(values)
+    assert not any(value.startswith(("A", "z")) for value in values if value != "answer")

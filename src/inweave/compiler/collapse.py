@@ -43,7 +43,7 @@ LONGEST = 20_000  # steps that multiply by constants: the bits of their powers a
 
 
 def collapse(written: Written, options: Options) -> Written:
-    collapser = Collapser(options, Alphabet.of(written))
+    collapser = Collapser(options, Alphabet.of(written, (spec.name for spec in options.inputs)))
     return collapser.written(written, collapser.each)
 
 

@@ -92,8 +92,10 @@ class Alphabet:
     )
 
     @classmethod
-    def of(cls, written: Written) -> Alphabet:
-        return cls({leaf.name for form in written.reachable() for leaf, _, _ in form.leaves})
+    def of(cls, written: Written, inputs: Iterable[str]) -> Alphabet:
+        """What is named in a program is taken, and so are inputs that nothing reads any more."""
+        read = {leaf.name for form in written.reachable() for leaf, _, _ in form.leaves}
+        return cls(read.union(inputs))
 
     def names(
         self, matrices: Sequence[Form], loop: LoopForm, start: Sequence[Form], row: bool
