@@ -432,9 +432,9 @@ MUTANTS = [
         "a failed write leaves its draft",
     ),
     Mutant(
-        "text/network.py",
-        "            factors.append(self.affine(key, True))\n",
-        "            factors.append(self.affine(key, False))\n",
+        "text/parts.py",
+        "    sides = [query, turned(key), [value]]\n",
+        "    sides = [query, key, [value]]\n",
         "tests/test_readme.py tests/test_explore.py tests/test_compiler.py",
         "a head is printed with its key the wrong way round",
     ),

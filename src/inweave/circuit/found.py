@@ -113,7 +113,7 @@ class Spoken:
         return set(self._blocks(np.flatnonzero((state.values != 0).any(0))))
 
     def _layer(self, i: int, done: Executed, before: set[str], after: set[str]) -> None:
-        made = self.words.made(done.layer)
+        made = self.words.made(done.layer, before if done.adds else ())
         for k, name in enumerate(done.nodes):
             self.nodes.append(
                 Node(
@@ -125,10 +125,8 @@ class Spoken:
             )
         for block, text in made.items():
             if block in after:
-                old = f"{self.words.block(block)} + " if done.adds and block in before else ""
-                said = text if not isinstance(done.layer, AttentionLayer) else _sum(old, text)
                 name = pretty(self.words.name(block, then=True))
-                self.variables.append(Variable(name, block, i, said))
+                self.variables.append(Variable(name, block, i, text))
 
     def _said(self, layer: Layer, head: int) -> str:
         if isinstance(layer, AttentionLayer):
@@ -137,10 +135,6 @@ class Spoken:
 
     def _blocks(self, columns: Columns) -> tuple[str, ...]:
         return blocks_of(self.network.layout, columns)
-
-
-def _sum(old: str, text: str) -> str:
-    return f"{old[:-2]}− {text[2:]}" if old and text.startswith("− ") else old + text
 
 
 def blocks_of(layout: Layout, columns: Columns) -> tuple[str, ...]:

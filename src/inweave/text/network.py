@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
-from fractions import Fraction
+from collections import Counter
+from collections.abc import Container, Sequence
 from typing import Any
 
-from inweave.compiler.forms import number
 from inweave.compiler.names import transposed
 from inweave.compiler.origin import Origin
-from inweave.exact.constants import Constant, Shift, product
-from inweave.exact.names import GREEK, compound, in_turn
+from inweave.exact.constants import Constant, Shift
+from inweave.exact.constants import product as multiplied
+from inweave.exact.names import GREEK, in_turn
 from inweave.model.layers import (
     AttentionLayer,
     BlockPointwiseLayer,
@@ -25,12 +25,26 @@ from inweave.model.layers import (
     PointwiseLayer,
 )
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part
+from inweave.model.modules import Module
+from inweave.model.modules import Part as Stored
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
 from inweave.proof.certificate import Certificate, Claim, about, as_data
 from inweave.proof.degree import degree_text
 from inweave.proof.entries import Degree
+from inweave.text.parts import (
+    ONE,
+    Diagonal,
+    Part,
+    Rectangle,
+    Term,
+    columns,
+    combined,
+    factor,
+    product,
+    right,
+    spelled,
+)
 
 
 def pretty(name: str) -> str:
@@ -41,9 +55,6 @@ def pretty(name: str) -> str:
 def turned(name: str) -> str:
     """The name of a block's transpose."""
     return name if name.endswith("·I") else transposed(name)
-
-
-ONE = Fraction(1)
 
 
 class Words:
@@ -57,12 +68,7 @@ class Words:
         self.layout: Layout = network.layout
         self.now: dict[str, str] = {}  # what stands in blocks of several names
         self.next: dict[str, str] = {}  # what will, after the layer that is spelled
-        changed = _changed(network)  # a loop may start from a constant and carry it on
-        self.fixed: dict[str, Constant] = {
-            fill.place.block: fill.constant
-            for fill in network.fills
-            if fill.constant is not None and not fill.scale and fill.place.block not in changed
-        }
+        self.fixed = _fixed(network)
         self.turns = self._turns(network)
 
     def _turns(self, network: Network) -> dict[str, dict[int, str]]:
@@ -74,7 +80,7 @@ class Words:
         found: dict[str, list[int]] = {name: [] for name, several in named.items() if several}
         for i, layer in enumerate(network.layers if found else ()):
             for dest, what in self._written(layer).items():
-                if dest in found and what != [_signed(-ONE, pretty(dest))]:
+                if dest in found and combined(what) != f"− {factor(pretty(dest))}":
                     found[dest].append(i)
         return {
             name: dict(zip(at, named[name], strict=True))
@@ -82,9 +88,9 @@ class Words:
             if len(at) == len(named[name])
         }
 
-    def _written(self, layer: Layer) -> dict[str, list[str]]:
+    def _written(self, layer: Layer) -> dict[str, list[Term]]:
         """What a layer adds to each block, by the block's own name."""
-        out: dict[str, list[str]] = {}
+        out: dict[str, list[Term]] = {}
         if isinstance(layer, AttentionLayer):
             for head in layer.heads:
                 for dest, what in self._added(head).items():
@@ -107,119 +113,105 @@ class Words:
 
     def head(self, head: Head) -> list[tuple[str, str]]:
         """[(destination, what is added to it)]."""
-        if not all(isinstance(p, Projection) for p in head.projections):
+        if not _known(head):
             return [("H", "dense head")]
         added = self._added(head)
-        return [(pretty(self.name(dest, then=True)), _join(what)) for dest, what in added.items()]
+        return [
+            (pretty(self.name(dest, then=True)), combined(what)) for dest, what in added.items()
+        ]
 
-    def made(self, layer: Layer) -> dict[str, str]:
-        """What a layer adds to a block, or (a pointwise one) makes of it, by the block's name."""
+    def made(self, layer: Layer, kept: Container[str] = ()) -> dict[str, str]:
+        """What a layer makes of blocks, by their names: of those that are kept, it adds to them."""
         if isinstance(layer, BlockPointwiseLayer):
             return {p.block: f"{f.name}({self.block(p.block)})" for p, f in layer.applied}
-        return {dest: _join(what) for dest, what in self._written(layer).items()}
+        return {
+            dest: combined([*self._old(dest, kept), *what])
+            for dest, what in self._written(layer).items()
+        }
+
+    def _old(self, block: str, kept: Container[str]) -> list[Term]:
+        at = self.layout[block]
+        return [Term(ONE, (self.block(block),), size=(at.rows, at.cols))] if block in kept else []
 
     def line(self, head: Head) -> str:
         """All that a head does, in one line; nothing if it adds nothing."""
         return "; ".join(f"{what} → {dest}" for dest, what in self.head(head))
 
-    def _added(self, head: Head) -> dict[str, list[str]]:
+    def affine(self, pieces: Sequence[Piece], transposed: bool) -> str:
+        """What a projection is, or its transpose."""
+        parts = self._parts(pieces)
+        first = min((part.col for part in parts), default=0)
+        whole = [p for p in pieces if p.block and p.block.endswith("·I") and p.matrix.is_identity()]
+        tall = max((p.matrix.rows for p in whole), default=None)
+        return combined(
+            [spelled(p.T if transposed else p, tall) for p in columns(parts, first, right(parts))],
+            above=transposed,
+        )
+
+    def _added(self, head: Head) -> dict[str, list[Term]]:
         """What a head adds to each block."""
-        if not all(isinstance(p, Projection) for p in head.projections):
+        if not _known(head):
             return {}
-        query, key, value = (p.pieces for p in head.projections)  # type: ignore[union-attr]
-        out: dict[str, list[str]] = {}
-        for piece in value:
-            dest = self.layout.at(piece.at).name
-            if self._is_fixed(piece) and self._copies(key, self._reach([piece])):
-                constant = self._constant(piece)
-                if isinstance(constant, Shift):  # a linear head (H W, I, I): which columns go where
-                    rows = range(constant.row, constant.row + constant.size)
-                    moved = [p for p in query if _columns(p) & set(rows)]
-                    if len(query) > 1 or constant.row:
-                        query_text = self.affine(moved, False)
-                        out.setdefault(dest, []).append(_signed(piece.coefficient, query_text))
-                        continue
-            text = self._product(query, key, piece)
-            out.setdefault(dest, []).append(text)
-        return out
+        query, key, value = (self._parts(p.pieces) for p in head.projections)  # type: ignore[union-attr]
+        first = min((part.col for part in (*query, *key)), default=0)
+        query, key = (columns(side, first, right(side)) for side in (query, key))
+        out: dict[str, list[Term]] = {}
+        for part in value:
+            for block in self.layout:
+                if found := part.columns(block.start, block.stop):
+                    terms = product(query, key, found, (block.rows, block.cols))
+                    out.setdefault(block.name, []).extend(terms)
+        return {dest: terms for dest, terms in out.items() if terms}
 
-    def _product(self, query: tuple[Piece, ...], key: tuple[Piece, ...], piece: Piece) -> str:
-        factors = []
-        c = piece.coefficient
-        if not self._identity(query):
-            factors.append(self.affine(query, False))
-        rows = self._top(key, piece)
-        if rows is None and not self._copies(key, self._reach([piece])):
-            factors.append(self.affine(key, True))
-        bare = Piece(piece.matrix, piece.at, Fraction(1), piece.block)
-        read = max((p.stop for p in query), default=0) if self._identity(key) else self._reach(key)
-        if not (self._copies((bare,), read, anywhere=True) and factors):
-            text = self.affine((bare,), False)
-            if rows is not None:
-                start = f"{text}[:, :]" if _whole(bare.matrix) else text
-                text = start.replace("[:,", f"[0:{rows},")
-            factors.append(text)
-        if len(factors) == 1:
-            return _signed(c, factors[0])
-        return _signed(c, " ".join(f"({f})" if _is_sum(f) else f for f in factors))
+    def _parts(self, pieces: Sequence[Piece]) -> list[Part]:
+        """What some pieces read, and where they put it."""
+        parts = (self._part(piece) for piece in pieces)
+        return [part for part in parts if part.width]
 
-    def affine(self, pieces: Any, transposed: bool) -> str:
-        parts = []
-        for p in pieces:
-            if p.block is not None and p.block not in self.fixed:
-                block = self.layout[p.block]
-                name = self.name(p.block)
-                text = pretty(turned(name) if transposed and block.rows * block.cols > 1 else name)
-                if not _whole(p.matrix) and not p.block.endswith("·I"):
-                    text = f"({text})" if compound(text) and not text.startswith("(") else text
-                    if transposed and not isinstance(p.matrix, Shift):
-                        text = f"{p.matrix.T!r} {text}"
-                    else:
-                        text += _slice(p.matrix, transposed)
-            else:
-                constant = self._constant(p)
-                text = repr(constant.T if transposed else constant)
-            parts.append(_signed(p.coefficient, text))
-        return _join(parts) or "0"
+    def _part(self, piece: Piece) -> Part:
+        c, matrix, at = piece.coefficient, piece.matrix, piece.at
+        if piece.block is None or piece.block in self.fixed:
+            if piece.block is not None:
+                times, matrix = multiplied(self.fixed[piece.block], matrix)
+                c *= times
+            if isinstance(matrix, Shift):
+                return Diagonal((), matrix.size, matrix.row, at + matrix.col, c)
+            down, across = map(range, matrix.shape)
+            return Rectangle(
+                repr(matrix), repr(matrix.T), matrix.shape, down, across, col=at, coefficient=c
+            )
+        block, name = self.layout[piece.block], self.name(piece.block)
+        if isinstance(matrix, Shift) and block.name.endswith("·I"):
+            return Diagonal((pretty(name),), matrix.size, matrix.row, at + matrix.col, c)
+        one = block.rows * block.cols == 1
+        names = pretty(name), pretty(name if one else turned(name))
+        if isinstance(matrix, Shift):
+            across, at = range(matrix.row, matrix.row + matrix.size), at + matrix.col
+            shape = block.rows, block.cols
+        else:
+            names = f"{factor(names[0])} {matrix!r}", f"{matrix.T!r} {factor(names[1])}"
+            across, shape = range(matrix.cols), (block.rows, matrix.cols)
+        return Rectangle(*names, shape, range(block.rows), across, col=at, coefficient=c)
 
-    def _is_fixed(self, piece: Piece) -> bool:
-        return piece.block is None or piece.block in self.fixed
 
-    def _constant(self, piece: Piece) -> Constant:
-        if piece.block is None:
-            return piece.matrix
-        return product(self.fixed[piece.block], piece.matrix)[1]
+def _known(head: Head) -> bool:
+    """Whether it is known which blocks a head reads and writes."""
+    return all(isinstance(p, Projection) for p in head.projections)
 
-    def _reach(self, pieces: Sequence[Piece]) -> int:
-        """How many rows some pieces may fill."""
-        constants = [self._constant(p) for p in pieces if self._is_fixed(p)]
-        tops = [k.row + k.size if isinstance(k, Shift) else k.rows for k in constants]
-        blocks = [
-            1 if p.block.endswith("·I") else self.layout[p.block].rows  # a scalar, however often
-            for p in pieces
-            if p.block and not self._is_fixed(p)
-        ]
-        return max([*tops, *blocks], default=0)
 
-    def _top(self, key: Any, piece: Piece) -> int | None:
-        """How many rows of a block a head reads, if that are the first ones and not all."""
-        if self._is_fixed(piece) or not isinstance(piece.matrix, Shift) or not self._identity(key):
-            return None
-        rows = self._constant(key[0]).cols
-        return rows if rows < self._reach([piece]) else None
-
-    def _copies(self, pieces: Any, rows: int, anywhere: bool = False) -> bool:
-        """Whether the pieces are one identity that cuts nothing off a factor of so many rows."""
-        return self._identity(pieces, anywhere) and self._constant(pieces[0]).cols >= rows
-
-    def _identity(self, pieces: Any, anywhere: bool = False) -> bool:
-        """Whether the pieces are one identity (in columns from 0, or anywhere)."""
-        if len(pieces) != 1 or pieces[0].coefficient != 1 or not self._is_fixed(pieces[0]):
-            return False
-        k = self._constant(pieces[0])
-        return isinstance(k, Shift) and k.row == k.col == 0 and k.size == k.cols and (
-            anywhere or pieces[0].at == 0
-        )  # fmt: skip
+def _fixed(network: Network) -> dict[str, Constant]:
+    """The blocks that hold one constant all the way; a loop may start from one and carry it on."""
+    changed, filled = _changed(network), Counter(fill.place.block for fill in network.fills)
+    return {
+        block.name: fill.constant
+        for fill in network.fills
+        for block in [network.layout[fill.place.block]]
+        if fill.constant is not None
+        and fill.constant.shape == (block.rows, block.cols)
+        and not (fill.scale or fill.place.transpose or fill.place.diagonal)
+        and fill.coefficient == filled[block.name] == 1
+        and block.name not in changed
+    }
 
 
 def _changed(network: Network) -> set[str]:
@@ -240,51 +232,6 @@ def _changed(network: Network) -> set[str]:
                 for block in network.layout
                 if block.start < piece.stop and piece.at < block.stop
             }
-    return out
-
-
-def _columns(piece: Piece) -> set[int]:
-    if isinstance(piece.matrix, Shift):
-        start = piece.at + piece.matrix.col
-        return set(range(start, start + piece.matrix.size))
-    return set(range(piece.at, piece.stop))
-
-
-def _whole(matrix: Constant) -> bool:
-    if not isinstance(matrix, Shift):
-        return False
-    return matrix.row == 0 and matrix.size == matrix.rows
-
-
-def _slice(matrix: Constant, transposed: bool) -> str:
-    if isinstance(matrix, Shift):
-        span = f"{matrix.row}:{matrix.row + matrix.size}"
-        return f"[{span}, :]" if transposed else f"[:, {span}]"
-    return f" {matrix!r}"
-
-
-def _is_sum(text: str) -> bool:
-    """Whether a text is to stand in brackets beside a factor."""
-    while text != (text := re.sub(r"\([^()]*\)", "", text)):
-        pass
-    return re.search(r"(?<!e)\+|.−", text.removeprefix("− ")) is not None
-
-
-def _signed(c: Fraction, text: str) -> str:
-    if abs(c) != 1:
-        text = f"{number(abs(c))} {f'({text})' if _is_sum(text) else text}"
-    elif c < 0 and _is_sum(text):
-        text = f"({text})"
-    return f"− {text}" if c < 0 else text
-
-
-def _join(parts: list[str]) -> str:
-    out = ""
-    for part in parts:
-        if not out:
-            out = part
-        else:
-            out += f" − {part[2:]}" if part.startswith("− ") else f" + {part}"
     return out
 
 
@@ -346,7 +293,7 @@ def describe(
     words, number_of = Words(network), itertools.count()
     lines = [*_summary(network, origin, proved, degree, free, made, follow), ""]
 
-    def show(parts: tuple[Part, ...], indent: str) -> None:
+    def show(parts: tuple[Stored, ...], indent: str) -> None:
         for i, part in enumerate(parts):
             if isinstance(part, Module):
                 repeat = f", repeat {part.repeat} times" if part.repeat != 1 else ""
