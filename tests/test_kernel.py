@@ -276,6 +276,27 @@ def test_what_fits_no_shape_is_said():
         inweave.compile(wide, n=3, verify=False).kernel("float16")
 
 
+def test_of_a_loop_over_rows_a_thread_keeps_only_so_many_states():
+    @inweave.program
+    def fast_weights(X: inweave.Matrix["n", "d"]):
+        S = inweave.zeros(X.shape[1], X.shape[1])
+        for r in X:
+            S = 0.9 * S + inweave.outer(r - S @ r, r)
+        return S
+
+    def back(n):
+        net = inweave.compile(fast_weights, n=n, d=8, verify=False)
+        return net.plan.kernels.backward.kernel("float32", True, [("input", "X")])
+
+    assert back(20).kind == "prompt"
+    wide = back(80)
+    assert (wide.kind, wide.why_not) == (
+        "row", "one prompt per thread: a prompt keeps 5120 numbers of its steps, 4096 are the most"
+    )  # fmt: skip
+    with pytest.raises(Refused, match=r"keeps 57600 numbers of its steps.* KB of shared"):
+        back(900)
+
+
 def test_a_kernel_that_is_asked_for_must_run():
     net = networks()["gallery.ridge_gd"][0]
     inputs = gallery.get("ridge_gd").example()

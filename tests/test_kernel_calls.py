@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import functools
 import threading
+import warnings
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -255,6 +256,20 @@ def test_gradients_of_answers_that_are_not_all_used():
     same(dict(zip(y, found[0], strict=True)), dict(zip(y, found[1], strict=True)))
 
 
+def test_an_answer_that_no_wanted_input_changes_has_no_gradient():
+    @inweave.program
+    def apart(x: inweave.Vector["n"], y: inweave.Vector["n"]):
+        return 2 * x, 3 * y
+
+    net = inweave.compile(apart, n=2, verify=False)
+    x, y = torch.ones(20, 2, requires_grad=True), torch.ones(20, 2)
+    for kernel in (True, True, False):
+        answers = net(x=x, y=y, kernel=kernel)
+        assert [answer.requires_grad for answer in answers] == [True, False]
+        (found,) = torch.autograd.grad(answers[0].sum(), x)
+        close(found, torch.full((20, 2), 2.0))
+
+
 def test_gradients_of_gradients_go_call_by_call_which_is_said():
     net, inputs = problem("ridge_gd", (20,))
 
@@ -264,9 +279,12 @@ def test_gradients_of_gradients_go_call_by_call_which_is_said():
         (once,) = torch.autograd.grad(answer.square().sum(), [X], create_graph=True)
         return dict(zip("Xy", torch.autograd.grad(once.square().sum(), [X, y]), strict=True))
 
+    expected = twice(kernel=False)
     with pytest.warns(UserWarning, match="gradients of gradients"):
-        found = twice()
-    same(found, twice(kernel=False))
+        same(twice(), expected)
+    with warnings.catch_warnings():  # and once is enough
+        warnings.simplefilter("error")
+        same(twice(), expected)
 
 
 def test_a_batch_of_cotangents_goes_call_by_call():
@@ -291,10 +309,12 @@ def test_what_has_no_way_back_goes_call_by_call_which_is_said(where, monkeypatch
     expected = gradients(net, inputs, inputs, kernel=False)
     monkeypatch.setattr(gradient if where == "reverse" else device, where, none)
     launched = len(on_cpu)
-    for _ in range(2):
-        with pytest.warns(UserWarning, match="no kernel: .*it is too long"):
-            found = gradients(net, inputs, inputs)
-        same(found, expected)
+    with pytest.warns(UserWarning, match="no kernel: .*it is too long"):
+        found = gradients(net, inputs, inputs)
+    same(found, expected)
+    with warnings.catch_warnings():  # and once is enough
+        warnings.simplefilter("error")
+        same(gradients(net, inputs, inputs), expected)
     assert len(on_cpu) == launched
 
 

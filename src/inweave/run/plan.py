@@ -35,7 +35,7 @@ from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
-from inweave.run.kernel.call import Kernels, naming, no_gradients
+from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
 from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
@@ -148,8 +148,7 @@ class Plan:
                     found = ready.run(values)
                 except OutOfDomain:
                     found = None  # where, is found out by looking closely
-                except Refused as refused:
-                    no_gradients(refused)
+                except Refused:  # gradients have no kernel, which was said
                     return self.call(inputs, check, program, kernel=False)
         if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
             return found[0]

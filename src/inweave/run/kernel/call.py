@@ -122,24 +122,14 @@ def is_cuda(device: Any) -> bool:
 def answers(
     backward: Backward, ready: Loaded, sources: Mapping[Any, Array], lead: Lead, device: Any
 ) -> list[Array] | None:
-    """The answers with these batch axes; None if a prompt is marked, so that all are looked at."""
+    """The answers with these batch axes; None if one is marked, or gradients have no kernel."""
     from inweave.run.kernel.device import Launcher
 
     given = [sources[name] for name in ready.frame.sources]
     try:
         return backward.computed(Launcher(ready, given, lead, device), given, list)
-    except Refused as refused:
-        no_gradients(refused)
+    except Refused:
         return None
-
-
-def no_gradients(why: Refused) -> None:
-    """Say that gradients are wanted, which have no kernel."""
-    warnings.warn(
-        f"gradients are wanted, for which there is no kernel: {why}; so this batch runs call by "
-        "call, under torch.no_grad() it runs as one kernel, and kernel=False silences this",
-        stacklevel=6,
-    )
 
 
 def naming(

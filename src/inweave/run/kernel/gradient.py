@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.run.code import Lead, encode
+from inweave.run.code import Lead, encode, live_nodes
 from inweave.run.execute import Bound, in_batch
 from inweave.run.kernel.frame import Frame, Order
 from inweave.run.kernel.text import Refused
@@ -45,6 +45,14 @@ class Backward:
     def __init__(self, mark: Callable[[], str], made: Callable[[], Made]) -> None:
         self._mark, self.made = mark, made
         self._refused: dict[Any, Refused] = {}
+        self._unchanged: dict[tuple[Name, ...], list[int]] = {}
+        self._said: set[str] = set()
+
+    def say(self, text: str) -> None:
+        """Warn of something, once."""
+        if text not in self._said:
+            self._said.add(text)
+            warnings.warn(f"{text}; kernel=False silences this", stacklevel=8)
 
     def computed(
         self, launch: Launcher, sources: Sequence[Array], finish: Callable[[list[Array]], T]
@@ -63,8 +71,19 @@ class Backward:
             outs = launch(sources, list)
         if outs is None:
             return None
-        way = _Way(self.made, launch.ready.frame, back, wanted, launch.lead, launch.device)
+        way = _Way(self, launch.ready.frame, back, wanted, launch.lead, launch.device)
         return finish(list(_function().apply(way, outs, *way.lifted(sources))))
+
+    def unchanged(self, wanted: tuple[Name, ...]) -> list[int]:
+        """The answers that none of these inputs changes."""
+        if wanted not in self._unchanged:
+            reads = [
+                {node.data for node in live_nodes([output]) if node.op == "source"}
+                for output in self.made()[1]
+            ]
+            found = [i for i, names in enumerate(reads) if names.isdisjoint(wanted)]
+            self._unchanged[wanted] = found
+        return self._unchanged[wanted]
 
     def loaded(self, frame: Frame, wanted: tuple[Name, ...], device: int) -> Loaded:
         """The kernel that runs another one backwards, on a device; Refused if there is none."""
@@ -80,6 +99,10 @@ class Backward:
             self._refused[key] = Refused(str(refused))
         except (RuntimeError, ImportError) as error:
             self._refused[key] = Refused(f"it cannot be compiled: {error}")
+        self.say(
+            f"gradients are wanted, for which there is no kernel: {self._refused[key]}; so this "
+            "batch runs call by call, under torch.no_grad() it runs as one kernel"
+        )
         raise self._refused[key]
 
     def kernel(self, dtype: str, check: bool, wanted: Sequence[Name]) -> Kernel:
@@ -119,7 +142,7 @@ def _wanted(frame: Frame, sources: Sequence[Array]) -> tuple[Name, ...]:
 class _Way:
     """The way back from a launch."""
 
-    made: Callable[[], Made]
+    through: Backward
     frame: Frame
     back: Loaded
     wanted: tuple[Name, ...]
@@ -128,7 +151,7 @@ class _Way:
 
     def lifted(self, sources: Sequence[Array]) -> list[Array]:
         """Sources as matrices, which vectors need not have been for a launch."""
-        shapes = {node.data: node.shape for node in self.made()[0] if node.op == "source"}
+        shapes = {node.data: node.shape for node in self.through.made()[0] if node.op == "source"}
         prompts, found = prod(self.lead), list[Array]()
         for name, x in zip(self.frame.sources, sources, strict=True):
             shape = shapes[name]
@@ -168,14 +191,15 @@ class _Way:
 
         again = torch.is_grad_enabled()
         if again:
-            warnings.warn("gradients of gradients are wanted, which run call by call; "
-                          "kernel=False silences this", stacklevel=4)  # fmt: skip
+            self.through.say("gradients of gradients are wanted, which run call by call")
         else:
             named = {n: x.detach().requires_grad_(n in self.wanted) for n, x in named.items()}
         floats = Floats.like(next(iter(named.values())))
         floats.checked = self.frame.check
         with torch.enable_grad():
-            outs = in_batch(Bound(encode(*self.made()), floats).run(named), self.lead, floats)
+            outs = in_batch(
+                Bound(encode(*self.through.made()), floats).run(named), self.lead, floats
+            )
         pairs = [(out, c) for out, c in zip(outs, cotangents, strict=True) if out.requires_grad]
         found = torch.autograd.grad(
             [out for out, _ in pairs],
@@ -196,6 +220,8 @@ def _function() -> Any:
         @staticmethod
         def forward(ctx: Any, way: _Way, outs: list[Array], *sources: Array) -> tuple[Array, ...]:
             ctx.way = way
+            unchanged = way.through.unchanged(way.wanted)
+            ctx.mark_non_differentiable(*(outs[i] for i in unchanged))
             ctx.save_for_backward(*sources)
             return tuple(outs)
 
