@@ -7,6 +7,10 @@ about 1/eta, or its steps would not stay where they are. So the sizes of inputs,
 are those for which everything that the program computes is nearest to one, by least squares. From
 them follows the size of any form, and a piece that is far from one is stored divided by its size.
 
+A domain says more than a coefficient: how large an argument is, and with it the value of 1/x and
+1/√x. Newton's steps after those are of the size that they refine, whatever their terms add up to:
+an error of estimation would be cubed by every step.
+
 Where eta is an input too, there is nothing to divide by: eta and A may be of any size, as long as
 eta A is about one. So one other choice of sizes is kept, at random among those that give all that
 the program computes the same size; with it one sees which scalar makes up for which factors, and it
@@ -20,7 +24,8 @@ is far from one, nothing is scaled at all.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -31,12 +36,14 @@ from inweave.exact.constants import FAR, Array, log2, magnitude
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
 from inweave.language.program import Traced
+from inweave.model.relunet import Function
 
 READ = 10  # powers of two from one, up to which a head reads a value as it is: three multiply
 ABOUT = 4  # and up to which a stored value counts as one: errors of estimation must not add up
 FLOAT = 100  # and beyond which hardly any float32 is, so that it was estimated wrongly
 BEYOND = 4096  # and beyond which nothing helps: no float is so large, whatever it is divided by
 DEGREE = 1e6  # of a value beyond which nothing can be said
+KNOWN = 1e3  # how much more a domain counts than the guess that a value is about one
 
 
 class Sizes(NamedTuple):
@@ -49,21 +56,49 @@ class Sizes(NamedTuple):
 UNKNOWN = Sizes({}, {})
 
 
+# -- of functions ---------------------------------------------------------------------------------
+def within(function: Function, size: float) -> float:
+    """The size nearest to another that a function's domain has room for."""
+    if function.domain is None:
+        return size
+    low, high = function.domain
+    least, most = sorted(map(abs, (low, high)))
+    if most:
+        size = min(size, math.log2(most))
+    return max(size, math.log2(least)) if low * high > 0 else size
+
+
+def applied(function: Function, size: float) -> float:
+    """The size of a function's value where that of its argument is known: of 1/x and 1/√x."""
+    if not function.relative or function.domain is None:
+        return 0.0
+    low, high = function.domain
+    value = float(function.net(np.array(min(max(2.0 ** within(function, size), low), high))))
+    return math.log2(abs(value)) if value else 0.0
+
+
 # -- of inputs ------------------------------------------------------------------------------------
 def units(traced: Traced) -> Sizes:
     """The sizes of inputs at which what a program computes is nearest to one."""
     names = [spec.name for spec in traced.inputs]
     if not names:
         return UNKNOWN
-    rows = np.unique(np.round(_Computed(names).of(traced.outputs.values()), 9), axis=0)
-    rows = rows[rows[:, 1:].any(axis=1)]
-    rows /= rows[:, 1:].max(axis=1, keepdims=True)
+    computed = _Computed(names)
+    rows = _relative(computed.of(traced.outputs.values()))
+    rows = np.vstack([rows, KNOWN * _relative(computed.arguments)])
     ridge = 1e-3 * np.eye(len(names))  # what nothing is said of is near one
     free = 2 * ABOUT * np.sqrt(2.0 + np.arange(len(names)))
     likely = _solved(np.vstack([rows[:, 1:], ridge]), np.append(-rows[:, 0], 0.0 * free))
     other = free - _solved(rows[:, 1:], rows[:, 1:] @ free)
     found = (dict(zip(names, sizes.round(6).tolist(), strict=True)) for sizes in (likely, other))
     return Sizes(*found)
+
+
+def _relative(rows: Sequence[Array] | Array) -> Array:
+    """Each row that is of inputs once, for degree one."""
+    found = np.unique(np.round(np.array(rows), 9), axis=0)
+    found = found[found[:, 1:].any(axis=1)]
+    return found / found[:, 1:].max(axis=1, keepdims=True)
 
 
 def _solved(matrix: Array, right: Array) -> Array:
@@ -77,6 +112,7 @@ class _Computed:
         self.names, self.zero = names, np.zeros(1 + len(names))
         self.known: dict[Expr, Array] = {}
         self.found: list[Array] = [self.zero]
+        self.arguments: list[Array] = [self.zero]  # of functions, less what their domains say
 
     def of(self, roots: Iterable[Expr]) -> Array:
         """One row for everything below the roots that is multiplied by a number or a scalar."""
@@ -95,7 +131,14 @@ class _Computed:
         if isinstance(x, ex.Sum):
             rows = [self.known[y] + self._number(c) for c, y in x.terms if c]
             self.found += rows
+            rows = [
+                row for row in rows if row[1:].any()
+            ] or rows  # 1e-6 is not the size of x² + 1e-6
             return np.mean(rows, axis=0) if rows else self.zero
+        if isinstance(x, ex.Applied):
+            size = within(x.function, 0.0)
+            self.arguments.append(self.known[x.parts[0]] - np.append(size, self.zero[1:]))
+            return np.append(applied(x.function, size), self.zero[1:])
         if isinstance(x, (ex.Product, ex.Scaled)):
             row = self.known[x.parts[0]] + self.known[x.parts[1]]
             if row[1:].max(initial=0.0) >= DEGREE:
@@ -114,7 +157,10 @@ class Units:
     """By which powers of two forms are scaled, and which scalars belong to which factors."""
 
     def __init__(self, inputs: Sizes, needed: Iterable[Form]) -> None:
-        self._likely, self.other = _Measure(inputs.likely), _Measure(inputs.other)
+        needed = list(needed)
+        leaves = [x for x in ordered(needed) if isinstance(x, AppliedLeaf)]
+        arguments = {leaf.definition: leaf.function for leaf in leaves}
+        self._likely, self.other = (_Measure(sizes, arguments) for sizes in inputs)
         self.matter = any(map(self._leaves, needed))
 
     def scale(self, form: Form, far: float = FAR) -> Fraction:
@@ -132,11 +178,12 @@ class Units:
 
 
 class _Measure:
-    """The sizes of forms, given those of inputs."""
+    """The sizes of forms, given those of inputs and the functions that some are arguments of."""
 
-    def __init__(self, inputs: Mapping[str, float]) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: Mapping[str, float], arguments: Mapping[Form, Function]) -> None:
+        self._inputs, self._arguments = inputs, arguments
         self._known: dict[Node, float] = {}
+        self._refined: set[Node] = set()
 
     def __call__(self, form: Form) -> float:
         if form not in self._known:
@@ -148,11 +195,23 @@ class _Measure:
         if isinstance(x, Form):
             sizes = [log2(c) + self._known[v] for v, _, c in x.terms]
             sizes += [log2(c) + magnitude(k) for k, c in x.constants]
-            return max(sizes, default=0.0)
+            size = max(sizes, default=0.0)
+            return within(self._arguments[x], size) if x in self._arguments else size
         if isinstance(x, Product):
             return sum(self._known[part] for part in x.parts)
-        if isinstance(x, DefinedLeaf):  # what is stored is a float, and a function's value is any
-            size = self._known[x.definition]
-            known = ABOUT < abs(size) <= FLOAT and not isinstance(x, AppliedLeaf)
-            return size if known else 0.0
+        if isinstance(x, DefinedLeaf):
+            return self._stored(x)
         return self._inputs.get(x.name, 0.0) if isinstance(x, InputLeaf) else 0.0
+
+    def _stored(self, x: DefinedLeaf) -> float:
+        """What is stored is a float, and a function's value is any unless its domain says more."""
+        if isinstance(x, AppliedLeaf):
+            if x.function.steps:
+                self._refined.add(x)
+            return applied(x.function, self._known[x.definition])
+        for v, _, _ in x.definition.terms:
+            if v in self._refined:
+                self._refined.add(x)
+                return self._known[v]
+        size = self._known[x.definition]
+        return size if ABOUT < abs(size) <= FLOAT else 0.0

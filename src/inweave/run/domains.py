@@ -25,7 +25,8 @@ from inweave.model.network import Network
 from inweave.model.prompt import Place
 from inweave.model.relunet import Function, digits, interval
 
-SLACK = 1e-9  # relative to the domain's ends: rounding may carry a value just over them
+# Relative to the domain's ends, by dtype: rounding may carry a value just over them.
+SLACK = {"float64": 1e-9} | {name: 8 * float(np.finfo(name).eps) for name in ("float32", "float16")}
 
 
 class OutOfDomain(Exception):
@@ -36,17 +37,34 @@ class OutOfDomain(Exception):
         self.function, self.value = function, value
 
 
-def limits(function: Function) -> tuple[float, float]:
-    """What a function accepts: its domain, and what rounding may add to it."""
-    low, high = function.domain or (-math.inf, math.inf)
-    return low - SLACK * abs(low), high + SLACK * abs(high)
+def limits(function: Function, dtype: Any) -> tuple[float, float]:
+    """What a function accepts: its domain, and what rounding in a dtype may add to it.
+
+    Both are numbers of the dtype, so that all who compare with them find the same.
+    """
+    if function.domain is None:
+        return -math.inf, math.inf
+    name = getattr(dtype, "__name__", str(dtype).rpartition(".")[2])
+    name = name if name in SLACK else "float64"
+    (low, high), slack = function.domain, SLACK[name]
+    return _inside(low - slack * abs(low), 1, name), _inside(high + slack * abs(high), -1, name)
+
+
+def _inside(end: float, side: int, dtype: str) -> float:
+    """The end of an interval, rounded to the side of its inside."""
+    kind = np.dtype(dtype).type
+    with np.errstate(over="ignore"):
+        found = kind(end)
+    if (float(found) - end) * side < 0:
+        found = np.nextafter(found, kind(side * np.inf))
+    return float(found)
 
 
 def guard(function: Function, x: Array, xp: Any) -> None:
     """Raise OutOfDomain if any entry lies outside the function's domain."""
     if function.domain is None or not is_concrete(x) or math.prod(x.shape) == 0:
         return
-    low, high = limits(function)
+    low, high = limits(function, x.dtype)
     x = x.detach() if hasattr(x, "detach") else x
     least, most = xp.min(x), xp.max(x)
     if not is_concrete(least):  # a constant of the network inside jax.jit, whose values are known
@@ -66,7 +84,7 @@ def nan_outside(function: Function, apply: Callable[[Array], Array], x: Array, x
     answer then means that no function left its domain, which is what is checked elsewhere. NaN is
     a factor before and after, so that the gradient there is NaN too: that of `where` is zero.
     """
-    low, high = limits(function)
+    low, high = limits(function, x.dtype)
     inside = xp.all(
         xp.all((x >= low) & (x <= high), axis=-1, keepdims=True), axis=-2, keepdims=True
     )

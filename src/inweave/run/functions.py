@@ -40,6 +40,7 @@ class InNumpy:
     apply: Callable[[Array], Array]
     into: Callable[[Array, Array], Any]
     guarded: Function | None = None
+    dtype: Any = None
 
     def __call__(self, x: Array) -> Array:
         if self.guarded is not None and x.size:
@@ -53,7 +54,7 @@ class InNumpy:
     @cached_property
     def limits(self) -> tuple[float, float]:
         assert self.guarded is not None
-        return limits(self.guarded)
+        return limits(self.guarded, self.dtype)
 
     @classmethod
     def copied(cls, apply: Callable[[Array], Array]) -> InNumpy:
@@ -102,9 +103,9 @@ def _checked(
         return jax.guarded(function, apply)
     if arithmetic.library == "numpy":
         known = apply if isinstance(apply, InNumpy) else InNumpy.copied(apply)
-        return replace(known, guarded=function)
+        return replace(known, guarded=function, dtype=arithmetic.dtype)
 
-    low, high = limits(function)
+    low, high = limits(function, arithmetic.dtype)
     in_torch = arithmetic.library == "torch"
 
     def guarded(x: Array) -> Array:

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.constants import Array
-from inweave.model.relunet import Function
 from inweave.run.code import Code, Repeat, Stack
-from inweave.run.domains import guard, limits
+from inweave.run.domains import guard
 from inweave.run.functions import InNumpy
 from inweave.run.written import Step, Value, Writer, stepping
 
@@ -226,12 +225,12 @@ class InPlace(Writer):
             return
         self.space[f"{name}_into"] = function.into
         if function.guarded is not None:
-            self.guard(name, x, b, function.guarded)
+            self.guard(name, x, b, function)
         self.body.append(f"{name}_into({x.name}, {name})")
 
-    def guard(self, name: str, x: Value, b: Value, function: Function) -> None:
+    def guard(self, name: str, x: Value, b: Value, function: InNumpy) -> None:
         if x.rows == x.cols == 1 and not x.batched:
-            self.space[f"{name}_low"], self.space[f"{name}_high"] = limits(function)
+            self.space[f"{name}_low"], self.space[f"{name}_high"] = function.limits
             self.body.append(f"if not {name}_low <= {x.name}.item() <= {name}_high:")
             self.body.append(f"    look({b.name}, {x.name})")
             return

@@ -124,13 +124,8 @@ class Functions:
     def _guard(self, function: Function) -> list[str]:
         if not self.check or function.domain is None:
             return []
-        low, high = self._ends(function)
+        low, high = map(self.numbers, limits(function, self.numbers.dtype))
         return [f"if (!(x >= {low} && x <= {high})) *flag |= LEFT_DOMAIN;"]
-
-    def _ends(self, function: Function) -> tuple[str, str]:
-        """The least and the largest number that a function accepts."""
-        low, high = limits(function)
-        return self.numbers.inside(low, 1), self.numbers.inside(high, -1)
 
     def _value(self, function: Function) -> list[str]:
         net, guard = function.net, self._guard(function)
@@ -168,15 +163,10 @@ class Functions:
         ]
 
     def _clamped(self, function: Function, low: str, high: str) -> list[str]:
-        """An argument between the ends of a table; if these are the domain's, it left that too."""
-        if self.check and self._ends(function) == (low, high):
-            return [
-                f"real inside = CLAMP(x, {low}, {high});",
-                "if (inside != x) *flag |= LEFT_DOMAIN;",
-                "x = inside;",
-            ]
-        clamp = f"x = x < {low} ? {low} : x > {high} ? {high} : x;"  # what is no number stays so
-        return [*self._guard(function), clamp]
+        """An argument between the ends of a table; what is no number stays so, or is marked."""
+        if guard := self._guard(function):
+            return [*guard, f"x = CLAMP(x, {low}, {high});"]
+        return [f"x = x < {low} ? {low} : x > {high} ? {high} : x;"]
 
     def _guided(self, table: Table) -> list[str]:
         assert table.guide is not None

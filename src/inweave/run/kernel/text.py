@@ -41,15 +41,6 @@ class Numbers:
     def bytes(self) -> int:
         return np.dtype(self.dtype).itemsize
 
-    def inside(self, end: float, side: int) -> str:
-        """The end of an interval, rounded to the side of its inside."""
-        kind = np.dtype(self.dtype).type
-        with np.errstate(over="ignore"):
-            found = kind(end)
-        if (float(found) - end) * side < 0:
-            found = np.nextafter(found, kind(side * np.inf))
-        return self(float(found))
-
 
 def _narrow(number: float) -> str:
     """A float of C; what looks like a whole number gets its point."""
