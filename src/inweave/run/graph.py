@@ -157,8 +157,8 @@ class Graph:
                 return self.view(node, row - up, col - left, rows, cols, flip)
         if _is_outer(x) and not whole:
             column, line = x.args
-            part = self.matmul(self.view(column, row, 0, rows, 1), self.view(line, 0, col, 1, cols))
-            return self.flip(part) if flip else part
+            some = self.matmul(self.view(column, row, 0, rows, 1), self.view(line, 0, col, 1, cols))
+            return self.flip(some) if flip else some
         if flip and whole and x.turns:
             return self.const(x.data.T)
         if x.op == "const" and isinstance(x.data, Shift):
@@ -246,14 +246,15 @@ class Graph:
     def _within_zeros(self, a: Node, b: Node) -> Node | None:
         """`a @ b` if columns of b are zero beside one part, or rows of a: the product is, too."""
         upright = self.flip(a) if a.flipped else a
-        for x, axis in ((b, 1), (upright, 0 if a is upright else 1)):
+        for last, x, axis in ((True, b, 1), (False, upright, 0 if a is upright else 1)):
             if x.op != "sum" or len(x.args) > 1 or x.args[0].shape[axis] == x.shape[axis]:
                 continue
-            sign, part, *at = self._unpadded((1, x, 0, 0))
-            start, at[axis] = at[axis], 0
-            shape = (x.rows, part.cols) if axis == 1 else (part.rows, x.cols)
-            inside = self.total(*shape, [(sign, part, *at)])
-            if x is b:
+            sign, part, row, col = self._unpadded((1, x, 0, 0))
+            if axis == 1:
+                start, inside = col, self.total(x.rows, part.cols, [(sign, part, row, 0)])
+            else:
+                start, inside = row, self.total(part.rows, x.cols, [(sign, part, 0, col)])
+            if last:
                 return self.total(a.rows, b.cols, [(1, self.matmul(a, inside), 0, start)])
             inside = inside if a is upright else self.flip(inside)
             return self.total(a.rows, b.cols, [(1, self.matmul(inside, b), start, 0)])

@@ -8,7 +8,7 @@ their operands. Functions are left whole: outside of a domain they refuse, read 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from inweave.run.code import needs
 from inweave.run.node import Node
@@ -25,9 +25,8 @@ def needed(nodes: Sequence[Node], outputs: Sequence[Node], live: set[Node]) -> d
             continue
         if node.symmetric:  # what is not read may stand for what is
             found[node] = _whole(node)
-        if node.op not in (*PARTLY, "view"):
-            reads = ((x, _whole(x)) for x in needs(node, live))
-        else:
+        reads: Iterable[tuple[Node, Box]] = ((x, _whole(x)) for x in needs(node, live))
+        if node.op in (*PARTLY, "view"):
             reads = _read(node, found.get(node, _whole(node)))
         for x, box in reads:
             found[x] = found[x].join(box) if x in found else box
