@@ -214,3 +214,26 @@ def test_products_with_one_matrix_are_one_product_of_their_sum():
     A = np.random.default_rng(0).normal(size=(4, 4))
     expected = A + 0.5 * A @ A + 3 * A @ A @ A + 2 * A @ A @ A @ A
     np.testing.assert_allclose(net(A=A, s=0.5), expected, rtol=0, atol=1e-12)
+
+
+@inweave.program
+def one_above_the_other(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Matrix["n", "n"]) -> Any:
+    return inweave.vstack([A, B]) @ x
+
+
+@inweave.program
+def one_above_the_other_in_steps(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"]) -> Any:
+    def step(v: Any) -> Any:
+        return v + inweave.vstack([A @ v[:n], B @ v[:n]])
+
+    n = A.shape[0]
+    return inweave.iterate(step, inweave.vstack([x, x]), 3)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("program", [one_above_the_other, one_above_the_other_in_steps])
+def test_products_with_one_matrix_that_stand_in_two_places_are_two(program, optimize):
+    net = inweave.compile(program, n=3, optimize=optimize)
+    rng = np.random.default_rng(0)
+    inputs = {spec.name: rng.normal(size=spec.shape) for spec in net.inputs}
+    np.testing.assert_allclose(net(**inputs), program(**inputs), rtol=1e-11)

@@ -424,20 +424,20 @@ class _Folding:
         return x
 
     def _gathered(self, parts: list[Part]) -> list[Part]:
-        """The same parts, those that are fixed multiples of one value as one."""
-        groups: dict[Node, list[_Multiple]] = {}
+        """The same parts, those that are fixed multiples of one value in one place as one."""
+        groups: dict[tuple[Node, int, int], list[_Multiple]] = {}
         largest = max((node.size for _, node, _, _ in parts), default=0)
         for part in parts:
             if part[1].size == largest:
                 multiple = self._multiple(part)
-                groups.setdefault(multiple.of, []).append(multiple)
-        for x, group in groups.items():
+                groups.setdefault((multiple.of, *part[2:]), []).append(multiple)
+        for (x, row, col), group in groups.items():
             matrices = [m.by for m in group if m.by is not None and not m.by.is_scalar]
             fit = all(matrix.shape == (x.rows, x.rows) for matrix in matrices)
             if len(group) > 1 and matrices and fit and self._gathers(x, matrices):
                 one = self.graph.matmul(self._summed(group, x.rows), x)
                 gone = [multiple.part for multiple in group]
-                parts = [*(part for part in parts if part not in gone), (1, one, 0, 0)]
+                parts = [*(part for part in parts if part not in gone), (1, one, row, col)]
         return parts
 
     def _gathers(self, x: Node, matrices: Sequence[Node]) -> bool:
