@@ -253,3 +253,50 @@ def test_what_is_listed_is_taken_in_its_order():
     A, b = rng.normal(size=(3, 3)) / 3, rng.normal(size=3)
     net = inweave.compile(listed, optimize="depth", d=3, steps=9)
     assert np.allclose(net(A=A, b=b), listed(A=A, b=b, steps=9), rtol=1e-12)
+
+
+# -- loops that a loop inside of them outlives, numbers that are parts of matrices ----------------
+@inweave.program
+def inner_loop_stays(A: Matrix["n", "n"], x: Vector["n"]):
+    def step(v):
+        return inweave.iterate(lambda w: inweave.relu(A @ w + v), v, 2)
+
+    return inweave.iterate(step, x, 1)
+
+
+@inweave.program
+def times_an_entry(E: Matrix["n", "m"], s: Scalar):
+    return inweave.iterate(lambda a, b: (E[2, 0] * a, s), (s, E[2, 0]), 3)
+
+
+@inweave.program
+def once_with_a_number(s: Scalar):
+    v = inweave.iterate(lambda z: z * (s * s), s, 1)
+    return inweave.hstack([v, s]), v
+
+
+@inweave.program
+def an_entry_that_is_zero(A: Matrix[1, "n"], b: Vector["n"], d: Vector["n"]):
+    return inweave.outer(d + np.array([0.5, 0, -1, 0.5]), b)[1, 2] * A
+
+
+@pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize(
+    ("program", "sizes"),
+    [
+        (inner_loop_stays, {"n": 3}),
+        (times_an_entry, {"n": 4, "m": 2}),
+        (once_with_a_number, {}),
+        (an_entry_that_is_zero, {"n": 4}),
+    ],
+    ids=lambda x: getattr(x, "name", ""),
+)
+def test_odd_loops_and_entries_compile_in_every_mode(program, sizes, target, optimize):
+    network = inweave.compile(program, target=target, optimize=optimize, **sizes)
+    rng = np.random.default_rng(0)
+    inputs = {spec.name: rng.normal(size=spec.shape) for spec in network.inputs}
+    found, expected = network(**inputs), program(**inputs)
+    pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
+    for one, other in pairs:
+        np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)

@@ -64,7 +64,7 @@ class Collapser(Rewriter):
         found = [] if flat is None else self._ends(self.loop(flat))
         found = found or self._ends(loop)
         if not found:
-            return self._once(loop) if loop.times == 1 else loop
+            return (self._once(loop) if loop.times == 1 else None) or loop
         forms, cut = zip(*(read(()) for read in found), strict=True)
         results = [end.back(f) for end, f in zip(found, forms, strict=True)]
         if not self._shallower(results, loop):
@@ -75,12 +75,13 @@ class Collapser(Rewriter):
         self._cut |= set(itertools.compress(forms, cut))
         return results
 
-    def _once(self, loop: LoopForm) -> list[Form]:
-        """What one step makes of the start."""
+    def _once(self, loop: LoopForm) -> list[Form] | None:
+        """What one step makes of the start; None where a loop inside it is left, which reads it."""
         put = Rewriter(self.forms)
         for leaf, start in zip(loop.carried, loop.init, strict=True):
             put.become(self.forms.of(leaf), start)
-        return [put(f) for f in loop.step]
+        results = [put(f) for f in loop.step]
+        return None if any(loop.scope in f.loops for f in results) else results
 
     def _ends(self, loop: LoopForm) -> list[End]:
         """How each result of a loop is read; none if it does not collapse."""

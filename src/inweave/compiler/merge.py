@@ -23,7 +23,7 @@ from inweave.compiler.layers import (
 )
 from inweave.compiler.options import Options
 from inweave.compiler.units import READ
-from inweave.exact.constants import Constant, identity, log2, product, select
+from inweave.exact.constants import Constant, Shift, identity, log2, product, select
 
 
 def merge(allocation: Allocation, _: Options) -> Allocation:
@@ -35,9 +35,11 @@ def merge(allocation: Allocation, _: Options) -> Allocation:
 
 
 def collect(items: Read) -> Read:
-    """A read with equal summands added up, in a fixed order."""
+    """A read with equal summands added up, in a fixed order, without those that are zero."""
     total: dict[Item, Fraction] = {}
     for item in items:
+        if isinstance(item.constant, Shift) and not item.constant.size:
+            continue
         unit = Item(ONE, item.key, item.constant, item.diagonal)
         total[unit] = total.get(unit, Fraction(0)) + item.coefficient
     return tuple(unit.scaled(c) for unit, c in total.items() if c)

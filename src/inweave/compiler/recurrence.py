@@ -157,6 +157,8 @@ def diagonal(matrix: Form, forms: Forms) -> Form | None:
 
     `a * x` entry by entry is `Σ_j E_jj a e_jᵀ x`, and `Σ_j E_jj a` is a again.
     """
+    if matrix.rows == 1:
+        return None  # a number: nothing is gained
     ones, found = forms.constant(Ones(matrix.rows, 1)), list[tuple[Fraction, Form]]()
     alike: dict[tuple[tuple[Form, ...], tuple[Form, ...]], list[tuple[Fraction, Constant]]] = {}
     for c, k in ((c, k) for k, c in matrix.constants):
