@@ -266,7 +266,7 @@ def inner_loop_stays(A: Matrix["n", "n"], x: Vector["n"]):
 
 @inweave.program
 def times_an_entry(E: Matrix["n", "m"], s: Scalar):
-    return inweave.iterate(lambda a, b: (E[2, 0] * a, s), (s, E[2, 0]), 3)
+    return inweave.iterate(lambda a, _: (E[2, 0] * a, s), (s, E[2, 0]), 3)
 
 
 @inweave.program
