@@ -128,7 +128,7 @@ def _drawn(columns: Sequence[int], count: int, rng: np.random.Generator) -> list
 def _product(
     layout: Layout, read: Sequence[int], into: Block, sign: int, rng: np.random.Generator
 ) -> Head:
-    """Two queries, two keys and a value, into columns of a block; small beside true heads."""
+    """Two queries, two keys and a value, into columns of a block."""
     q, r, k, m, v = read
     parts = []
     for pair in ((q, r), (k, m)):
