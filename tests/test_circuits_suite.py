@@ -12,7 +12,7 @@ import pytest
 
 import inweave
 from inweave import circuits
-from inweave.circuits.build import make
+from inweave.circuits.build import build, make
 from inweave.circuits.generated import generated, source
 from inweave.circuits.load import CARD, CIRCUIT, INDEX, NETWORK, PROMPTS
 from inweave.circuits.suite import COUNT, specification, specifications
@@ -191,3 +191,13 @@ def test_a_generated_program_is_its_text_and_needs_all_its_inputs(seed):
 def test_a_model_of_functions_is_made_too():
     model = make(next(s for s in specifications() if s.program == "softmax_regression"))
     assert any(node.name.startswith("m") for node in model.circuit.nodes)
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [({"count": 0}, "1 to 10,000"), ({"count": 10**9}, "1 to"), ({"seed": -1}, "seed")],
+)
+def test_no_suite_is_begun_that_cannot_be(tmp_path, asked, says):
+    with pytest.raises(InputError, match=says):
+        build(tmp_path / "suite", **asked)
+    assert not (tmp_path / "suite").exists()

@@ -400,3 +400,13 @@ def test_a_dial_beyond_its_range_is_refused(compiled: list[Network]):
             disguise(compiled[0], wrong)
     with pytest.raises(InputError, match="whole number"):
         disguise(compiled[0], 0.5, seed=-1)
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_variables_that_nobody_reads_drown_no_answer(seed):
+    """A network of many layers, all of which update such a variable."""
+    entry = gallery.get("conjugate_gradient")
+    network, inputs = entry.compile(m=2, steps=1), entry.example(m=2, steps=1)
+    plain = network(**inputs)
+    found = np.asarray(dense(disguise(network, 1, seed), **inputs)).reshape(plain.shape)
+    np.testing.assert_allclose(found, plain, rtol=0, atol=1e-7 * abs(plain).max())

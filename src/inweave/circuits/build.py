@@ -18,6 +18,7 @@ import numpy as np
 
 from inweave.atomic import write
 from inweave.circuits.card import card, suite_card
+from inweave.circuits.disguise import STEPS
 from inweave.circuits.hidden import hidden
 from inweave.circuits.load import (
     CARD,
@@ -39,6 +40,7 @@ from inweave.exact import schema
 from inweave.network import Network
 
 MANY = 128  # prompts of a model
+MOST = 10_000  # models of a suite
 
 
 def build(
@@ -52,7 +54,11 @@ def build(
     """Write a suite of so many models; `dial` says how much they are disguised, from 0 to 1."""
     if not 0 <= dial <= 1:
         raise InputError(f"the dial is a number from 0 to 1, got {dial}")
-    amount = Fraction(dial).limit_denominator(1000)
+    if not 1 <= count <= MOST:
+        raise InputError(f"a suite has from 1 to {MOST:,} models, got {count}")
+    if seed < 0:
+        raise InputError(f"the seed is a whole number from 0 on, got {seed}")
+    amount = Fraction(round(dial * STEPS), STEPS)
     specs = list(specifications(count, seed))
     place = Path(folder)
     _open(place, Index(VERSION, seed, amount, tuple(spec.name for spec in specs)))

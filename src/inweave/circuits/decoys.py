@@ -4,8 +4,8 @@ A decoy adds a product of inputs to columns of its own and, in a later layer, an
 same product away: it is recomputed from inputs that still stand in the prompt, so nothing has to be
 remembered. Inside a tied loop both stand in one step, in one layer where the step has only one, so
 every step leaves what it found and is proved as before. An unused variable is never taken away: it
-is carried on and updated, in every step of a loop too, and outside of loops by heads that read it
-(in a loop it would grow without bound).
+is carried on and updated, in every step of a loop too, and in the first layers outside of loops by
+heads that read it (in a loop, or in many layers, it would grow without bound).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from inweave.model.network import Network
 from inweave.model.projection import DenseProjection
 
 WIDTH = 2  # columns of decoys, and as many of unused variables
+READING = 2  # slots after the first in which an unused variable is multiplied, not only added to
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,7 @@ def added(
             if slot.layer is None or not kept[slot.module] or chance >= dial:
                 continue
             read = _drawn(kept[slot.module], 5, own)
-            if slots is scopes.outermost and i:
+            if slots is scopes.outermost and 0 < i <= READING:
                 read[4] = unused.start + int(own.integers(unused.cols))
             found.append(Added(slot.layer, _product(layout, read, unused, 1, own)))
     return found
