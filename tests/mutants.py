@@ -432,9 +432,9 @@ MUTANTS = [
         "a failed write leaves its draft",
     ),
     Mutant(
-        "text/parts.py",
-        "    sides = [query, turned(key), [value]]\n",
-        "    sides = [query, key, [value]]\n",
+        "text/network.py",
+        "keys = [part.T for part in key]",
+        "keys = [*key]",
         "tests/test_readme.py tests/test_explore.py tests/test_compiler.py",
         "a head is printed with its key the wrong way round",
     ),

@@ -79,8 +79,8 @@ class Words:
         named = {b.name: in_turn(b.name) for b in network.layout}
         found: dict[str, list[int]] = {name: [] for name, several in named.items() if several}
         for i, layer in enumerate(network.layers if found else ()):
-            for dest, what in self._written(layer).items():
-                if dest in found and combined(what) != f"− {factor(pretty(dest))}":
+            for dest, what in self._written(layer, found).items():
+                if combined(what) != f"− {factor(pretty(dest))}":
                     found[dest].append(i)
         return {
             name: dict(zip(at, named[name], strict=True))
@@ -88,12 +88,12 @@ class Words:
             if len(at) == len(named[name])
         }
 
-    def _written(self, layer: Layer) -> dict[str, list[Term]]:
-        """What a layer adds to each block, by the block's own name."""
+    def _written(self, layer: Layer, among: Container[str] | None = None) -> dict[str, list[Term]]:
+        """What a layer adds to each block, or to each of some, by the block's own name."""
         out: dict[str, list[Term]] = {}
         if isinstance(layer, AttentionLayer):
             for head in layer.heads:
-                for dest, what in self._added(head).items():
+                for dest, what in self._added(head, among).items():
                     out.setdefault(dest, []).extend(what)
         return out
 
@@ -148,19 +148,30 @@ class Words:
             above=transposed,
         )
 
-    def _added(self, head: Head) -> dict[str, list[Term]]:
-        """What a head adds to each block."""
+    def _added(self, head: Head, among: Container[str] | None = None) -> dict[str, list[Term]]:
+        """What a head adds to each block, or to each of some."""
         if not _known(head):
             return {}
-        query, key, value = (self._parts(p.pieces) for p in head.projections)  # type: ignore[union-attr]
+        value = self._parts(head.value.pieces)  # type: ignore[union-attr]
+        written = [
+            (block, found)
+            for part in value
+            for block in self.layout
+            if block.start < part.col + part.width
+            and part.col < block.stop
+            and (among is None or block.name in among)
+            and (found := part.columns(block.start, block.stop))
+        ]
+        if not written:
+            return {}
+        query, key = (self._parts(p.pieces) for p in (head.query, head.key))  # type: ignore[union-attr]
         first = min((part.col for part in (*query, *key)), default=0)
         query, key = (columns(side, first, right(side)) for side in (query, key))
+        keys = [part.T for part in key]
         out: dict[str, list[Term]] = {}
-        for part in value:
-            for block in self.layout:
-                if found := part.columns(block.start, block.stop):
-                    terms = product(query, key, found, (block.rows, block.cols))
-                    out.setdefault(block.name, []).extend(terms)
+        for block, found in written:
+            terms = product(query, keys, found, (block.rows, block.cols))
+            out.setdefault(block.name, []).extend(terms)
         return {dest: terms for dest, terms in out.items() if terms}
 
     def _parts(self, pieces: Sequence[Piece]) -> list[Part]:

@@ -48,6 +48,8 @@ class Rectangle:
 
     def columns(self, start: int, stop: int) -> Rectangle | None:
         """What stands in some columns, counted from the first of them."""
+        if start == 0 and self.col + self.width <= stop:
+            return self
         first, end = max(start, self.col), min(stop, self.col + self.width)
         taken = self.across[first - self.col : max(end - self.col, 0)]
         return replace(self, across=taken, col=first - start) if first < end else None
@@ -83,6 +85,8 @@ class Diagonal:
 
     def columns(self, start: int, stop: int) -> Diagonal | None:
         """What stands in some columns, counted from the first of them."""
+        if start == 0 and self.col + self.size <= stop:
+            return self
         first, end = max(start, self.col), min(stop, self.col + self.size)
         row = self.row + first - self.col
         return replace(self, size=end - first, row=row, col=first - start) if first < end else None
@@ -96,7 +100,9 @@ def columns(parts: Iterable[Part], start: int, stop: int) -> list[Part]:
     return [part for part in cut if part is not None]
 
 
-def rows(parts: Iterable[Part], start: int, stop: int) -> list[Part]:
+def rows(parts: list[Part], start: int, stop: int) -> list[Part]:
+    if start == 0 and bottom(parts) <= stop:
+        return parts
     return turned(columns(turned(parts), start, stop))
 
 
@@ -110,7 +116,8 @@ def right(parts: Iterable[Part]) -> int:
 
 
 def bottom(parts: Iterable[Part]) -> int:
-    return right(turned(parts))
+    """Where the last row ends."""
+    return max((part.row + part.height for part in parts), default=0)
 
 
 @dataclass(frozen=True)
@@ -142,9 +149,9 @@ def spelled(part: Part, seen: int | None = None) -> Term:
     return Term(part.coefficient, words, part.row, part.col, size, diagonal=True)
 
 
-def product(query: list[Part], key: list[Part], value: Part, shape: tuple[int, int]) -> list[Term]:
-    """`Q Kᵀ V`, added to a block of some shape: its terms, and nothing that multiplies by one."""
-    sides = [query, turned(key), [value]]
+def product(query: list[Part], keys: list[Part], value: Part, shape: tuple[int, int]) -> list[Term]:
+    """Q times transposed keys times V, added to a block of some shape, without factors of one."""
+    sides = [query, keys, [value]]
     sums: list[list[Part]] = []
     diagonals: list[Diagonal] = [EVERYTHING]  # before, between and after the sums
     for side in sides:
