@@ -67,6 +67,13 @@ def test_states_and_answers_are_those_of_the_network(case):
             assert np.allclose(a.detach(), b, rtol=1e-12, atol=1e-12 * np.abs(expected).max())
 
 
+@pytest.mark.filterwarnings("ignore:program 'ridge.*does not use")
+def test_inputs_that_are_not_read_have_batch_axes_too():
+    network = inweave.compile(RIDGE.program, verify=False, **{**RIDGE.sizes, "steps": 0})
+    inputs = RIDGE.inputs(batch=(2,))
+    assert network.to_lens()(**inputs).shape == network(**inputs).shape == (2,)
+
+
 @pytest.mark.parametrize("flag", [None, *FLAGS])
 def test_a_network_with_layers_and_skips_of_every_kind_is_the_same(flag):
     network = every_kind()

@@ -174,6 +174,32 @@ def test_an_answer_that_no_input_changes_has_their_batch_axes():
         assert net(x=np.ones((0, 3)), y=np.ones(3))[1].shape == (0,)
 
 
+@pytest.mark.parametrize("steps", [0, 1])
+@pytest.mark.filterwarnings("ignore:program 'halved' does not use")
+def test_prompts_and_exports_have_the_batch_axes_of_inputs_that_are_not_read(steps):
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+
+    @inweave.program
+    def halved(x: Vector["n"], z: Vector["n"], *, steps: int):
+        return inweave.iterate(lambda w: w + x, inweave.zeros(3), steps)
+
+    net = inweave.compile(halved, n=3, steps=steps)
+    apply, params = net.to_jax()
+    module = net.to_torch()
+    for batch in ([], [5], [2, 1]):
+        for name in ("x", "z"):
+            inputs = {"x": np.ones(3), "z": np.ones(3), name: np.ones((*batch, 3))}
+            expected = net(**inputs)
+            assert expected.shape == (*batch, 3)
+            assert net.readout(net.trace(**inputs).final).shape == expected.shape
+            np.testing.assert_array_equal(module(**inputs), expected)
+            np.testing.assert_array_equal(apply(params, **inputs), expected)
+            in_jax = {key: jax.numpy.asarray(value) for key, value in inputs.items()}
+            assert net.prompt(**in_jax).shape[:-2] == tuple(batch)
+            in_torch = {key: torch.tensor(value) for key, value in inputs.items()}
+            assert net.prompt(**in_torch).shape[:-2] == tuple(batch)
+
+
 def test_what_numpy_says_instead_of_a_refusal_is_the_refusal():
     @inweave.program
     def norms(X: Matrix["n", "d"]):

@@ -243,8 +243,15 @@ def fill_prompt(
     arithmetic: Arithmetic,
     roots: Mapping[str, Array] | None = None,
 ) -> Array:
-    """The prompt made of lifted inputs (..., rows, cols), in any arithmetic."""
-    return layout.pack(fill_blocks(layout, fills, inputs, arithmetic, roots), arithmetic)
+    """The prompt made of lifted inputs (..., rows, cols), in any arithmetic.
+
+    It has the batch axes of all inputs, of those too that it does not hold.
+    """
+    H = layout.pack(fill_blocks(layout, fills, inputs, arithmetic, roots), arithmetic)
+    lead = np.broadcast_shapes(*(tuple(x.shape[:-2]) for x in inputs.values()))
+    if tuple(H.shape[:-2]) == lead:
+        return H
+    return arithmetic.concat([H, arithmetic.zeros((*lead, layout.tokens, 0))], -1)
 
 
 def fill_blocks(

@@ -109,9 +109,11 @@ class Prompt(nn.Module):
             )
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        H = self.fixed
+        lead = torch.broadcast_shapes(*(x.shape[:-2] for x in inputs.values()))
+        H = self.fixed.expand(*lead, -1, -1)
         for fill in self.fills:
             H = H + nn.functional.pad(self._standing(fill, inputs), fill.around)
+        H = H if self.fills else H.clone()
         return H if self.embed is None else self.embed(H)
 
     def _standing(self, fill: _Fill, inputs: dict[str, Tensor]) -> Tensor:
