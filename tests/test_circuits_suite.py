@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import inweave
 from inweave import circuits
+from inweave.circuit.graph import Circuit
 from inweave.circuits.build import build, make
 from inweave.circuits.generated import generated, source
-from inweave.circuits.load import CARD, CIRCUIT, INDEX, NETWORK, PROMPTS
+from inweave.circuits.load import CARD, CIRCUIT, INDEX, KEPT, NETWORK, PROMPTS
 from inweave.circuits.suite import COUNT, specification, specifications
 from inweave.cli.app import run
 from inweave.errors import FileFormatError, InputError
@@ -65,11 +69,12 @@ def test_an_interrupted_build_goes_on_where_it_stopped(copied, built):
 def test_a_longer_suite_begins_as_a_shorter_one(copied):
     before = contents(copied)
     made: list[str] = []
-    circuits.build(copied, count=FEW + 1, progress=made.append)
+    assert circuits.build(copied, count=FEW + 1, progress=made.append) == FEW + 1
     assert made == [specification(FEW).name]
     after = contents(copied)
     assert all(after[name] == data for name, data in before.items() if "/" in name)
     assert len(list(circuits.models(copied))) == FEW + 1
+    assert circuits.build(copied, count=1) == FEW + 1
 
 
 def test_a_folder_of_other_things_is_left_alone(tmp_path):
@@ -125,6 +130,80 @@ def test_a_damaged_circuit_is_refused_with_the_way_to_it(copied):
     (folder / CIRCUIT).write_text(json.dumps(data))
     with pytest.raises(FileFormatError, match=r"circuit.json: edges\[0\].functional"):
         circuits.load(folder)
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(KEPT), st.floats(0, 1, exclude_max=True), st.integers(0, 255))
+def test_no_file_with_a_wrong_byte_or_without_its_end_is_believed(built, tmp_path, name, at, byte):
+    folder = tmp_path / "damaged"
+    shutil.copytree(built / specification(0).name, folder, dirs_exist_ok=True)
+    good = bytearray((folder / name).read_bytes())
+    where = int(at * len(good))
+    wrong = good[:where] + bytes([byte]) + good[where + 1 :]
+    for data in (wrong, good[:where]):
+        (folder / name).write_bytes(data)
+        if data != good:
+            with pytest.raises(FileFormatError, match=re.escape(str(folder / name))):
+                circuits.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda x: {**x, "X": np.where(x["X"] > 1, np.nan, x["X"])}, "'X' holds NaN"),
+        (lambda x: {**x, "X": x["X"][:3]}, "as many of each: .*3 of X"),
+        (lambda x: {name: value[:1] for name, value in x.items()}, "two at least"),
+        (lambda x: {**x, "Z": x["X"]}, "unknown: Z"),
+    ],
+)
+def test_prompts_that_no_network_could_be_run_on_are_refused(copied, change, says):
+    from safetensors.numpy import load, save
+
+    path = copied / specification(0).name / PROMPTS
+    path.write_bytes(save(change(load(path.read_bytes()))))
+    with pytest.raises(FileFormatError, match=says):
+        circuits.load(path.parent)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda c: c["nodes"].clear(), "first node of a circuit is 'input'"),
+        (lambda c: c["nodes"][1].update(name="head"), "called as 'a2.h0'"),
+        (lambda c: c["nodes"].insert(1, c["nodes"][2]), "once each, layer by layer"),
+        (lambda c: c.update(layers=1), "there are 1 layers"),
+        (lambda c: c["variables"][-1].update(layer=99), "stands behind layer 99"),
+        (lambda c: c["edges"][0].update(source="a9.h9"), "from a node to a later one"),
+        (lambda c: c["edges"][0].update(source="logits"), "from a node to a later one"),
+        (lambda c: c["edges"][0].update(letter=""), "'a0.h0' reads through"),
+        (lambda c: c["edges"][0].update(functional=None), "known of all edges or of none"),
+        (lambda c: c["edges"][0].update(functional=False, genuine=True), "but not functional"),
+        (lambda c: c["edges"].append(c["edges"][0]), "once each"),
+    ],
+)
+def test_data_that_is_no_circuit_is_refused_in_words(built, change, says):
+    circuit = circuits.load(built / specification(0).name).circuit
+    data = json.loads(json.dumps(circuit.to_data()))
+    assert Circuit.from_data(data) == circuit
+    change(data)
+    with pytest.raises(FileFormatError, match=says):
+        Circuit.from_data(data)
+
+
+def test_what_is_not_there_is_said(copied, tmp_path):
+    one, other = (copied / spec.name for spec in specifications(2))
+    (one / NETWORK).unlink()
+    with pytest.raises(FileNotFoundError, match=r"no whole model: there is no network\.inweave"):
+        circuits.load(one)
+    (other / CARD).unlink()
+    with pytest.raises(FileNotFoundError, match=rf"3 of its {FEW} models.*--count {FEW} --seed 0"):
+        list(circuits.models(copied))
+    with pytest.raises(FileNotFoundError, match=r"no suite of models.*build"):
+        list(circuits.models(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match="is not a folder; make it first"):
+        circuits.build(tmp_path / "none" / "suite", count=1)
+    with pytest.raises(NotADirectoryError, match="is a file; name a new folder"):
+        circuits.build(one / CARD, count=1)
 
 
 def test_a_model_without_its_prompts_is_refused(copied):
@@ -195,7 +274,13 @@ def test_a_model_of_functions_is_made_too():
 
 @pytest.mark.parametrize(
     ("asked", "says"),
-    [({"count": 0}, "1 to 10,000"), ({"count": 10**9}, "1 to"), ({"seed": -1}, "seed")],
+    [
+        ({"count": 0}, "1 to 10,000"),
+        ({"count": 10**9}, "1 to"),
+        ({"count": "3"}, "1 to"),
+        ({"seed": -1}, "seed"),
+        ({"dial": "all"}, "from 0 to 1"),
+    ],
 )
 def test_no_suite_is_begun_that_cannot_be(tmp_path, asked, says):
     with pytest.raises(InputError, match=says):

@@ -180,7 +180,7 @@ def test_prompts_and_exports_have_the_batch_axes_of_inputs_that_are_not_read(ste
     torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
 
     @inweave.program
-    def halved(x: Vector["n"], z: Vector["n"], *, steps: int):
+    def halved(x: Vector["n"], z: Vector["n"], *, steps: int):  # noqa: ARG001
         return inweave.iterate(lambda w: w + x, inweave.zeros(3), steps)
 
     net = inweave.compile(halved, n=3, steps=steps)

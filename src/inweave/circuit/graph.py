@@ -8,7 +8,8 @@ run, so that `a7.h0` is head 0 of `blocks.7`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, NamedTuple, Self, TypeVar
@@ -19,6 +20,7 @@ from inweave.exact.schema import Count, Line, Natural, Size
 
 T = TypeVar("T")
 INPUT, LOGITS = "input", "logits"
+COMPUTES = re.compile(r"(a\d{1,9}\.h|m)\d{1,9}", re.ASCII)
 Letter = Literal["q", "k", "v", ""]
 """Through which projection a head reads; other nodes have one way in."""
 
@@ -133,6 +135,10 @@ class Circuit:
     edges: tuple[Edge, ...]
     points: Points | None = None
 
+    def __post_init__(self) -> None:
+        for wrong in _wrong(self):
+            raise InputError(wrong)
+
     @cached_property
     def _nodes(self) -> dict[str, Node]:
         return {node.name: node for node in self.nodes}
@@ -215,6 +221,39 @@ class Circuit:
 
     def __repr__(self) -> str:
         return f"Circuit({len(self.nodes)} nodes, {len(self.edges)} edges)"
+
+
+def _wrong(circuit: Circuit) -> Iterator[str]:
+    """What keeps data from being a circuit, in words."""
+    names = [node.name for node in circuit.nodes]
+    if names[:1] != [INPUT] or names[-1:] != [LOGITS]:
+        yield f"the first node of a circuit is {INPUT!r} and the last one {LOGITS!r}"
+    for name in names[1:-1]:
+        if not COMPUTES.fullmatch(name):
+            yield f"a node is called as 'a2.h0' or 'm3' are, got {name!r}"
+        layer, head = place_of(name)
+        if layer >= circuit.layers or (head or 0) >= max(circuit.heads, 1):
+            yield (
+                f"node {name!r}: there are {circuit.layers} layers of at most {circuit.heads} heads"
+            )
+    at = [layer_of(name) for name in names]
+    if at != sorted(at) or len(set(names)) < len(names):
+        yield "the nodes of a circuit are listed once each, layer by layer"
+    for variable in circuit.variables:
+        if variable.layer is not None and variable.layer >= circuit.layers:
+            yield f"variable {variable.name!r} stands behind layer {variable.layer}, after the last"
+    for edge in circuit.edges:
+        source, target = (circuit._nodes.get(name) for name in (edge.source, edge.target))
+        if source is None or target is None or layer_of(source.name) >= layer_of(target.name):
+            yield f"edge {edge.name!r} does not lead from a node to a later one"
+        elif edge.letter not in target.reads:
+            yield f"edge {edge.name!r}: {target.name!r} reads through {', '.join(target.reads)}"
+        elif (edge.functional is None) != (circuit.points is None):
+            yield f"edge {edge.name!r}: whether it is functional is known of all edges or of none"
+        elif edge.genuine and not edge.functional:
+            yield f"edge {edge.name!r} is genuine but not functional"
+    if len(circuit._edges) < len(circuit.edges):
+        yield "the edges of a circuit are listed once each"
 
 
 def head_name(layer: int, head: int) -> str:

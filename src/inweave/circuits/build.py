@@ -18,13 +18,14 @@ import numpy as np
 
 from inweave.atomic import write
 from inweave.circuits.card import card, suite_card
-from inweave.circuits.disguise import STEPS
+from inweave.circuits.disguise import in_steps
 from inweave.circuits.hidden import hidden
 from inweave.circuits.load import (
     CARD,
     CIRCUIT,
     EDGES,
     INDEX,
+    KEPT,
     MADE,
     NETWORK,
     PROMPTS,
@@ -32,11 +33,14 @@ from inweave.circuits.load import (
     Index,
     Made,
     Model,
+    digest,
+    finished,
     read_json,
 )
 from inweave.circuits.suite import COUNT, Specification, specifications
 from inweave.errors import DivergenceError, DomainError, InputError
 from inweave.exact import schema
+from inweave.exact.whole import is_whole
 from inweave.network import Network
 
 MANY = 128  # prompts of a model
@@ -50,15 +54,16 @@ def build(
     seed: int = 0,
     dial: float | Fraction = 0,
     progress: Callable[[str], None] = lambda _: None,
-) -> None:
-    """Write a suite of so many models; `dial` says how much they are disguised, from 0 to 1."""
-    if not 0 <= dial <= 1:
-        raise InputError(f"the dial is a number from 0 to 1, got {dial}")
-    if not 1 <= count <= MOST:
-        raise InputError(f"a suite has from 1 to {MOST:,} models, got {count}")
-    if seed < 0:
-        raise InputError(f"the seed is a whole number from 0 on, got {seed}")
-    amount = Fraction(round(dial * STEPS), STEPS)
+) -> int:
+    """Write a suite of so many models; `dial` says how much they are disguised, from 0 to 1.
+
+    How many models are there then: a longer suite stays one.
+    """
+    amount = in_steps(dial)
+    if not is_whole(count, 1) or count > MOST:
+        raise InputError(f"a suite has from 1 to {MOST:,} models, got {count!r}")
+    if not is_whole(seed, 0):
+        raise InputError(f"the seed is a whole number from 0 on, got {seed!r}")
     specs = list(specifications(count, seed))
     place = Path(folder)
     _open(place, Index(VERSION, seed, amount, tuple(spec.name for spec in specs)))
@@ -67,6 +72,7 @@ def build(
             progress(spec.name)
             save(make(spec, amount), place / spec.name)
     write(place / CARD, suite_card(place))
+    return len(finished(place))
 
 
 def _open(place: Path, index: Index) -> None:
@@ -81,6 +87,10 @@ def _open(place: Path, index: Index) -> None:
                 f"{index.seed} at {index.dial}; name another folder"
             )
         index = max(index, old, key=lambda each: len(each.models))
+    if not place.parent.is_dir():
+        raise FileNotFoundError(f"{place.parent} is not a folder; make it first")
+    if place.exists() and not place.is_dir():
+        raise NotADirectoryError(f"{place} is a file; name a new folder, or an empty one")
     place.mkdir(exist_ok=True)
     _write_json(place / INDEX, Index, index)
 
@@ -89,7 +99,7 @@ def make(spec: Specification, dial: Fraction = Fraction(0)) -> Model:
     """One model, verified."""
     network, circuit = hidden(spec.compile(), dial, spec.seed)
     network = _verified(network, spec.seed)
-    made = Made(VERSION, spec, dial, network.fingerprint)
+    made = Made(VERSION, spec, dial, network.fingerprint, {})
     return Model(made, network, circuit, prompts(spec, network))
 
 
@@ -134,7 +144,8 @@ def save(model: Model, folder: Path) -> None:
     write(folder / CIRCUIT, schema.dumps(model.circuit.to_data()))
     write(folder / EDGES, schema.dumps(model.circuit.to_eap()))
     write(folder / PROMPTS, serialize(dict(sorted(model.prompts.items()))))
-    _write_json(folder / MADE, Made, model.made)
+    files = {name: digest(folder / name) for name in KEPT}
+    _write_json(folder / MADE, Made, replace(model.made, files=files))
     write(folder / CARD, card(model))
 
 

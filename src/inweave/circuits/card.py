@@ -16,6 +16,7 @@ from inweave.circuits.load import (
     Index,
     Made,
     Model,
+    finished,
     read_json,
 )
 from inweave.proof.certificate import about
@@ -84,7 +85,7 @@ def _cell(text: str) -> str:
 def suite_card(folder: Path) -> str:
     """The card of a suite, in markdown; one line for each of its models."""
     index = read_json(folder / INDEX, Index)
-    names = [name for name in index.models if (folder / name / CARD).is_file()]
+    names = finished(folder)
     made = [read_json(folder / name / MADE, Made) for name in names]
     kinds = [each.specification.kind for each in made]
     lines = "\n".join(f"- [{name}]({name}/{CARD})" for name in names)

@@ -111,15 +111,23 @@ class Disguise:
     @classmethod
     def make(cls, network: Network, dial: float, seed: int = 0) -> Disguise:
         """A network in disguise, with the truth about it."""
-        if isinstance(dial, bool) or not isinstance(dial, Real) or not 0 <= dial <= 1:
-            raise InputError(f"the dial of a disguise is a number from 0 to 1, got {dial!r}")
+        if not isinstance(network, Network):
+            kind = type(network).__name__
+            raise InputError(f"a disguise is that of an inweave.Network, got {kind}")
         if not is_whole(seed, 0):
             raise InputError(f"the seed of a disguise is a whole number from 0 on, got {seed!r}")
-        turned = Fraction(round(float(dial) * STEPS), STEPS)
+        turned = in_steps(dial)
         if not turned:
             same = {at: (at,) for at in _all_heads(network)}
-            return cls(network, network, float(dial), int(seed), same)
+            return cls(network, network, 0.0, int(seed), same)
         return _Maker(network, turned, int(seed)).made()
+
+
+def in_steps(dial: float | Fraction) -> Fraction:
+    """A dial from 0 to 1 as it is counted: in sixteenths."""
+    if isinstance(dial, bool) or not isinstance(dial, Real) or not 0 <= dial <= 1:
+        raise InputError(f"the dial is a number from 0 to 1, got {dial!r}")
+    return Fraction(round(dial * STEPS), STEPS)
 
 
 def disguise(network: Network, dial: float, seed: int = 0) -> Network:

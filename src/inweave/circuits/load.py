@@ -7,6 +7,7 @@ A model is a folder: `network.inweave` (the network, its program and certificate
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,20 +19,22 @@ import numpy as np
 
 from inweave.circuit.graph import Circuit
 from inweave.circuits.suite import Specification
-from inweave.errors import FileFormatError
+from inweave.errors import FileFormatError, InweaveError
 from inweave.exact import schema
 from inweave.exact.arithmetic import Floats
 from inweave.exact.schema import Line, Must, Natural
 from inweave.files import regular
+from inweave.model.inputs import accept
 from inweave.network import Network
 from inweave.network import load as load_network
 
-VERSION = 1
+VERSION = 2
 Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
 Dial = Annotated[Fraction, Must("a number from 0 to 1", lambda dial: 0 <= dial <= 1)]
 INDEX = "suite.json"
 NETWORK, CIRCUIT, EDGES = "network.inweave", "circuit.json", "edges.json"
 PROMPTS, MADE, CARD = "prompts.safetensors", "model.json", "README.md"
+KEPT = (NETWORK, CIRCUIT, EDGES, PROMPTS)
 LARGEST = 2**28  # bytes of one JSON file
 
 T = TypeVar("T")
@@ -55,6 +58,8 @@ class Made:
     specification: Specification
     dial: Dial
     fingerprint: Line
+    files: dict[Line, Line]
+    """What was written beside this: the SHA-256 of each file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,28 +96,62 @@ class Model:
 
 def models(folder: str | os.PathLike[str]) -> Iterator[Model]:
     """Every model of a suite."""
-    for name in read_json(Path(folder, INDEX), Index).models:
+    index = read_json(Path(folder, INDEX), Index)
+    many, there = len(index.models), len(finished(Path(folder)))
+    if there < many:
+        raise FileNotFoundError(
+            f"{folder} has {there} of its {many} models; to go on: inweave circuits build {folder} "
+            f"--count {many} --seed {index.seed} --dial {float(index.dial)}"
+        )
+    for name in index.models:
         yield load(Path(folder, name))
+
+
+def finished(folder: Path) -> list[str]:
+    """The models of a suite that are written: their cards are, which are the last of them."""
+    names = read_json(folder / INDEX, Index).models
+    return [name for name in names if (folder / name / CARD).is_file()]
 
 
 def load(path: str | os.PathLike[str]) -> Model:
     """The model in a folder. What its certificate says is a claim, until `network.verify()`."""
     folder = Path(path)
     made = read_json(folder / MADE, Made)
-    network = load_network(folder / NETWORK)
+    network = load_network(_there(folder / NETWORK))
     circuit = read_json(folder / CIRCUIT, Circuit)
     for what, mark in ((MADE, made.fingerprint), (CIRCUIT, circuit.fingerprint)):
         if mark != network.fingerprint:
             raise FileFormatError(f"{folder / what} is about another network than {NETWORK}")
-    return Model(made, network, circuit, _prompts(folder / PROMPTS, network))
+    prompts = _prompts(folder / PROMPTS, network)
+    for name in KEPT:
+        if made.files.get(name) != digest(folder / name):
+            raise FileFormatError(
+                f"{folder / name} is not the file that {MADE} tells of: it was changed after it "
+                "was written; build the model again, or copy its folder again"
+            )
+    return Model(made, network, circuit, prompts)
+
+
+def digest(path: Path) -> str:
+    """The SHA-256 of a file."""
+    return hashlib.sha256(regular.read(_there(path), LARGEST)).hexdigest()
 
 
 def read_json(path: Path, kind: type[T]) -> T:
     """A record that a file holds."""
     try:
-        return schema.read(kind, schema.loads(regular.read(path, LARGEST)))
+        return schema.read(kind, schema.loads(regular.read(_there(path), LARGEST)))
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
+
+
+def _there(path: Path) -> Path:
+    if path.exists():
+        return path
+    what = "suite of models" if path.name == INDEX else "whole model"
+    raise FileNotFoundError(
+        f"{path.parent} holds no {what}: there is no {path.name}; inweave circuits build makes one"
+    )
 
 
 def _prompts(path: Path, network: Network) -> dict[str, np.ndarray[Any, Any]]:
@@ -120,10 +159,18 @@ def _prompts(path: Path, network: Network) -> dict[str, np.ndarray[Any, Any]]:
     from safetensors.numpy import load as read
 
     try:
-        found = read(regular.read(path, LARGEST))
+        found = read(regular.read(_there(path), LARGEST))
     except SafetensorError as error:
         raise FileFormatError(f"{path}: {error}") from None
     for spec in network.inputs:
         if spec.name not in found or found[spec.name].shape[1:] != spec.shape:
             raise FileFormatError(f"{path}: it has no prompts for the input {spec.name!r}")
+    counts = {name: len(x) for name, x in found.items()}
+    if len(set(counts.values())) > 1 or min(counts.values(), default=2) < 2:
+        said = ", ".join(f"{many} of {name}" for name, many in counts.items())
+        raise FileFormatError(f"{path}: expected prompts, two at least, as many of each: {said}")
+    try:
+        accept(network.inputs, found)
+    except InweaveError as error:
+        raise FileFormatError(f"{path}: {error}") from error
     return found

@@ -53,8 +53,8 @@ def build(
     from inweave.circuits.build import build
 
     with output.stages(count) as begin:
-        build(out, count=count, seed=seed, dial=dial, progress=begin)
-    output.say(f"{count} models in {out}")
+        found = build(out, count=count, seed=seed, dial=dial, progress=begin)
+    output.say(f"{found} models in {out}")
 
 
 @circuits.command
