@@ -19,6 +19,7 @@ from inweave import (
     InputError,
     Matrix,
     Network,
+    PointwiseLayer,
     Scalar,
     Vector,
     gallery,
@@ -26,15 +27,18 @@ from inweave import (
 from inweave.circuits import At, Disguise, disguise
 from inweave.circuits.rotations import rotation
 from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import Shift
 from inweave.exact.rational import is_orthogonal
 from inweave.gallery import difference
 from inweave.model.dense import DenseExecutor, forward, trace
 from inweave.model.embedding import in_pieces
 from inweave.model.layers import AttentionLayer
 from inweave.model.prompt import by_name
+from inweave.network import as_public
 from inweave.proof.algebra import NotProved, prove
 from tests.fuzz import attempt, rational_inputs
 from tests.programs import recipes
+from tests.random_networks import networks as networks_of_any_kind
 
 RATIONALS = Rationals()
 
@@ -173,6 +177,42 @@ def test_entries_of_the_gallery_keep_their_certificates(name: str, sizes: dict[s
         assert other.verify().network == other.fingerprint
         inputs = entry.example(**sizes)
         assert difference(dense(other, **inputs), net(**inputs)) < 1e-9
+
+
+@settings(max_examples=12)
+@given(networks_of_any_kind(repeats=2, modules_at_most=2), st.integers(0, 99))
+def test_networks_of_any_layers_give_the_same_answers_in_disguise(net: Any, seed: int):
+    """Also those with layers by entries, with a skip or without, and with skips around layers."""
+    other = disguise(as_public(net), 1, seed)
+    assert other.layout.width > net.layout.width
+    rng = np.random.default_rng(seed)
+    drawn = {s.name: rng.integers(-2, 3, (s.rows, s.cols)) / 2 for s in net.inputs}
+    inputs = {name: RATIONALS.array(x) for name, x in drawn.items()}
+    for name, value in exactly(net, inputs).items():
+        assert (exactly(other, inputs)[name] == value).all()
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_a_layer_of_all_entries_leaves_room_for_decoys(skip: bool):
+    """It reads every column of the network, and none of those that were added."""
+    ones = np.ones((1, 3, 3))
+    pointwise = PointwiseLayer(ones, ones, 0 * ones, ones, "relu", skip)
+    piece = inweave.Piece(Shift(2, 2, 0, 0, 2), 0, 1, "A")
+    attention = AttentionLayer((Head(*[inweave.Projection((piece,))] * 3),))
+    places = inweave.Place("A", 3, 2), inweave.Place("B", 3, 1)
+    net = Network(
+        inweave.Layout.of({"A": (3, 2), "B": (3, 1)}),
+        (inweave.Module((attention, attention)), inweave.Module((pointwise, attention))),
+        (inweave.Input("a", 3, 2), inweave.Input("b", 3, 1)),
+        tuple(map(inweave.Fill, places, "ab")),
+        (inweave.Output("", places[0]),),
+    )
+    made = Disguise.make(net, 1, 0)
+    assert made.decoys
+    assert np.abs(made.subspace("decoy").astype(float)).max() < 1
+    rng = np.random.default_rng(0)
+    inputs = {"a": rng.normal(size=(3, 2)), "b": rng.normal(size=(3, 1))}
+    np.testing.assert_allclose(dense(made.network, **inputs), net(**inputs), rtol=1e-9)
 
 
 # -- what is hidden -------------------------------------------------------------------------------

@@ -163,10 +163,10 @@ def still(network: Network) -> list[list[int]]:
 
 def written(layer: Layer, layout: Layout) -> set[int]:
     """The columns that a layer may change."""
+    if not layer.skip and not isinstance(layer, BlockPointwiseLayer):
+        return set(range(layout.width))
     if not isinstance(layer, AttentionLayer):
         return touched(layer, layout)[1]
-    if not layer.skip:
-        return set(range(layout.width))
     found: set[Any] = set()
     for head in layer.heads:
         parts = (head.value.weight(layout), head.value.bias(layout))

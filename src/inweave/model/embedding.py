@@ -196,11 +196,14 @@ def plain_module(module: Module, embedding: Embedding, layout: Layout) -> Module
 
 
 def touched(layer: Layer, layout: Layout) -> tuple[set[int], set[int]]:
-    """The tokens and the columns of the entries that a layer computes functions of."""
+    """The tokens and the columns of the entries that a layer computes functions of.
+
+    Not of those that it keeps, and not of those that it makes zero: any basis commutes with that.
+    """
     if isinstance(layer, AttentionLayer):
         return set(), set()
     if isinstance(layer, PointwiseLayer):
-        here = ((layer.V != 0) | (layer.C != 0)).any(axis=0) | (not layer.skip)
+        here = ((layer.V != 0) | (layer.C != 0)).any(axis=0)
         rows, cols = np.nonzero(here)
         return set(rows.tolist()), set(cols.tolist())
     regions = [place.region(layout) for place, _ in layer.applied]
