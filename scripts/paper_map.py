@@ -12,6 +12,7 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs/paper-map.md"
 LAST = 157
 RANGE = re.compile(r"\((\d+)\)(?: ?(?:to|–|-) ?\((\d+)\))?")
 NAMED = re.compile(r"eq_((?:\d+_)+)(?:to_(\d+))?|equations?_(\d+)(?:_(?:to|and)_(\d+))?")
@@ -65,7 +66,8 @@ def mentions() -> dict[str, list[str]]:
     return out
 
 
-def main() -> None:
+def page() -> str:
+    """The page, from what stands in the code and in the tests."""
     code: dict[object, list[str]] = defaultdict(list)
     tests: dict[object, list[str]] = defaultdict(list)
     for path in sorted((ROOT / "src/inweave/paper").glob("*.py")):
@@ -82,7 +84,7 @@ def main() -> None:
         "",
         "Every numbered equation and property of K. Hagiwara, *An extension of linear",
         "self-attention for in-context learning*, with its function and its test. Equations are",
-        "counted in the order of the source. Regenerate with `python scripts/paper_map.py`.",
+        "counted in the order of the source. Regenerate with `python -m scripts.paper_map`.",
         "",
         "| place | code | test |",
         "| --- | --- | --- |",
@@ -91,8 +93,6 @@ def main() -> None:
     for key, names in code.items():
         if not tests[key]:
             tests[key] = [t for name in names for t in using[name.split(".")[-1]]]
-            if not tests[key] and any("elimination" in name for name in names):
-                tests[key] = ["test_paper_elimination (the traced Z and Q of every step)"]
     for key in range(2, LAST + 1):  # steps of a derivation belong to where it starts
         if not code[key] and not tests[key]:
             code[key], tests[key] = code[key - 1], tests[key - 1]
@@ -111,11 +111,11 @@ def main() -> None:
         else:
             rows.append((str(label), *row))
     lines += [f"| {a} | {b} | {c} |" for a, b, c in rows]
-    (ROOT / "docs/paper-map.md").write_text("\n".join(lines) + "\n")
-    bare = [r[0] for r in rows if r[2] == "—"]
-    print(f"{len(rows)} rows; without a test of their own: {', '.join(bare) or 'none'}")
-    bare = [r[0] for r in rows if r[1] == "—"]
-    print(f"without code of their own: {', '.join(bare) or 'none'}")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page())
 
 
 if __name__ == "__main__":

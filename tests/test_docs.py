@@ -17,6 +17,7 @@ import pytest
 from inweave import network
 from inweave.cli import main
 from inweave.model import network as data
+from scripts import paper_map
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 FENCE = re.compile(r"^```(\{?[\w-]+\}?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -121,3 +122,10 @@ def test_every_public_attribute_of_a_network_is_described() -> None:
             if isinstance(this, ast.AnnAssign) and kind is network.Network:
                 text = after.value if isinstance(after, ast.Expr) else None
                 assert isinstance(text, ast.Constant), ast.unparse(this.target)
+
+
+def test_the_map_of_the_paper_is_current_and_every_place_has_a_test() -> None:
+    assert paper_map.PAGE.read_text("utf-8") == paper_map.page(), "run python -m scripts.paper_map"
+    rows = re.findall(r"^\| ([(P][^|]+) \| ([^|]+) \| ([^|]+) \|$", paper_map.page(), re.MULTILINE)
+    assert len(rows) > 50
+    assert [place for place, _, tests in rows if tests == "—"] == []

@@ -112,11 +112,25 @@ def test_every_network_component_is_a_weighted_sum_component(activation):
 @unhurried
 @given(exact_knots, rationals)
 def test_the_piecewise_formula_is_the_sum_of_relus_exactly(knots, x):
+    """Equation (118)."""
     s = invsqr(knots)
     inside = [(a + b) / 2 for a, b in pairwise(knots)]
     for at in [x, *knots, *inside, knots[0] / 2, knots[-1] + 1, Fraction(0)]:
         assert s(at) == s.piecewise(at)
         assert s(-at) == s.piecewise(-at)
+
+
+@unhurried
+@given(exact_knots, rationals)
+def test_eq_117_sigma_f_is_r_plus_plus_r_minus(knots, x):
+    s = invsqr(knots)
+    y = [1 / knot**2 for knot in knots[:-1]] + [Fraction(0)]
+    parts = []
+    for (low, high), (above, below) in zip(pairwise(knots), pairwise(y), strict=True):
+        alpha = (below - above) / (high - low)
+        parts += [max(alpha * (x - high), 0), -max(alpha * (x - low), 0)]
+        parts += [max(alpha * (x + high), 0), -max(alpha * (x + low), 0)]
+    assert s(x) == s.r_plus(x) + s.r_minus(x) == sum(parts)
 
 
 @unhurried

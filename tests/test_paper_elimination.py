@@ -31,12 +31,13 @@ def test_elimination_with_exact_division_is_exact_over_the_rationals(m, seed):
 
 @pytest.mark.parametrize("m", [2, 3, 4, 5])
 def test_every_traced_matrix_has_its_printed_form(m):
+    """Equations (119) to (157)."""
     F, a = solvable(m, m)
     trace = gaussian_elimination(m, knots=None).trace(F, a)
     I, zero = exact(np.eye(m + 1)), exact(np.zeros((m + 1, m + 1)))
     P = zero.copy()
     P[:m, :m], P[:m, m] = F, a
-    for k in range(m - 1):  # forward elimination, equations (126) to (132)
+    for k in range(m - 1):  # forward elimination, equations (119) to (132)
         step = trace[f"FE[{k}]"]
         p, below = P[k, k], slice(k + 1, m)
         expected = {name: zero.copy() for name in ("Z1", "Z2", "Z3", "Z4", "Z5")}

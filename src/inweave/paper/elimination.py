@@ -107,7 +107,7 @@ def exact_division(f: Function = inverse_square) -> Divide:
 
 # -- the modules ----------------------------------------------------------------------------------
 def forward_step(P: Array, k: int, divide: Divide) -> Step:
-    """FE_k, equations (126) to (132) (for the first column (119) to (125)), 0 <= k < m - 1.
+    """FE_k, equations (119) to (125), (126) to (132): the first column, and column k < m - 1.
 
     Z1 has the pivot p alone, Z2 is 1/p² there, Z3 = -Z1 Z2 is -1/p. Z4 has the column below the
     pivot, Z5 = Z4 Z3 is that column over -p, and Z6 = Z5 + I. Row i of Z6 P is then row i of P
@@ -144,7 +144,7 @@ def last_variable(Q: Array, divide: Divide) -> Step:
 
 
 def backward_step(Q: Array, k: int, divide: Divide) -> Step:
-    """BS1_k, equations (148) to (157) (for the last but one (139) to (147)), 0 <= k < m - 1.
+    """BS1_k, equations (139) to (147), (148) to (157): the last but one, and variable k < m - 1.
 
     Z1 has the variable ξ solved last (row k + 1, last column) alone and Z2 = I - Z1, so Z3 = Q Z2
     subtracts ξ times column k + 1 from the last column: ξ is put into every row. Then as for the
