@@ -40,6 +40,8 @@ def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tens
         hidden[H.shape[-2] - layer.queries :] = True
         if layer.activation == "relu":
             scores = scores.relu()
+        elif layer.activation == "normalised":
+            scores = scores / scores.masked_fill(hidden, 0.0).abs().sum(-1, keepdim=True)
         elif layer.activation == "softmax":
             scores = scores.masked_fill(hidden, -torch.inf).softmax(-1)
         total = total + scores.masked_fill(hidden, 0.0) @ parts[2]
@@ -49,7 +51,7 @@ def by_definition(layer: ExtendedLinearAttention, H: torch.Tensor) -> torch.Tens
 @pytest.mark.parametrize("tokens", [3, 9], ids=["few tokens", "many tokens"])
 @pytest.mark.parametrize("heads", [1, 3])
 @pytest.mark.parametrize("bias", [True, False], ids=["elsa", "lsa"])
-@pytest.mark.parametrize("activation", [None, "relu", "softmax"])
+@pytest.mark.parametrize("activation", [None, "normalised", "relu", "softmax"])
 @pytest.mark.parametrize("merged", [True, False], ids=["merged", "apart"])
 @pytest.mark.parametrize("queries", [0, 1, 2])
 def test_every_path_equals_the_definition(tokens, heads, bias, activation, merged, queries):

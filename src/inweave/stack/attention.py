@@ -10,6 +10,7 @@ the prompt.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -23,9 +24,18 @@ from inweave.model.layout import Layout
 from inweave.model.projection import DenseProjection
 from inweave.stack.entry import KEY, QUERY, VALUE, Entry
 
-Activation = Literal["relu", "softmax"]
+Activation = Literal["normalised", "relu", "softmax"]
 Order = Literal["scores", "memory", "gram"]
 ALL = slice(None)
+
+LEAST = 1e-12  # what rows of scores are divided by at least
+
+# by row: signs as they are or none below zero, sizes as they are or with absolute values of sum one
+ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
+    "normalised": lambda scores: scores / scores.abs().sum(-1, keepdim=True).clamp(min=LEAST),
+    "relu": torch.relu,
+    "softmax": lambda scores: scores.softmax(-1),
+}
 
 # preset: (std of weights, std of biases) in units of 1/√features, and whether values start at zero
 INITS: dict[str, tuple[float, float, bool]] = {
@@ -111,9 +121,7 @@ class Heads(nn.Module):
 
     def activated(self, scores: Tensor) -> Tensor:
         """The nonlinearity, if there is one, of the scores `Q Kᵀ`."""
-        if self.activation == "relu":
-            return scores.relu()
-        return scores.softmax(-1) if self.activation == "softmax" else scores
+        return scores if self.activation is None else ACTIVATIONS[self.activation](scores)
 
 
 class ExtendedLinearAttention(Heads):
@@ -146,8 +154,9 @@ class ExtendedLinearAttention(Heads):
     ) -> None:
         for what, size in (("tokens", tokens), ("features", features), ("heads", heads)):
             whole(f"attention layer: {what}", size, 1, ShapeError)
-        if activation not in (None, "relu", "softmax"):
-            raise InputError(f"activation {activation!r} is not None, 'relu' or 'softmax'")
+        if activation is not None and activation not in ACTIVATIONS:
+            known = ", ".join(map(repr, ACTIVATIONS))
+            raise InputError(f"activation {activation!r} is not None or one of {known}")
         if not is_whole(queries, 0) or queries >= tokens:
             raise InputError(f"queries must be an int from 0 to {tokens - 1}, got {queries!r}")
 
