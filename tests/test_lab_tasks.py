@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 import torch
 
 from inweave import Network
 from inweave.errors import InputError
-from inweave.lab.forms import form
+from inweave.lab.forms import FormName, form
 from inweave.lab.tasks import TASKS, Task, draw, mse, stream
+from inweave.nn import Architecture
+from inweave.paper.properties import V_J
 
 
 @pytest.mark.parametrize("name", TASKS)
@@ -94,12 +97,15 @@ def test_the_loss_is_the_mse_on_the_named_target():
         mse(zero, batch, "half")
 
 
-@pytest.mark.parametrize("name", ["examples", "features", "designed", "enumerated"])
+@pytest.mark.parametrize("name", get_args(FormName))
 def test_a_form_fills_the_prompt_that_its_network_would(name):
-    batch = draw(Task(d=3, n=5), 4, stream(0), torch.float64)
+    relevance = "graded" if name == "keyed" else "all"
+    batch = draw(Task(d=3, n=5, relevance=relevance), 4, stream(0), torch.float64)
     made = form(name, 5, 3, eta=0.2, lam=0.3)
     net = Network(made.layout, (), made.inputs, made.fills, made.outputs)
     given = {"X": batch.X, "y": batch.y, "u": batch.u}
+    if name == "keyed":
+        given |= {"keys": batch.keys, "key": batch.key}
     if name in ("designed", "enumerated"):
         zeros = torch.zeros(4, 3, dtype=torch.float64)
         given |= {"w0": zeros, "eta": 0.2, "lam": 0.3}
@@ -112,6 +118,28 @@ def test_a_form_refuses_a_batch_of_another_size():
     with pytest.raises(InputError, match="is for n = 6, d = 3; the batch has n = 5"):
         form("enumerated", 6, 3).prompt(batch)
     assert form("examples", 9, 3).prompt(batch).shape == (4, 6, 4)
+    with pytest.raises(InputError, match="'keyed' is for tasks whose examples have a relevance"):
+        form("keyed", 5, 3).prompt(batch)
+
+
+def test_mask_and_move_on_the_features_form_is_selecting_examples_by_hand():
+    """Weights between the columns that Property 1 keeps, and zeros: the others are not read."""
+    n, kept, d = 6, 4, 3
+    whole = draw(Task(d=d, n=n, relevance="binary"), 5, stream(0), torch.float64)
+    few, many = form("features", kept, d), form("features", n, d)
+    small, large = (
+        made.build(Architecture(depth=2, heads=2, bias=False), stream(1), torch.float64)
+        for made in (few, many)
+    )
+    pairs = [*((i, i) for i in range(kept)), (n, kept)]
+    mover = torch.as_tensor(V_J(n + 1, pairs))[:, : kept + 1]
+    with torch.no_grad():
+        for one, other in zip(small.parameters(), large.parameters(), strict=True):
+            other.copy_(torch.einsum("af,fhpg,bg->ahpb", mover, one, mover))
+    shown = whole.context(kept)
+    torch.testing.assert_close(large(many.prompt(whole)), small(few.prompt(shown)))
+    moved = many.prompt(whole) @ mover
+    torch.testing.assert_close(moved, few.prompt(shown))
 
 
 def test_a_task_refuses_what_makes_no_sense():

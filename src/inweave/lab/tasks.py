@@ -9,6 +9,7 @@ nothing about randomness needs to be stored in a checkpoint.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
@@ -41,6 +42,12 @@ class Task:
 
     noise: standard deviation `noise`, or per prompt uniform on (0, `noise_max`), or per prompt one
     of `noise_levels`.
+
+    relevance: example i is about the query's function only as far as its relevance ρ says, with
+    value √ρ x·w + √(1-ρ) x·w' and a w' of its own. ρ falls from example to example: evenly from 1
+    to 0 if it is `graded`, or from 1 to 0 in the middle if it is `binary`. Examples and query have
+    keys on a circle, and ρ = (1 + cosine of the two keys) / 2. Of the examples only the first
+    `kept` are shown, if that is given: the paper's mask-and-move, done by hand.
     """
 
     d: int = 10
@@ -61,6 +68,8 @@ class Task:
     query_shift: float = 0.0
     hidden: int = 20
     levels: int = 3
+    relevance: Literal["all", "graded", "binary"] = "all"
+    kept: int = 0
 
     def __post_init__(self) -> None:
         if self.d < 1 or self.n < 1:
@@ -73,6 +82,10 @@ class Task:
             raise InputError("give one of noise, noise_max and noise_levels")
         if not 0 <= self.nonzero <= self.d:
             raise InputError(f"nonzero must be between 0 and d = {self.d}, got {self.nonzero}")
+        if self.relevance != "all" and self.function != "linear":
+            raise InputError(f"relevance {self.relevance!r} needs function = 'linear'")
+        if not 0 <= self.kept <= self.n:
+            raise InputError(f"kept must be between 0 and n = {self.n}, got {self.kept}")
         all_finite(self)
         at_least(1, d=self.d, n=self.n)
         positive(input_scale=self.input_scale)
@@ -112,6 +125,18 @@ class Task:
         values = torch.tensor(self.eigenvalues, dtype=torch.float64) * self.input_scale**2
         return (basis * values) @ basis.T
 
+    @property
+    def shown(self) -> int:
+        """The number of examples in a prompt."""
+        return self.kept or self.n
+
+    def relevances(self) -> Tensor:
+        """ρ of each example, (n,), in float64; it never rises."""
+        middles = (torch.arange(self.n, dtype=torch.float64) + 0.5) / self.n
+        if self.relevance == "all":
+            return torch.ones_like(middles)
+        return 1 - middles if self.relevance == "graded" else (middles < 0.5).to(middles)
+
     def mean_square_noise(self) -> float:
         """E σ² of the noise."""
         if self.noise_levels:
@@ -123,7 +148,8 @@ class Task:
 class Batch:
     """Problems side by side: examples (B, n, d) and (B, n), query (B, d), its two targets (B,).
 
-    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt.
+    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt;
+    `keys` (B, n, 2) and `key` (B, 2) say how relevant each example is to the query.
     """
 
     X: Tensor
@@ -133,6 +159,8 @@ class Batch:
     noisy: Tensor
     sigma: Tensor
     w: Tensor | None = None
+    keys: Tensor | None = None
+    key: Tensor | None = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -150,7 +178,8 @@ class Batch:
         """The same problems with the first n examples only."""
         if not 1 <= n <= self.X.shape[1]:
             raise InputError(f"a context of {n} examples, of problems that have {self.X.shape[1]}")
-        return replace(self, X=self.X[:, :n], y=self.y[:, :n])
+        keys = None if self.keys is None else self.keys[:, :n]
+        return replace(self, X=self.X[:, :n], y=self.y[:, :n], keys=keys)
 
     def to(self, dtype: torch.dtype) -> Batch:
         return self._each(lambda array: array.to(dtype))
@@ -233,11 +262,17 @@ def draw(
         points[:, -1] *= task.query_scale
         points[:, -1, 0] += task.query_shift
     w, values = _values(task, points, draws, batch_last)
+    keys = None
+    if task.relevance != "all":
+        keys, values = _relevant(task, points, values, draws)
     sigma, noise = _noise(task, values, draws)
     noisy = values if noise is None else values + noise
-    return Batch(
+    batch = Batch(
         points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w
     )
+    if keys is not None:
+        batch = replace(batch, keys=keys[:, :-1], key=keys[:, -1])
+    return batch.context(task.kept) if task.kept else batch
 
 
 def _inputs(task: Task, size: int, draws: Draws, batch_last: bool) -> Tensor:
@@ -294,6 +329,17 @@ def _tree(task: Task, points: Tensor, draws: Draws) -> Tensor:
         right = points.gather(2, entry.unsqueeze(-1)).squeeze(-1) > 0
         at = 2 * at + 1 + right
     return leaves.gather(1, at - nodes)
+
+
+def _relevant(task: Task, points: Tensor, values: Tensor, draws: Draws) -> tuple[Tensor, Tensor]:
+    """Keys of all examples and, last, of the query; values that are as relevant as they say."""
+    size, count, _ = points.shape
+    relevance = torch.cat([task.relevances(), torch.ones(1, dtype=torch.float64)]).to(points)
+    side = draws.integers(2, size, count) * 2.0 - 1.0
+    angle = draws.uniform(size, 1) * math.tau + side * (2 * relevance - 1).arccos()
+    own = (points * draws.normal(*points.shape)).sum(-1)
+    mixed = relevance.sqrt() * values + (1 - relevance).sqrt() * own
+    return torch.stack([angle.cos(), angle.sin()], -1), mixed
 
 
 def _noise(task: Task, values: Tensor, draws: Draws) -> tuple[Tensor, Tensor | None]:
