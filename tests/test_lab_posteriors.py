@@ -106,16 +106,6 @@ def test_examples_are_as_relevant_as_their_keys_say(relevance):
     assert float(around.std()) == pytest.approx(math.pi / 3**0.5, rel=0.02)
 
 
-def test_of_kept_examples_the_same_problems_are_shown_in_part():
-    whole, part = (
-        draw(Task(d=3, n=8, relevance="binary", kept=kept), 5, stream(0)) for kept in (0, 4)
-    )
-    assert torch.equal(part.X, whole.X[:, :4])
-    assert torch.equal(part.keys, whole.keys[:, :4])
-    assert torch.equal(part.clean, whole.clean)
-    torch.testing.assert_close(part.y, (part.X @ part.w.unsqueeze(-1)).squeeze(-1))
-
-
 def test_the_covariance_of_networks_of_units_is_that_of_the_reference():
     """Noiseless labels at the query itself are known: the reference interpolates them."""
     task = Task(d=3, n=5, function="relu-network", hidden=7)
@@ -136,5 +126,3 @@ def test_what_has_no_posterior_is_refused():
         posterior(Task(d=20, nonzero=10, noise=1.0))(draw(Task(d=20), 2, stream(0)))
     with pytest.raises(InputError, match="needs function = 'linear'"):
         Task(function="tree", relevance="graded")
-    with pytest.raises(InputError, match="kept must be between 0 and n = 5, got 6"):
-        Task(n=5, kept=6)

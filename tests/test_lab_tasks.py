@@ -126,7 +126,7 @@ def test_mask_and_move_on_the_features_form_is_selecting_examples_by_hand():
     """Weights between the columns that Property 1 keeps, and zeros: the others are not read."""
     n, kept, d = 6, 4, 3
     whole = draw(Task(d=d, n=n, relevance="binary"), 5, stream(0), torch.float64)
-    few, many = form("features", kept, d), form("features", n, d)
+    few, many = form("features", kept, d, first_of=n), form("features", n, d)
     small, large = (
         made.build(Architecture(depth=2, heads=2, bias=False), stream(1), torch.float64)
         for made in (few, many)
@@ -136,10 +136,12 @@ def test_mask_and_move_on_the_features_form_is_selecting_examples_by_hand():
     with torch.no_grad():
         for one, other in zip(small.parameters(), large.parameters(), strict=True):
             other.copy_(torch.einsum("af,fhpg,bg->ahpb", mover, one, mover))
-    shown = whole.context(kept)
-    torch.testing.assert_close(large(many.prompt(whole)), small(few.prompt(shown)))
-    moved = many.prompt(whole) @ mover
-    torch.testing.assert_close(moved, few.prompt(shown))
+    by_hand = small(form("features", kept, d).prompt(whole.context(kept)))
+    torch.testing.assert_close(large(many.prompt(whole)), by_hand)
+    torch.testing.assert_close(small(few.prompt(whole)), by_hand)
+    torch.testing.assert_close(many.prompt(whole) @ mover, few.prompt(whole))
+    with pytest.raises(InputError, match="first_of must be at least n = 4, got 3"):
+        form("features", kept, d, first_of=3)
 
 
 def test_a_task_refuses_what_makes_no_sense():

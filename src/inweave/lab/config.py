@@ -134,7 +134,7 @@ class Config:
         refuse_unless(RUN_NAME.test(self.name), "name", RUN_NAME.be, self.name)
 
     def make_form(self) -> Form:
-        return form(self.form.name, self.task.shown, self.task.d, self.form.eta, self.form.lam)
+        return form(self.form.name, self.task.n, self.task.d, self.form.eta, self.form.lam)
 
     def make_model(self, device: torch.device | str = "cpu") -> AttentionNetwork:
         """The model at its start; the seed alone decides, on every device."""

@@ -42,7 +42,8 @@ ROWS = ("examples", "constant", "keyed")  # one token per example, and any numbe
 class Form:
     """A layout with what fills it and where the prediction is read. Make one with `form`.
 
-    `eta` and `lam` are the constants that the paper's forms hold; 0 leaves their blocks empty.
+    `eta` and `lam` are the constants that the paper's forms hold; 0 leaves their blocks empty. With
+    `first_of` it holds the first n of so many examples: the paper's mask-and-move, done by hand.
     """
 
     name: FormName
@@ -54,9 +55,12 @@ class Form:
     outputs: tuple[Output, ...]
     eta: float = 0.0
     lam: float = 0.0
+    first_of: int = 0
 
     def prompt(self, batch: Batch) -> Tensor:
         """The prompts of a batch, (B, tokens, width)."""
+        if self.first_of and batch.X.shape[1] == self.first_of:
+            batch = batch.context(self.n)
         X, y, u = batch.X, batch.y, batch.u
         size, n, d = X.shape
         if d != self.d or (n != self.n and self.name not in ROWS):
@@ -111,14 +115,17 @@ class Form:
         return self.layout[block].columns
 
 
-def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> Form:
+def form(
+    name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0, first_of: int = 0
+) -> Form:
     """The form of that name for n examples with d features; roots of eta and lam are taken."""
     at_least(1, n=n, d=d)
+    refuse_unless(not first_of or first_of >= n, "first_of", f"at least n = {n}", first_of)
     for constant, value in (("eta", eta), ("lam", lam)):
         refuse_unless(0 <= value < math.inf, constant, "finite and at least 0", value)
     if name in ("designed", "enumerated"):
         net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
-        return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam)
+        return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam, first_of)
     inputs = [Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector")]
     if name in ROWS:
         marks = {"1": 1, "key": 2} if name == "keyed" else {"1": 1} if name == "constant" else {}
@@ -147,7 +154,7 @@ def form(name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0) -> 
     else:
         raise InputError(f"form {name!r} is not one of {', '.join(get_args(FormName))}")
     outputs = (Output("", place, "scalar"),)
-    return Form(name, n, d, layout, tuple(inputs), tuple(fills), outputs)
+    return Form(name, n, d, layout, tuple(inputs), tuple(fills), outputs, first_of=first_of)
 
 
 def _tokens(X: Tensor, y: Tensor, u: Tensor, marks: Tensor | None = None) -> Tensor:

@@ -46,8 +46,7 @@ class Task:
     relevance: example i is about the query's function only as far as its relevance ρ says, with
     value √ρ x·w + √(1-ρ) x·w' and a w' of its own. ρ falls from example to example: evenly from 1
     to 0 if it is `graded`, or from 1 to 0 in the middle if it is `binary`. Examples and query have
-    keys on a circle, and ρ = (1 + cosine of the two keys) / 2. Of the examples only the first
-    `kept` are shown, if that is given: the paper's mask-and-move, done by hand.
+    keys on a circle, and ρ = (1 + cosine of the two keys) / 2.
     """
 
     d: int = 10
@@ -69,7 +68,6 @@ class Task:
     hidden: int = 20
     levels: int = 3
     relevance: Literal["all", "graded", "binary"] = "all"
-    kept: int = 0
 
     def __post_init__(self) -> None:
         if self.d < 1 or self.n < 1:
@@ -84,8 +82,6 @@ class Task:
             raise InputError(f"nonzero must be between 0 and d = {self.d}, got {self.nonzero}")
         if self.relevance != "all" and self.function != "linear":
             raise InputError(f"relevance {self.relevance!r} needs function = 'linear'")
-        if not 0 <= self.kept <= self.n:
-            raise InputError(f"kept must be between 0 and n = {self.n}, got {self.kept}")
         all_finite(self)
         at_least(1, d=self.d, n=self.n)
         positive(input_scale=self.input_scale)
@@ -124,11 +120,6 @@ class Task:
             basis = torch.linalg.qr(drawn).Q
         values = torch.tensor(self.eigenvalues, dtype=torch.float64) * self.input_scale**2
         return (basis * values) @ basis.T
-
-    @property
-    def shown(self) -> int:
-        """The number of examples in a prompt."""
-        return self.kept or self.n
 
     def relevances(self) -> Tensor:
         """ρ of each example, (n,), in float64; it never rises."""
@@ -270,9 +261,7 @@ def draw(
     batch = Batch(
         points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w
     )
-    if keys is not None:
-        batch = replace(batch, keys=keys[:, :-1], key=keys[:, -1])
-    return batch.context(task.kept) if task.kept else batch
+    return batch if keys is None else replace(batch, keys=keys[:, :-1], key=keys[:, -1])
 
 
 def _inputs(task: Task, size: int, draws: Draws, batch_last: bool) -> Tensor:
