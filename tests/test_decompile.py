@@ -139,6 +139,70 @@ class TestDisguisedNetworks:
         assert "0.5" not in source
 
 
+class TestLines:
+    """Which heads compute which line."""
+
+    def heads(self, network):
+        return {
+            line.text.strip(): [tuple(at) for at in line.heads]
+            for line in decompiler.lines(network)
+            if line.heads
+        }
+
+    def test_the_heads_of_a_loop_and_of_an_answer(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        assert self.heads(network) == {
+            "return w - eta * (X.T @ (X @ w - y) + lam * w)": [(0, 0), (0, 1), (0, 2), (1, 0)],
+            "w = inweave.iterate(step, inweave.zeros(3), 7)": [(1, 1)],  # clears X·w
+            "return u.T @ w": [(2, 0)],
+        }
+
+    def test_collapsed_powers_have_a_line_and_heads_each(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=14, optimize="depth")
+        found = self.heads(network)
+        assert found["A2 = A @ A"] == [(1, 0)]
+        assert found["A3 = A @ A.T @ A"] == [(1, 1), (1, 2)]
+        assert {layer for heads in found.values() for layer, _ in heads} == {0, 1, 2, 3}
+
+    def test_a_function_belongs_to_its_layer_and_a_shift_to_the_scan(self):
+        @inweave.program
+        def recurrent(X: Matrix["n", "d"]):
+            step = lambda h, x: (inweave.relu(h + x), None)  # noqa: E731
+            return inweave.scan(step, inweave.zeros(X.shape[1]), X)[0]
+
+        network = inweave.compile(recurrent, n=4, d=2, verify=False)
+        found = self.heads(network)
+        scan = next(text for text in found if "inweave.scan(" in text)
+        assert [at for at in found[scan] if at[1] is not None]
+        assert any(head is None for text, at in found.items() if text != scan for _, head in at)
+
+    @pytest.mark.parametrize("case", CASES[1::3], ids=lambda case: case.name)
+    def test_a_head_in_no_line_is_a_head_that_nothing_needs(self, case):
+        network, inputs = network_of(case, "lsa", "depth"), case.inputs()
+        named = {at for line in decompiler.lines(network) for at in line.heads}
+        numbers = iter(range(len(network.layers)))
+
+        def needed(layer, _):
+            at = next(numbers)
+            if not isinstance(layer, inweave.AttentionLayer):
+                assert (at, None) in named
+                return layer
+            return replace(layer, heads=tuple(
+                head for k, head in enumerate(layer.heads) if (at, k) in named
+            ))  # fmt: skip
+
+        modules = tuple(module.map(needed) for module in network.modules)
+        rest = replace(network, modules=modules)
+        assert difference(rest(**inputs), network(**inputs)) < 1e-9
+
+    def test_decoys_are_in_no_line(self):
+        network = network_of(NAMES["ridge_gd"])
+        more, _ = baited(network, Fraction(1), 3)
+        assert more.heads > network.heads
+        named = {at for line in decompiler.lines(more) for at in line.heads}
+        assert len(named) == network.heads
+
+
 class TestLoops:
     def test_a_module_that_does_not_say_what_it_carries(self):
         network = inweave.compile(ridge, n=5, d=3, steps=4, optimize="faithful")
@@ -198,7 +262,9 @@ class TestLoops:
 class TestRefusals:
     def test_what_is_not_proved_is_not_handed_out(self, monkeypatch):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
-        monkeypatch.setattr(decompiler, "source", lambda *_, **__: RIDGE.replace("lam * w", "w"))
+        wrong = RIDGE.replace("lam * w", "w").splitlines()
+        lines = tuple(map(decompiler.Line, wrong))
+        monkeypatch.setattr(decompiler, "source", lambda *_, **__: lines)
         with pytest.raises(DecompileError, match="not proved"):
             inweave.decompile(network)
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from keyword import iskeyword
 
 from inweave.decompiler.reading import read
-from inweave.decompiler.source import NAME, source
-from inweave.decompiler.statements import Read
+from inweave.decompiler.source import NAME, Line, source
+from inweave.decompiler.statements import HeadAt, Read
 from inweave.errors import DecompileError, VerificationError
 from inweave.language.program import Program, Traced
 from inweave.model.modules import Module
@@ -44,6 +44,29 @@ def decompile(network: Network, *, seconds: float = 60.0) -> str:
         return X.T @ (X @ w - y)
     <BLANKLINE>
     """
+    return "\n".join([*(line.text for line in lines(network, seconds=seconds)), ""])
+
+
+def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
+    """The lines of `decompile`, each with the heads that compute it.
+
+    Layers are counted as they are stored, so that those of a loop have one number. A head that
+    moves a value belongs to the line that reads it there, one that clears up after a step to the
+    line that repeats the step, one that two lines need to both, and one that nothing needs to none.
+    Heads to lines is the same the other way round:
+    `[i for i, line in enumerate(lines(net)) if (2, 0) in line.heads]`.
+
+    These are the lines of what the network does, also where the program that it was compiled from
+    is known: only in them is everything that a head does, once, whatever became of the loops.
+
+    >>> import inweave
+    >>> from inweave import Matrix, Vector
+    >>> @inweave.program
+    ... def gradient(X: Matrix["n", "d"], y: Vector["n"], w: Vector["d"]) -> Vector["d"]:
+    ...     return X.T @ (X @ w - y)
+    >>> lines(inweave.compile(gradient, n=4, d=2))[-1].heads
+    (HeadAt(layer=0, head=0), HeadAt(layer=0, head=1))
+    """
     _check_names(network)
     network = _placed(network.plain)
     found = read(network)
@@ -53,7 +76,7 @@ def decompile(network: Network, *, seconds: float = 60.0) -> str:
     return _proved(network, found, False, seconds)
 
 
-def _proved(network: Network, found: Read, scans: bool, seconds: float) -> str:
+def _proved(network: Network, found: Read, scans: bool, seconds: float) -> tuple[Line, ...]:
     """A source that is proved, with or without scans."""
     text = source(network, found, scans=scans)
     traced = _traced(text)
@@ -91,8 +114,9 @@ def _kinds(network: Network) -> dict[str, str]:
     return {output.name: output.kind for output in network.outputs}
 
 
-def _traced(text: str) -> Traced:
+def _traced(found: tuple[Line, ...]) -> Traced:
     """The program of a source, recorded."""
+    text = "\n".join(line.text for line in found)
     space: dict[str, object] = {"__name__": "inweave_decompiled"}
     try:
         exec(compile(text, f"<{NAME}>", "exec"), space)
@@ -101,3 +125,6 @@ def _traced(text: str) -> Traced:
         return program.trace()
     except Exception as error:  # an input may be called np
         raise DecompileError(f"what was read back is no program: {error}") from error
+
+
+__all__ = ["HeadAt", "Line", "decompile", "lines"]

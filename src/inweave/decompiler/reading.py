@@ -8,30 +8,41 @@ module carries the blocks that it does not leave as they were.
 
 A prompt may hold `√η X`, and no program does. Roots are therefore kept outside of symbols: each is
 in every word of a sum or in none, or the sum is taken apart.
+
+Which heads compute a symbol is noted beside it. A head that only moves a value, so that what it
+leaves needs no name, waits with the block that it wrote for the next symbol that is made of it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from typing import cast
+from typing import NamedTuple, cast
 
-from inweave.decompiler.statements import Body, Key, Let, Letters, Loop, Read, letters_of
+from inweave.decompiler.statements import (
+    Body,
+    HeadAt,
+    Heads,
+    Key,
+    Let,
+    Letters,
+    Loop,
+    Read,
+    letters_of,
+)
 from inweave.decompiler.tidy import tidy
 from inweave.errors import DecompileError
-from inweave.exact.constants import (
-    Dense,
-    select,
-)
+from inweave.exact.constants import Dense, select
 from inweave.model.embedding import in_pieces
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part, named
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.relunet import Function
-from inweave.proof.states import NotProved, State, States
+from inweave.proof.states import NotProved, Reads, State, States
 from inweave.proof.words import (
     FIRST,
     LAST,
@@ -44,6 +55,19 @@ from inweave.proof.words import (
 from inweave.text.network import Words as Spelling
 
 SIMPLE = 1  # symbols in a word that needs no name of its own
+NOBODY: Heads = frozenset()
+
+
+class Step(NamedTuple):
+    """One step of a loop: its statements, what it leaves, and the heads of what it carries.
+
+    The `rest` are heads that clear what is to be as it was before the next step.
+    """
+
+    body: Body
+    left: State
+    by: tuple[Heads, ...]
+    rest: Heads
 
 
 def read(network: Network) -> Read:
@@ -62,19 +86,25 @@ class Reader(States):
         self._numbers = count()
         self._body = Body()
         self._layers = {name: i for i, name in enumerate(_names(network.modules))}
+        self._by: dict[int | str, Heads] = {}
+        self._waiting = dict.fromkeys((block.name for block in network.layout), NOBODY)
+        self._wrote: dict[str, list[tuple[Words, Heads]]] = {}  # by the heads of a layer
+        self._here: Iterator[HeadAt] = iter(())  # the heads of that layer, in order
+        self._now = NOBODY  # the heads of what is being named
 
     def read_all(self) -> Read:
         body = self._body = Body()
         try:
             state = self._follow(self.network.modules, self.filled(), "")
             answers = {o.name: self._even(self.read(state, o.place)) for o in self.network.outputs}
+            self._by |= {o.name: self._waiting[o.place.block] for o in self.network.outputs}
         except NotProved as error:
             raise DecompileError(f"{error}: no program says that") from None
         except TooManyWords:
             raise DecompileError(
                 "a layer of this network has more products than a program of readable length"
             ) from None
-        return Read(self.alphabet, body, answers)
+        return Read(self.alphabet, body, answers, self._by)
 
     # -- symbols ----------------------------------------------------------------------------------
     def root(self, name: str) -> Words:
@@ -85,10 +115,7 @@ class Reader(States):
         return self.alphabet.symbol(key, rows, cols, symmetric)
 
     def _name(self, name: str, words: Words) -> Words:
-        """The same value as a symbol, unless it is hardly more than one."""
-        words = self._tidy(words)
-        if len(words.terms) <= 1 and self._symbols(words) <= SIMPLE:
-            return words
+        """The same value as a symbol."""
         down, right = self._around(words)
         return down @ self._named(name, self._tidy(down.T @ words @ right)) @ right.T
 
@@ -115,12 +142,16 @@ class Reader(States):
             scalar = self._scalar(part)
             part = part if scalar is None else scalar[0]
             symbol = self._new(name, *part.shape)
-            self._body.statements.append(Let(self.alphabet.number_of(symbol), part))
+            self._let(symbol, part)
             value = symbol if scalar is None else scalar[1].scaled(symbol)
             for root in odd:
                 value = value.scaled(self.root(root))
             total += value
         return total
+
+    def _is_simple(self, words: Words) -> bool:
+        """Whether a value is hardly more than a symbol, and needs no name."""
+        return len(words.terms) <= 1 and self._symbols(words) <= SIMPLE
 
     def _symbols(self, words: Words) -> int:
         kinds = {n: self.alphabet.key(n) for n in letters_of(words)}
@@ -172,9 +203,13 @@ class Reader(States):
 
     def applied(self, function: Function, x: Words) -> Words:
         symbol = self._new(function.name, *x.shape)
-        let = Let(self.alphabet.number_of(symbol), self._even(x), function)
-        self._body.statements.append(let)
+        self._let(symbol, self._even(x), function)
         return symbol
+
+    def _let(self, symbol: Words, words: Words, function: Function | None = None) -> None:
+        number = self.alphabet.number_of(symbol)
+        self._by[number] = self._now
+        self._body.statements.append(Let(number, words, function))
 
     # -- parts ------------------------------------------------------------------------------------
     def _follow(self, parts: Iterable[Part], state: State, where: str) -> State:
@@ -204,12 +239,46 @@ class Reader(States):
         self.spelling.layer(self._layers[where])
         if isinstance(layer, AttentionLayer):
             layer = replace(layer, heads=tuple(self._pieces(h, where) for h in layer.heads))
+        at = self._layers[where]
+        self._here, self._wrote = (HeadAt(at, k) for k in count()), {}
+        if not isinstance(layer, AttentionLayer):
+            blocks = [place.block for place, _ in layer.applied]
+            self._now = NOBODY.union({HeadAt(at, None)}, *(self._waiting[b] for b in blocks))
         after = self.layer(layer, state)
-        for block in self.layout:
-            if after[block.name].terms != state[block.name].terms:
-                name = self.spelling.name(block.name, then=True)
-                after[block.name] = self._name(name, after[block.name])
+        for name in state:
+            if after[name].terms != state[name].terms:
+                after[name] = self._changed(layer, name, self._tidy(after[name]))
         return after
+
+    def _changed(self, layer: Layer, block: str, words: Words) -> Words:
+        """What a layer leaves in a block, named where it needs a name."""
+        moved = NOBODY
+        if isinstance(layer, AttentionLayer):
+            before = self._waiting[block] if layer.skip else NOBODY
+            moved = self._now = self._writers(block) | before
+        if not self._is_simple(words):
+            words, moved = self._name(self.spelling.name(block, then=True), words), NOBODY
+        self._waiting = {**self._waiting, block: moved}
+        return words
+
+    def _writers(self, block: str) -> Heads:
+        """The heads that change a block, without those that add up to nothing."""
+        wrote = self._wrote.get(block, [])
+        shape = self.layout.tokens, self.layout[block].cols
+        total = self.alphabet.sum(*shape, (words for words, _ in wrote))
+        return NOBODY.union(*(who for x, who in wrote if x.terms.keys() & total.terms.keys()))
+
+    def head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
+        pieces = (p for part in head.projections for p in cast(Projection, part).pieces)
+        sources = {p.block for p in pieces if p.block is not None and self._waiting[p.block]}
+        at = next(self._here)
+        for block, words in super().head(head, state, read):
+            if words.terms:
+                here = letters_of(words).keys()
+                before = (self._waiting[s] for s in sources if letters_of(state[s]).keys() & here)
+                who = frozenset({at}).union(*before)
+                self._wrote.setdefault(block, []).append((words, who))
+            yield block, words
 
     def _pieces(self, head: Head, where: str) -> Head:
         """A head whose projections say which blocks they read."""
@@ -228,25 +297,30 @@ class Reader(States):
 
     # -- loops ------------------------------------------------------------------------------------
     def _loop(self, module: Module, state: State, where: str) -> State:
-        outside, numbers = self._body, self._numbers
         if module.carries:
             start = [self._tidy(self.read(state, places[0])) for places in module.carries]
             symmetric = tuple(x.rows == x.cols > 1 and (x - x.T).is_zero() for x in start)
             for assumed in dict.fromkeys((tuple(False for _ in start), symmetric)):
-                try:
+                with suppress(NotProved):
                     return self._declared(module, state, start, assumed, where)
-                except NotProved:
-                    self._body, self._numbers = outside, numbers
         return self._found(module, state, where)
 
-    def _stepped(self, module: Module, entered: State, where: str) -> tuple[Body, State]:
-        """One step from a state of symbols: its statements, and what it leaves."""
+    def _stepped(self, module: Module, entered: State, blocks: Sequence[str], where: str) -> Step:
+        """One step from a state of symbols, which stand in `blocks`."""
         outside, self._body = self._body, Body()
+        waiting, self._waiting = self._waiting, self._taken(blocks)
         try:
             left = self._follow(module.body, entered, where)
-            return self._body, self._skipped(module, entered, left)
+            by = tuple(self._waiting[block] for block in blocks)
+            rest = (self._waiting[block] for block in self._waiting if block not in blocks)
+            left = self._skipped(module, entered, left)
+            return Step(self._body, left, by, NOBODY.union(*rest))
         finally:
-            self._body = outside
+            self._body, self._waiting = outside, waiting
+
+    def _taken(self, blocks: Sequence[str]) -> dict[str, Heads]:
+        """The heads that wait, when those of some blocks have what they waited for."""
+        return {**self._waiting, **dict.fromkeys(blocks, NOBODY)}
 
     def _declared(
         self,
@@ -264,13 +338,13 @@ class Reader(States):
         shapes = [(*x.shape, kept) for x, kept in zip(start, symmetric, strict=True)]
         carried = [self._new(name, *shape) for name, shape in zip(names, shapes, strict=True)]
         entered = self.carrying(state, module, carried)
-        body, left = self._stepped(module, entered, where)
-        after = [self._tidy(self.read(left, places[0])) for places in module.carries]
+        step = self._stepped(module, entered, names, where)
+        after = [self._tidy(self.read(step.left, places[0])) for places in module.carries]
         expected = self.carrying(entered, module, after)
         for block in self.layout:
-            self.same(left[block.name], expected[block.name], f"{where}: block {block.name!r}")
+            self.same(step.left[block.name], expected[block.name], f"{where}: block {block.name!r}")
         results = [self._new(name, *shape) for name, shape in zip(names, shapes, strict=True)]
-        self._add(module, carried, start, body, after, results, declared=True)
+        self._add(module, names, carried, start, step, after, results, declared=True)
         return self.carrying(state, module, results)
 
     def _found(self, module: Module, state: State, where: str) -> State:
@@ -288,39 +362,45 @@ class Reader(States):
             start = core(state)
             carried = [self._new(n, *x.shape) for n, x in zip(moving, start, strict=True)]
             entered = placed(carried)
-            body, left = self._stepped(module, entered, where)
-            after = core(left)
+            step = self._stepped(module, entered, [*moving], where)
+            after = core(step.left)
             ends = placed(after)
-            more = [name for name in state if not _equal(left[name], ends[name])]
+            more = [name for name in state if not _equal(step.left[name], ends[name])]
             if not more:
                 break
-            moving |= {n: self._around(state[n], entered[n], left[n]) for n in more}
+            moving |= {n: self._around(state[n], entered[n], step.left[n]) for n in more}
         results = [self._new(name, *x.shape) for name, x in zip(moving, start, strict=True)]
-        self._add(module, carried, start, body, after, results, declared=False)
+        self._add(module, [*moving], carried, start, step, after, results, declared=False)
         return placed(results)
 
     def _add(
         self,
         module: Module,
+        blocks: Sequence[str],
         carried: Sequence[Words],
         start: Sequence[Words],
-        body: Body,
+        step: Step,
         after: Sequence[Words],
         results: Sequence[Words],
         declared: bool,
     ) -> None:
         number = self.alphabet.number_of
-        self._body.statements.append(
-            Loop(
-                module.repeat,
-                tuple(map(number, carried)),
-                tuple(map(self._even, start)),
-                body,
-                tuple(map(self._even, after)),
-                tuple(map(number, results)),
-                declared,
-            )
+        loop = Loop(
+            module.repeat,
+            tuple(map(number, carried)),
+            tuple(map(self._even, start)),
+            step.body,
+            tuple(map(self._even, after)),
+            tuple(map(number, results)),
+            declared,
         )
+        self._by |= zip(loop.carried, step.by, strict=True)
+        self._by |= {
+            number: self._waiting[block] | step.rest
+            for number, block in zip(loop.results, blocks, strict=True)
+        }
+        self._waiting = self._taken(blocks)
+        self._body.statements.append(loop)
 
 
 def _equal(a: Words, b: Words) -> bool:

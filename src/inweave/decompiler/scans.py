@@ -25,6 +25,7 @@ class Scan:
     arrays: tuple[Words, ...]
     rows: tuple[int, ...]
     values: tuple[Words, ...]
+    said: tuple[int, ...]  # what the loop carries instead of the values
     stacks: tuple[int, ...]
     reverse: bool
 
@@ -98,7 +99,10 @@ class _Reader:
         )
         arrays = tuple(self._array(run) for run in self.found)
         rows = tuple(self.found.values())
-        return Scan(rest, arrays, rows, said, loop.results[at + 1 :], self.reverse)
+        later = slice(at + 1, None)
+        return Scan(
+            rest, arrays, rows, said, loop.carried[later], loop.results[later], self.reverse
+        )
 
     # -- values -----------------------------------------------------------------------------------
     def _value(self, i: int) -> tuple[Words, Let | None]:

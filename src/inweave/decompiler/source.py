@@ -1,20 +1,22 @@
 """From statements to the source of a program.
 
 What no answer needs is left out, what is read once and is short stands where it is read, and a
-repeated module becomes a step and a call of `inweave.iterate`.
+repeated module becomes a step and a call of `inweave.iterate`. Every line knows the heads that
+compute it: those of what it defines, and of all that stands in it instead of on a line of its own.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from inweave.decompiler.names import Names
 from inweave.decompiler.parts import in_part
 from inweave.decompiler.scans import Scan, as_scan
-from inweave.decompiler.statements import Body, Let, Loop, Read, letters_of
+from inweave.decompiler.statements import Body, HeadAt, Let, Loop, Read, letters_of
 from inweave.decompiler.tables import called, written
 from inweave.decompiler.text import ATOM, Speller, Text, summands
 from inweave.exact.constants import Constant
@@ -40,9 +42,17 @@ IMPORTS = {
 }
 
 
+@dataclass(frozen=True)
+class Line:
+    """A line of a program, and the heads that compute it."""
+
+    text: str
+    heads: tuple[HeadAt, ...] = ()
+
+
 def source(
     network: Network, read: Read, kinds: Mapping[str, Kind] | None = None, scans: bool = True
-) -> str:
+) -> tuple[Line, ...]:
     """The program of a network that was read.
 
     `kinds` are those that its answers had without further ado, to be made what they should be;
@@ -55,7 +65,10 @@ class _Writer:
     def __init__(
         self, network: Network, read: Read, kinds: Mapping[str, Kind], scans: bool
     ) -> None:
-        self.scans = scans
+        self.scans, self.by = scans, read.by
+        self.defined: dict[int | str, Words] = dict(_definitions(read.body))
+        self.defined |= read.answers.items()
+        self.own = set(_carried(read.body))  # symbols that have a line of their own
         self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
         body, answers = in_part(read.body, list(read.answers.values()), self.alphabet)
         self.answers = dict(zip(read.answers, answers, strict=True))
@@ -74,29 +87,48 @@ class _Writer:
         self.constants: dict[Constant, str] = {}
         self.above: list[str] = []
 
-    def program(self) -> str:
+    def program(self) -> tuple[Line, ...]:
         lines = [*self._inputs(), *self._lines(self.body, list(self.answers.values()), "    ")]
-        lines.append(_returned("    ", self._returned()))
+        returned = _returned("    ", self._returned())
+        lines.append(Line(returned, self._heads(*self.answers)))
         given = ", ".join(f"{spec.name}: {_type(spec)}" for spec in self.network.inputs)
         head = f"def {NAME}({given}){self._returns()}:"
         if len(head) > LINE:
             head = f"def {NAME}(\n    {given}\n){self._returns()}:"
         above = [*self.above, "", ""] if self.above else []
-        text = "\n".join([*above, "@inweave.program", head, *lines, ""])
+        ahead = "\n".join([*above, "@inweave.program", head])
+        text = "\n".join([ahead, *(line.text for line in lines)])
         imports = [line for mark, line in IMPORTS.items() if mark in text]
         if types := sorted(set(re.findall(r"\b(Matrix|Scalar|Vector)\b", head))):
             imports.append(f"from inweave import {', '.join(types)}")
         order = sorted(imports, key=lambda line: ("inweave" in line, line.startswith("from"), line))
-        return "\n".join([*order, "", *([] if self.above else [""]), text])
+        top = "\n".join([*order, "", *([] if self.above else [""]), ahead])
+        return tuple(
+            Line(part, line.heads) for line in [Line(top), *lines] for part in line.text.split("\n")
+        )
+
+    def _heads(self, *about: int | str) -> tuple[HeadAt, ...]:
+        """The heads of definitions or answers, and of what stands in them."""
+        found, waiting, seen = set[HeadAt](), list(about), set[int | str]()
+        while waiting:
+            this = waiting.pop()
+            seen.add(this)
+            found |= self.by[this]
+            waiting += self._written_in(self.defined[this]) - seen
+        return tuple(sorted(found, key=lambda at: (at.layer, at.head or 0)))
+
+    def _written_in(self, words: Words) -> set[int]:
+        """The symbols of a sum that have no line of their own."""
+        return {n for n in letters_of(words) if n in self.defined and n not in self.own}
 
     # -- the signature ----------------------------------------------------------------------------
-    def _inputs(self) -> list[str]:
+    def _inputs(self) -> list[Line]:
         """A matrix of one column or row as the vector that it is."""
         lines = []
         for spec in self.network.inputs:
             if spec.kind == "matrix" and (spec.rows == 1) != (spec.cols == 1):
                 index = ":, 0" if spec.cols == 1 else "0, :"
-                lines.append(f"    {spec.name} = {spec.name}[{index}]")
+                lines.append(Line(f"    {spec.name} = {spec.name}[{index}]"))
         return lines
 
     def _returns(self) -> str:
@@ -132,12 +164,12 @@ class _Writer:
         return Text(f"{column}[:, None]")
 
     # -- statements -------------------------------------------------------------------------------
-    def _lines(self, body: Body, last: Iterable[Words], indent: str) -> list[str]:
+    def _lines(self, body: Body, last: Iterable[Words], indent: str) -> list[Line]:
         """The lines of a body; `last` is what is read after it."""
         last = list(last)
         once = _read_once(body, last)
         alone = {self._alone(words) for words in last} if len(last) == 1 else set()
-        lines: list[str] = []
+        lines: list[Line] = []
         for statement in body.statements:
             if isinstance(statement, Loop):
                 lines += self._loop(statement, indent)
@@ -148,7 +180,8 @@ class _Writer:
                 self.texts[statement.symbol] = text
             else:
                 name = self._named(statement.symbol)
-                lines.append(f"{indent}{name} = {_broken(text.text, indent, len(name) + 3)}")
+                line = f"{indent}{name} = {_broken(text.text, indent, len(name) + 3)}"
+                lines.append(Line(line, self._heads(statement.symbol)))
         return lines
 
     def _alone(self, words: Words) -> int | None:
@@ -183,11 +216,11 @@ class _Writer:
             for scalars, chain in words.terms
         )
 
-    def _loop(self, loop: Loop, indent: str) -> list[str]:
+    def _loop(self, loop: Loop, indent: str) -> list[Line]:
         scan = as_scan(loop, self.alphabet, self.read) if self.scans else None
-        return self._iterate(loop, indent) if scan is None else self._scan(scan, indent)
+        return self._iterate(loop, indent) if scan is None else self._scan(loop, scan, indent)
 
-    def _scan(self, scan: Scan, indent: str) -> list[str]:
+    def _scan(self, every: Loop, scan: Scan, indent: str) -> list[Line]:
         """A step on a row of each array, and the call that goes through them."""
         loop, inner = scan.loop, indent + "    "
         starts = [self.speller.words(words).text for words in loop.start]
@@ -197,16 +230,20 @@ class _Writer:
         stacks = [self._named(number) for number in scan.stacks]
         whole = names[0] if len(names) == 1 else self.names.new("carried")
         step = self.names.new("step")
-        lines = ["", f"{indent}def {step}({', '.join([whole, *rows])}):"]
+        lines = [Line(""), Line(f"{indent}def {step}({', '.join([whole, *rows])}):")]
         if len(names) > 1:
-            lines.append(f"{inner}{', '.join(names)} = {whole}")
+            lines.append(Line(f"{inner}{', '.join(names)} = {whole}"))
         lines += self._lines(loop.body, (*loop.after, *scan.values), inner)
         after = [self.speller.words(words).text for words in loop.after]
         values = [self.speller.words(words).text for words in scan.values]
-        lines += [f"{inner}return {_tuple(after)}, {_tuple(values)}", ""]
+        said = f"{inner}return {_tuple(after)}, {_tuple(values)}"
+        moved = [n for n in every.carried if n not in scan.loop.carried + scan.said]
+        lines += [Line(said, self._heads(*scan.loop.carried, *scan.said)), Line("")]
         given = ", ".join([step, _tuple(starts), *arrays, *(["reverse=True"] * scan.reverse)])
         left = f"{_tuple(names, '_')}, {_tuple(stacks, '_')}"
-        return [*lines, f"{indent}{left} = inweave.scan({given})"]
+        read = {n for words in scan.arrays for n in self._written_in(words)}
+        called = self._heads(*every.results, *moved, *read)
+        return [*lines, Line(f"{indent}{left} = inweave.scan({given})", called)]
 
     def _named(self, number: int) -> str:
         """A name for a symbol, after what it is."""
@@ -214,6 +251,7 @@ class _Writer:
         assert key is not None
         name = self.names.new(key[1])
         self.texts[number] = Text(name)
+        self.own.add(number)
         return name
 
     def _carried(self, loop: Loop) -> list[str]:
@@ -223,18 +261,17 @@ class _Writer:
             self.texts[number] = Text(name)
         return names
 
-    def _iterate(self, loop: Loop, indent: str) -> list[str]:
+    def _iterate(self, loop: Loop, indent: str) -> list[Line]:
         """A step, and the call that repeats it."""
         starts = [self.speller.words(words).text for words in loop.start]
         names = self._carried(loop)
         step = self.names.new("step")
-        lines = [f"{indent}def {step}({', '.join(names)}):"]
+        lines = [Line(""), Line(f"{indent}def {step}({', '.join(names)}):")]
         lines += self._lines(loop.body, loop.after, indent + "    ")
         after = [self.speller.words(words).text for words in loop.after]
-        lines += [_returned(indent + "    ", after), ""]
-        lines.insert(0, "")
+        lines += [Line(_returned(indent + "    ", after), self._heads(*loop.carried)), Line("")]
         call = f"inweave.iterate({step}, {_tuple(starts)}, {loop.times})"
-        return [*lines, f"{indent}{', '.join(names)} = {call}"]
+        return [*lines, Line(f"{indent}{', '.join(names)} = {call}", self._heads(*loop.results))]
 
     def _hoisted(self, text: str, constant: Constant) -> str:
         """A constant where it is read, or above the program if it is long."""
@@ -274,6 +311,26 @@ def _type(spec: Input | Output) -> str:
     if spec.kind == "scalar":
         return "Scalar"
     return f"{spec.kind.capitalize()}[{', '.join(map(str, spec.shape))}]"
+
+
+# -- what is defined -------------------------------------------------------------------------------
+def _definitions(body: Body) -> Iterator[tuple[int, Words]]:
+    """What symbols are: of what a loop carries, what a step leaves, and of results, the start."""
+    for statement in body.statements:
+        if isinstance(statement, Let):
+            yield statement.symbol, statement.words
+        else:
+            yield from zip(statement.carried, statement.after, strict=True)
+            yield from zip(statement.results, statement.start, strict=True)
+            yield from _definitions(statement.body)
+
+
+def _carried(body: Body) -> Iterator[int]:
+    """The symbols of loops: what they carry, and what is left of it."""
+    for statement in body.statements:
+        if isinstance(statement, Loop):
+            yield from (*statement.carried, *statement.results)
+            yield from _carried(statement.body)
 
 
 # -- what is needed --------------------------------------------------------------------------------

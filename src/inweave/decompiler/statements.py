@@ -9,13 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from inweave.exact.constants import Constant
 from inweave.model.relunet import Function
 from inweave.proof.words import Alphabet, Letter, Symbol, Word, Words
 
 Key = tuple[str, ...]  # ("input", name), ("root", name) of an input, or ("value", name, number)
+
+
+class HeadAt(NamedTuple):
+    """A head by its layer, counted as stored, and its number there; None of a pointwise layer."""
+
+    layer: int
+    head: int | None
+
+
+Heads = frozenset[HeadAt]
 
 
 @dataclass(frozen=True)
@@ -49,11 +59,16 @@ class Body:
 
 @dataclass(frozen=True)
 class Read:
-    """A network as statements, and its answers in words."""
+    """A network as statements, and its answers in words.
+
+    `by` are the heads that compute each of them: of a symbol its definition, of what a loop carries
+    one step, of a loop's result where it starts, and of an answer, by its name, the last move.
+    """
 
     alphabet: Letters
     body: Body
     answers: dict[str, Words]
+    by: dict[int | str, Heads]
 
 
 class Letters(Alphabet):

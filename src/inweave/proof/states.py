@@ -113,11 +113,11 @@ class States:
         written = {name: [value] if layer.skip else [] for name, value in state.items()}
         read: Reads = {}
         for head in layer.heads:
-            for name, value in self._head(head, state, read):
+            for name, value in self.head(head, state, read):
                 written[name].append(value)
         return {name: self.alphabet.sum(*state[name].shape, written[name]) for name in state}
 
-    def _head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
+    def head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
         """`Q Kᵀ V`: its columns, each with the block in which they stand."""
         parts = (head.query, head.key, head.value)
         query, key, values = (self._project(part, state, read) for part in parts)
