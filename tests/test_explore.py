@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -486,3 +487,22 @@ def test_the_explorer_loads_nothing_until_it_is_asked() -> None:
         assert 'anywidget' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_saved_network_is_shown_with_all_that_is_known_of_its_program(tmp_path: Path) -> None:
+    NET.save(tmp_path / "net.inweave")
+    back = inweave.load(tmp_path / "net.inweave")
+    there, here = (payload(net, INPUTS)["networks"][0] for net in (back, NET))
+    for same in ("name", "report", "reference", "outputs"):
+        assert there[same] == here[same], same
+    assert there["report"]["bound"] == NET.depth_lower_bound
+    assert there["certificate"] is None
+    back.verify()
+    assert payload(back, INPUTS)["networks"][0]["certificate"]["program"].startswith("ridge_gd")
+
+
+def test_a_changed_network_is_not_called_what_it_was_compiled_from() -> None:
+    other = replace(NET, modules=(*NET.modules, *NET.modules))
+    data = payload(other, INPUTS)["networks"][0]
+    assert data["name"] == "ridge_gd, ELSA, changed"
+    assert data["report"]["bound"] is None

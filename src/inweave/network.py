@@ -31,7 +31,7 @@ from inweave.proof.certificate import Certificate, Claim, about
 
 if TYPE_CHECKING:
     from inweave.circuit.graph import Circuit
-    from inweave.explore.shown import Shown
+    from inweave.explore.shown import Made, Shown
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
     from inweave.proof.entries import Degree
@@ -228,13 +228,21 @@ class Network(data.Network):
 
     @cached_property
     def _quick_degree(self) -> Degree:
-        from inweave.proof.degree import has_functions, quick_degree
-        from inweave.proof.entries import Degree, in_entries, is_affine
+        from inweave.proof.entries import Degree, is_affine
 
         traced = self._traced()
         assert traced is not None
-        if has_functions(traced) or (is_affine(self.fills) and "_degree" in self.__dict__):
+        if is_affine(self.fills) and "_degree" in self.__dict__:
             return Degree(*self._degree)
+        return self._degree_of(traced)
+
+    def _degree_of(self, traced: Traced) -> Degree:
+        """The degree of a program in the entries of this network's prompt, as far as is quick."""
+        from inweave.proof.degree import has_functions, network_degree, quick_degree
+        from inweave.proof.entries import Degree, in_entries
+
+        if has_functions(traced):
+            return Degree(*network_degree(self, traced))
         return in_entries(traced, self.fills, quick_degree)
 
     # -- sizes ------------------------------------------------------------------------------------
@@ -344,7 +352,24 @@ class Network(data.Network):
         """What the explorer shows of this network."""
         from inweave.explore.shown import Shown
 
-        return Shown(self, self.origin, self.proved, self.known_degree(), self._made)
+        degree = self.known_degree()
+        if degree is None and self.stored_program is not None and self.is_polynomial:
+            degree = self._degree_of(self.stored_program)  # whether or not this computes it
+        return Shown(self, self._shown_as, self.proved, degree)
+
+    @property
+    def _shown_as(self) -> Made | None:
+        """What it was made from, here or as the file says; changed networks too."""
+        from inweave.explore.shown import Made
+
+        if self.origin is not None:
+            program, traced = self.origin.program.name, self.origin.traced
+            changed = self._own is None
+            return Made(program, self.origin.optimize, self.origin.sizes, traced, changed)
+        said = self.record
+        if said is None:
+            return None
+        return Made(said.program, said.optimize, said.sizes, self.stored_program)
 
     def circuit(self, *, seed: int = 0, functional: bool = True) -> Circuit:
         """What every head computes, and which edges between heads the answer depends on.

@@ -558,3 +558,85 @@ def test_the_module_mentions_no_address_but_the_svg_namespace() -> None:
     text = module() + asset("explorer.css") + asset("page.html")
     assert set(re.findall(r"https?://[^\s\"']+", text)) == {"http://www.w3.org/2000/svg"}
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
+
+
+@inweave.program
+def predicted(
+    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
+):
+    return u @ ridge.function(X, y, lam, eta, steps=steps)
+
+
+def test_an_answer_read_after_a_loop_comes_with_what_the_loop_carries(
+    visit: Visit, tmp_path: Path
+) -> None:
+    net = inweave.compile(predicted, n=6, d=3, steps=9)
+    net.explore(tmp_path / "net.html", **INPUTS, u=np.ones(3))
+    seen = visit(tmp_path / "net.html")
+    found = seen.page.evaluate(
+        """() => document.getElementById('inweave').explorer.charts
+          .find(c => c.node.matches('.panel-distance')).series.map(s => [s.name, [...s.values]])"""
+    )
+    answer, w = found
+    assert (answer[0], w[0]) == ("answer", "w")
+    assert len(set(answer[1][:-1])) == 1  # says nothing before the last layer
+    trace = net.trace(**INPUTS, u=np.ones(3))
+    states = [net.prompt(**INPUTS, u=np.ones(3)), *(step.after for step in trace.steps)]
+    held = [H[:, net.layout["w"].columns] for H in states]
+    np.testing.assert_allclose(w[1], [np.linalg.norm(h - held[-1]) for h in held], atol=1e-12)
+    assert w[1][0] > w[1][9] > w[1][17] > w[1][18] == 0
+
+
+def test_comparing_leaves_nothing_to_scroll_below_the_panels(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "two.html", "#layer=3")
+    assert seen.page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+
+
+@pytest.mark.parametrize("width", [500, 540, 580])
+def test_controls_stand_in_lines_where_there_is_little_room(
+    visit: Visit, pages: Path, width: int
+) -> None:
+    seen = visit(pages / "two.html", "#layer=3")
+    seen.page.set_viewport_size({"width": width, "height": 900})
+    boxes = [seen.page.locator(name).bounding_box() for name in (".where", ".transport")]
+    seen.page.set_viewport_size({"width": 1440, "height": 900})
+    where, bar = boxes
+    assert where["height"] < 30
+    assert bar["x"] + bar["width"] <= width
+    assert where["x"] + where["width"] <= bar["x"] + bar["width"]
+
+
+LABELS = """() => [...document.querySelectorAll('.chart svg')].flatMap(svg => {
+  const whole = svg.getBoundingClientRect();
+  return [...svg.querySelectorAll('text')].map(t => [t.textContent, t.getBoundingClientRect()])
+    .filter(([, box]) => box.left < whole.left - 0.5 || box.right > whole.right + 0.5)
+    .map(([said]) => said);
+})"""
+
+
+@pytest.mark.parametrize(("steps", "scale"), [(9, -1e-12), (9, 1e9), (5000, 1.0)])
+def test_no_number_at_an_axis_is_cut_off(
+    visit: Visit, tmp_path: Path, steps: int, scale: float
+) -> None:
+    net = inweave.compile(ridge, n=2, d=1, steps=steps, verify=False)
+    inputs = data(2, 1, eta=0.001)
+    net.explore(tmp_path / "net.html", **{**inputs, "y": scale * inputs["y"]})
+    seen = visit(tmp_path / "net.html")
+    assert seen.page.evaluate(LABELS) == []
+    seen.page.click(".panel-distance button:text-is('log')")
+    assert seen.page.evaluate(LABELS) == []
+
+
+def test_saved_pictures_say_what_their_colours_mean(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "two.html", "#layer=3")
+    wanted = {
+        "norms": ["Block norms", "w, loop"],
+        "distance": ["Distance to reference", "answer, loop", "answer, shallow"],
+        "prompt-0": ["−max", "max: each block’s own, over all layers"],
+    }
+    for panel, words in wanted.items():
+        seen.page.click(f".panel-{panel} .save summary")
+        with seen.page.expect_download() as waiting:
+            seen.page.click(f".panel-{panel} .save button:text-is('SVG')")
+        text = Path(waiting.value.path()).read_text("utf-8")
+        assert [word for word in words if word not in text] == []

@@ -121,7 +121,7 @@ def _write_page(problem: Problem, path: Path) -> None:
     inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}
     inputs["eta"] = float(1 / (np.linalg.norm(problem.X[:n], 2) ** 2 + LAM))
     sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
-    modes = {"step by step": "faithful", "least depth": "depth"}
+    modes = {f"{steps} steps on {n} of the patients": "faithful", "the same, least depth": "depth"}
     shown = {said: inweave.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
     explore.write(path, shown, inputs)
 
@@ -172,7 +172,8 @@ def _print_end(network: Network, page: Path, seconds: float) -> None:
         "\nData: Efron, Hastie, Johnstone, Tibshirani, Least Angle Regression (2004), as\n"
         "distributed with scikit-learn (BSD 3-Clause)."
     )
-    output.say(f"Look inside: open {page} in a browser.")
+    rows, steps = PAGE
+    output.say(f"Look inside: open {page} in a browser ({rows} of the rows, {steps} steps).")
     output.note(f"{seconds:.1f} s")
 
 

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from inweave.compiler.origin import Origin
 from inweave.errors import BlockError, InputError, InweaveError, ShapeError
 from inweave.explore.prompts import real
-from inweave.explore.shown import Shown
+from inweave.explore.shown import Made, Shown
+from inweave.model.inputs import accept
 from inweave.model.network import Network
 from inweave.model.prompt import Output, by_name, numbered
 from inweave.proof.cost import program_work
 
-MOST_OPERATIONS = 2_000_000  # of a program that is run for its value: seconds
+MOST_WORK = (2_000_000, 10**10)  # operations and products of a program that is run: seconds
 
 Answer = tuple[str, dict[str, np.ndarray[Any, Any]]]
 
@@ -32,7 +32,7 @@ def references(
     """
     if given is not None:
         return given_references({name: one.network for name, one in shown.items()}, given)
-    own = {name: program_value(one.origin, inputs[name]) for name, one in shown.items()}
+    own = {name: program_value(one.made, inputs[name]) for name, one in shown.items()}
     shared = next((found for found in own.values() if found is not None), None)
     return {name: _fitting(own[name] or shared, one.network) for name, one in shown.items()}
 
@@ -82,18 +82,20 @@ def given_references(networks: Mapping[str, Network], given: Any) -> dict[str, A
     return out
 
 
-def program_value(origin: Origin | None, inputs: dict[str, Any] | None) -> Answer | None:
+def program_value(made: Made | None, inputs: dict[str, Any] | None) -> Answer | None:
     """The value of a network's program on the same data, where it does not take long."""
-    if origin is None or inputs is None or program_work(origin.traced)[0] > MOST_OPERATIONS:
+    if made is None or made.traced is None or inputs is None:
         return None
-    statics = {k: v for k, v in origin.sizes.items() if k in origin.program.statics}
+    work = program_work(made.traced)
+    if any(found > most for found, most in zip(work, MOST_WORK, strict=True)):
+        return None
     try:
         with np.errstate(all="ignore"):
-            found = origin.program(**inputs, **statics)
+            found = made.traced.evaluate(*accept(made.traced.inputs, inputs))
     except InweaveError:
         return None
-    return f"program {origin.program.name}, evaluated directly", {
-        name: np.asarray(value, float) for name, value in by_name(found).items()
+    return f"program {made.program}, evaluated directly", {
+        name: np.asarray(value, float) for name, value in found.items()
     }
 
 

@@ -12,13 +12,13 @@ from inweave.text.network import facts
 
 def report(shown: Shown) -> dict[str, Any]:
     """Sizes, and depth beside its lower bound where that is known, and for which prompts it is."""
-    origin, known = shown.origin, facts(shown.network, degree=shown.degree)
+    made, known = shown.made, facts(shown.network, degree=shown.degree)
     return {
         **{name: known[name] for name in ("depth", "heads", "tokens", "width", "fingerprint")},
         "target": known["target"].upper(),
-        "optimize": origin.optimize if origin else None,
-        "program": origin.program.name if origin else None,
-        "sizes": {str(k): str(v) for k, v in origin.sizes.items()} if origin else {},
+        "optimize": made.optimize if made else None,
+        "program": made.program if made else None,
+        "sizes": {str(k): str(v) for k, v in made.sizes.items()} if made else {},
         "numbers": known["stored_numbers"],
         "degree": None if shown.degree is None else str(shown.degree).removeprefix("degree "),
         "bound": known["depth_lower_bound"],

@@ -7,25 +7,32 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Protocol
 
-from inweave.compiler.origin import Origin
 from inweave.errors import InputError
+from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.certificate import Certificate, Claim
 from inweave.proof.entries import Degree
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A network, its origin, what is proved or claimed of it, and its degree.
+class Made:
+    """What a network was made from, here or as its file says, and how; `traced` is the program."""
 
-    `made` is the name of its program and how it was compiled.
-    """
+    program: str
+    optimize: str
+    sizes: Mapping[str, Any]
+    traced: Traced | None
+    changed: bool = False  # the network is not, or not as far as is known, what was compiled
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A network, what it was made from, what is proved or claimed of it, and its degree."""
 
     network: Network
-    origin: Origin | None = None
+    made: Made | None = None
     proved: Certificate | Claim | None = None
     degree: Degree | None = None
-    made: tuple[str, str] | None = None
 
 
 class Explorable(Protocol):
@@ -41,7 +48,9 @@ Several = Mapping[Any, Explorable] | Sequence[Explorable] | Explorable
 def title(shown: Shown) -> str:
     """A name for a network without one."""
     made, kind = shown.made, shown.network.target.upper()
-    return f"{made[0]}, {kind}, {made[1]}" if made else f"{kind} network"
+    if made is None:
+        return f"{kind} network"
+    return f"{made.program}, {kind}, {'changed' if made.changed else made.optimize}"
 
 
 def named(networks: Several) -> dict[str, Shown]:

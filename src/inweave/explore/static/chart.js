@@ -1,5 +1,5 @@
 import { svg, svgRoot } from "./dom.js";
-import { short } from "./text.js";
+import { short, textWidth } from "./text.js";
 
 /**
  * Line charts as SVG. Colours are attributes, so that a chart can be saved as it stands.
@@ -12,6 +12,7 @@ import { short } from "./text.js";
  */
 
 const EDGE = { left: 46, right: 10, top: 8, bottom: 30 };
+const TICK = 10; // pixels of a number at an axis
 const FLOOR = 1e-18; // a log axis goes no lower
 const DEPTHS = [0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10000, 30000];
 
@@ -50,9 +51,11 @@ function rounds(low, high, many) {
   return out;
 }
 
-/** Powers of ten. @param {number} low @param {number} high @param {number} many */
+/** Powers of ten; round numbers where there are too few of them.
+ *  @param {number} low @param {number} high @param {number} many */
 function decades(low, high, many) {
   const [from, to] = [Math.ceil(Math.log10(low) - 1e-9), Math.floor(Math.log10(high) + 1e-9)];
+  if (to <= from) return rounds(low, high, many);
   const every = Math.max(1, Math.ceil((to - from) / many));
   const out = [];
   for (let e = from; e <= to; e += every) out.push(10 ** e);
@@ -80,21 +83,22 @@ function axes({ series, width, height, logX, logY, depth }) {
   if (y0 > y1) [y0, y1] = logY ? [1e-16, 1] : [0, 1];
   const pad = 0.06 * (y1 - y0) || 0.5 * Math.abs(y1) || 1;
   [y0, y1] = logY ? [Math.max(y0, FLOOR) / 1.6, y1 * 1.6] : [y0 - pad, y1 + pad];
-  const right = Math.max(EDGE.left + 10, width - EDGE.right);
-  const many = logX ? 5 : Math.max(2, Math.floor((right - EDGE.left) / 70));
-  const X = axis(x0, x1, EDGE.left, right, logX ? (depth ? "depth" : "log") : "linear", many, 0);
-  if (depth) X.ticks = X.ticks.filter(Number.isInteger);
   const Y = axis(y0, y1, height - EDGE.bottom, EDGE.top, logY ? "log" : "linear", logY ? 4 : 3, 0.5);
-  return { X, Y, right };
+  const left = Math.max(EDGE.left, ...Y.ticks.map((t) => Math.ceil(textWidth(short(t), TICK)) + 8));
+  const right = Math.max(left + 10, width - EDGE.right);
+  const many = logX ? 5 : Math.max(2, Math.floor((right - left) / 70));
+  const X = axis(x0, x1, left, right, logX ? (depth ? "depth" : "log") : "linear", many, 0);
+  if (depth) X.ticks = X.ticks.filter(Number.isInteger);
+  return { X, Y, left, right };
 }
 
 /** Axes and their labels. @param {ChartOptions} options @param {ReturnType<axes>} axes */
-function frameNodes({ height, theme, xLabel }, { X, Y, right }) {
-  const { left, top } = EDGE;
+function frameNodes({ width, height, theme, xLabel }, { X, Y, left, right }) {
+  const { top } = EDGE;
   const bottom = height - EDGE.bottom;
   /** @param {number} x @param {number} y @param {string} anchor @param {string} said */
   const text = (x, y, anchor, said) => {
-    const style = { "font-size": 10, "font-family": "sans-serif", fill: theme.faint };
+    const style = { "font-size": TICK, "font-family": "sans-serif", fill: theme.faint };
     return svg("text", { x, y, ...style, "text-anchor": anchor }, said);
   };
   return [
@@ -102,19 +106,22 @@ function frameNodes({ height, theme, xLabel }, { X, Y, right }) {
       svg("line", { x1: left, x2: right, y1: Y.at(t), y2: Y.at(t), stroke: theme.grid }),
       text(left - 6, Y.at(t) + 3.5, "end", short(t)),
     ]),
-    ...X.ticks.map((t) => text(X.at(t), bottom + 14, "middle", short(t))),
+    ...X.ticks.map((t) => {
+      const most = width - textWidth(short(t), TICK) / 2; // so that the last one is not cut off
+      return text(Math.min(X.at(t), most), bottom + 14, "middle", short(t));
+    }),
     text(right, height - 4, "end", xLabel),
     svg("path", { d: `M${left} ${top}V${bottom}H${right}`, fill: "none", stroke: theme.line }),
   ];
 }
 
 /** @param {Series} s @param {ChartOptions} options @param {ReturnType<axes>} axes */
-function curveNodes(s, { logY, depth }, { X, Y, right }) {
+function curveNodes(s, { logY, depth }, { X, Y, left, right }) {
   const line = { fill: "none", stroke: s.colour };
   const thin = { class: "within", "stroke-opacity": 0.3, "stroke-width": 1 };
   const thick = { class: "curve", "stroke-width": 1.75, "stroke-linejoin": "round" };
   const range = depth ? rangePath(s, X, Y, logY) : "";
-  const d = linePath(depth ? lastOf(s) : s, X, Y, logY, depth && !logY, right - EDGE.left);
+  const d = linePath(depth ? lastOf(s) : s, X, Y, logY, depth && !logY, right - left);
   const curve = svg("path", { d, ...line, ...thick, "stroke-dasharray": s.dash });
   return range ? [svg("path", { d: range, ...line, ...thin }), curve] : [curve];
 }

@@ -1,6 +1,6 @@
 import { lineChart } from "./chart.js";
 import { chip, el, svg, toggle, write } from "./dom.js";
-import { linesPicture, panel } from "./panel.js";
+import { chartPicture, linesPicture, panel } from "./panel.js";
 import { clip, short } from "./text.js";
 
 /**
@@ -12,6 +12,7 @@ import { clip, short } from "./text.js";
  *   owners: number[]}} Curves
  */
 
+const CARRIED = " What a loop carries is compared with where the loop leaves it.";
 const DASHES = ["none", "6 3", "2 2", "8 2 2 2"];
 
 /** @param {Explorer} app @returns {Curves[]} */
@@ -27,13 +28,15 @@ export function allCurves(app) {
       ...pins[i].map((entry) => ({ name: track.entryName(entry), values: track.history(entry) })),
     ],
   };
+  const carries = app.tracks.some((t) => t.carried.length);
   /** @type {Kind} */
-  const distance = {
+  const distances = {
     title: "Distance to reference", name: "distance", log: true, empty: "",
-    note: `2-norm of answer − reference. Reference: ${source}.`,
-    lines: ({ answers }) => answers.slice(0, several ? 3 : 7).map(({ name, distances }) => {
-      return distances && { name, values: distances };
-    }),
+    note: `2-norm of answer − reference. Reference: ${source}.${carries ? CARRIED : ""}`,
+    lines: ({ answers, blocks, carried }) => [
+      ...answers.map(({ name, distances: values }) => values && { name, values }),
+      ...carried.map(({ block, distances: values }) => ({ name: blocks[block].label, values })),
+    ].slice(0, several ? 3 : 7),
   };
   /** @type {Kind} */
   const norms = {
@@ -41,7 +44,7 @@ export function allCurves(app) {
     lines: (track) => track.blocks.map((block, b) => ({ name: block.label, values: track.norms[b] }))
       .filter((_, b) => track.varies[b]).slice(0, 7),
   };
-  return [values, ...(source ? [distance] : []), norms].map((kind) => curves(app, kind));
+  return [values, ...(source ? [distances] : []), norms].map((kind) => curves(app, kind));
 }
 
 /** The first entries of the answers. @param {Track} track @param {number} most @returns {Line[]} */
@@ -73,7 +76,11 @@ function curves(app, kind) {
     app.relayout();
   });
   const { node } = panel(app, { title: kind.title, name: kind.name, controls: [logs.node],
-    picture: () => self.chart?.node ?? linesPicture([kind.empty], app.theme) });
+    picture: () => (self.chart ? chartPicture(kind.title, self.chart.node, legend(), app.theme)
+      : linesPicture([kind.empty], app.theme)) });
+  const legend = () => self.series.map((s, j) => ({
+    ...s, name: app.several ? `${s.name}, ${app.tracks[self.owners[j]].data.name}` : s.name,
+  }));
   node.append(body, keys);
   if (kind.note) node.append(el("p", { class: "soft small", text: kind.note }));
 

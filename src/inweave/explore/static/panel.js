@@ -1,6 +1,5 @@
-import { ICONS, button, chip, el, icon } from "./dom.js";
+import { ICONS, button, chip, el, icon, svg } from "./dom.js";
 import { SvgPainter } from "./painter.js";
-import { textWidth } from "./text.js";
 
 /** The frame around a part of the page, and saving that part as a picture. */
 
@@ -30,10 +29,28 @@ async function savePicture(picture, name, kind) {
 
 /** Lines of text as a picture, the first one as a title. @param {string[]} lines @param {Theme} theme */
 export function linesPicture(lines, theme) {
-  const width = Math.max(200, ...lines.map((line) => textWidth(line, 12))) + 24;
+  const width = Math.max(200, ...lines.map((line) => [...line].length * 7.5)) + 24;
   const p = new SvgPainter(Math.ceil(width), lines.length * 18 + 20, theme);
   const style = { size: 12, mono: true };
   lines.forEach((line, i) => p.text(12, 24 + i * 18, line, { ...style, weight: i ? 400 : 600 }));
+  return p.node;
+}
+
+/** A chart between its title and the names of its curves.
+ *  @param {string} title @param {Element} chart @param {Key[]} keys @param {Theme} theme */
+export function chartPicture(title, chart, keys, theme) {
+  const [width, height] = ["width", "height"].map((side) => Number(chart.getAttribute(side)));
+  const p = new SvgPainter(width, height + 34 + keys.length * 16, theme);
+  p.text(8, 18, title, { size: 12, weight: 600 });
+  const inner = /** @type {Element} */ (chart.cloneNode(true));
+  inner.setAttribute("y", "26");
+  p.inner.append(inner);
+  keys.forEach(({ name, colour, dash }, i) => {
+    const y = height + 38 + i * 16;
+    const line = { x1: 12, x2: 34, y1: y, y2: y, stroke: colour, "stroke-width": 2 };
+    p.inner.append(svg("line", { ...line, "stroke-dasharray": dash }));
+    p.text(42, y + 4, name, { size: 11 });
+  });
   return p.node;
 }
 

@@ -3,7 +3,7 @@ import { lineChart } from "./chart.js";
 import { choice, el, write } from "./dom.js";
 import { matrixGrid, paintMatrix } from "./heatmap.js";
 import { CanvasPainter, SvgPainter } from "./painter.js";
-import { linesPicture, panel } from "./panel.js";
+import { chartPicture, linesPicture, panel } from "./panel.js";
 import { PART_NAMES } from "./parts.js";
 import { curveText, headLines } from "./payload.js";
 import { short } from "./text.js";
@@ -21,11 +21,15 @@ export function product(app) {
   const formula = el("p", { class: "formula" });
   const body = el("div", { class: "product" });
   let room = 600;
+  /** @type {Curve | undefined} */
+  let curve;
   const first = (/** @type {Parts} */ parts) => (look.order === "auto" ? cheapest(parts) : look.order);
   const picture = () => {
     const title = `${heading.textContent}: ${formula.textContent}`;
     if (app.parts) return productPicture(app.parts, first(app.parts), title, app.theme);
-    return body.querySelector("svg") ?? linesPicture([formula.textContent ?? ""], app.theme);
+    const chart = body.querySelector("svg");
+    if (chart && curve) return chartPicture(title, chart, curveSeries(curve, app.theme), app.theme);
+    return linesPicture([formula.textContent ?? ""], app.theme);
   };
   const { node, heading } = panel(app, { title: "Head", name: "head", picture, controls: [order.node] });
   node.append(formula, body);
@@ -41,7 +45,8 @@ export function product(app) {
     const { track } = reader;
     const { parts, theme } = app;
     const { layer, chosen, count } = reader.selected();
-    const [head, curve] = [layer?.heads?.[chosen], layer?.functions?.[chosen]];
+    const head = layer?.heads?.[chosen];
+    curve = layer?.functions?.[chosen];
     order.node.hidden = !parts;
     order.show(parts ? first(parts) : "KV");
     if (head) {
@@ -109,12 +114,17 @@ function matrixFigure(m, title, text, most, theme) {
     el("figcaption", { class: "soft small", text: size.join("\n") }));
 }
 
+/** What the network computes, and what that stands for where it is known.
+ *  @param {Curve} curve @param {Theme} theme @returns {Series[]} */
+function curveSeries({ x: xs, net, true: wanted }, { lines: [blue, orange] }) {
+  const drawn = { name: "network", colour: blue, dash: "none", xs, values: net };
+  return [...(wanted ? [{ name: "function", colour: orange, dash: "5 4", xs, values: wanted }] : []), drawn];
+}
+
 /** @param {Curve} curve @param {Theme} theme */
 function curveFigure(curve, theme) {
-  const { name, where, units, note, log, x: xs, net } = curve;
-  const [blue, orange] = theme.lines;
-  const series = [{ name: "network", colour: blue, dash: "none", xs, values: net }];
-  if (curve.true) series.unshift({ name: "function", colour: orange, dash: "5 4", xs, values: curve.true });
+  const { name, where, units, note, log, net } = curve;
+  const series = curveSeries(curve, theme);
   const logY = log && Math.min(...net.filter((v) => v !== null)) > 0;
   const chart = lineChart({ width: 440, height: 210, theme, series, logX: log, logY, depth: false,
     xLabel: "entry before", label: `${name} of ${where}` });
@@ -135,7 +145,8 @@ function productPicture(parts, first, title, theme) {
     const { w, h } = grids[i];
     p.text(x, 44, PART_NAMES[name], { size: 12, weight: 600 });
     paintMatrix(p, parts[name], { ...grids[i], x: x + 1, y: 53 });
-    p.text(x, 68 + h, parts[name].nature(), { size: 10, colour: theme.soft });
+    const said = parts[name].nature() || `max ${short(parts[name].largest())}`;
+    p.text(x, 68 + h, said, { size: 10, colour: theme.soft });
     x += Math.max(w + 2, 40) + 26;
     p.text(x - 13, 74, "××=→"[i] ?? "", { size: 14, anchor: "middle", colour: theme.soft });
   });

@@ -5,7 +5,7 @@ import { paintPrompt, pointAt } from "./heatmap.js";
 import { CanvasPainter, SvgPainter } from "./painter.js";
 import { panel } from "./panel.js";
 import { layerLines } from "./payload.js";
-import { short } from "./text.js";
+import { short, textWidth } from "./text.js";
 
 const BIN_RULE =
   "A cell that stands for several entries shows the one of largest magnitude. " +
@@ -46,9 +46,11 @@ export function prompt(app, i) {
     paintPrompt(p, track, self.plan, look, app.pins[i], i === reader.net ? app.cursor : -1);
   };
   const picture = () => {
-    const p = new SvgPainter(self.plan.width + 16, self.plan.height + 30, app.theme, 4, 26);
+    const { width, height } = self.plan;
+    const p = new SvgPainter(Math.max(width, 500) + 16, height + 56, app.theme, 4, 26);
     p.text(4, -8, `${track.data.name}: ${heading.textContent}`, { size: 12, weight: 600 });
     paint(p);
+    paintScale(p, height + 8, scaleWords(look, track));
     return p.node;
   };
   const { node, heading } = panel(app, { title: "Prompt", name: `prompt-${i}`, net: i, picture });
@@ -113,21 +115,40 @@ function tipLines(track, box, entry) {
   ];
 }
 
-/** The colour scale. @param {Explorer} app @param {Track} track */
-function legendParts({ look, theme }, track) {
-  const canvas = el("canvas", { "aria-hidden": "true" });
-  const strip = { x: 0, y: 0, cell: 2, rows: 5, cols: 75 };
-  new CanvasPainter(canvas, 150, 10, theme).cells(strip, (_, c) => Math.round((c / 74) * 2 * HALF));
+/** What the ends of the colour scale stand for. @param {Looks} look @param {Track} track */
+function scaleWords(look, track) {
   const all = look.scale === "global";
   const most = short(Math.max(...track.largest));
   const [low, high] = all && !look.fit ? [`−${most}`, most] : ["−max", "+max"];
   const over = [all ? "over all blocks" : "each block’s own", look.fit ? "in this layer" : "over all layers"];
+  return { low, high, over: `max: ${over.join(", ")}` };
+}
+
+/** @param {Painter} p @param {number} x @param {number} y */
+function paintStrip(p, x, y) {
+  p.cells({ x, y, cell: 2, rows: 5, cols: 75 }, (_, c) => Math.round((c / 74) * 2 * HALF));
+}
+
+/** The colour scale below a picture. @param {Painter} p @param {number} y
+ *  @param {ReturnType<scaleWords>} words */
+function paintScale(p, y, { low, high, over }) {
+  const start = 8 + textWidth(low, 11);
+  p.text(4, y + 9, low);
+  paintStrip(p, start, y);
+  p.text(start + 156, y + 9, `${high}   ${over}`);
+}
+
+/** The colour scale. @param {Explorer} app @param {Track} track */
+function legendParts({ look, theme }, track) {
+  const canvas = el("canvas", { "aria-hidden": "true" });
+  paintStrip(new CanvasPainter(canvas, 150, 10, theme), 0, 0);
+  const { low, high, over } = scaleWords(look, track);
   const soft = (/** @type {string} */ text) => el("span", { class: "soft", text });
   const sample = (/** @type {string} */ kind, /** @type {string} */ text) => {
     return el("span", { class: "soft pair" }, el("span", { class: kind, "aria-hidden": "true" }), text);
   };
   return [
-    soft(low), canvas, soft(high), el("span", { class: "soft rule", text: `max: ${over.join(", ")}` }),
+    soft(low), canvas, soft(high), el("span", { class: "soft rule", text: over }),
     sample("zero", "exactly 0"), sample("sample", "changed by this layer"),
   ];
 }

@@ -1,3 +1,4 @@
+import { carriedBlocks } from "./carried.js";
 import { unpack } from "./payload.js";
 import { TreeNode } from "./tree.js";
 
@@ -35,6 +36,7 @@ export class Track {
     this.norms = blocks.map(() => new Float64Array(positions));
     this.answers = data.outputs.map((output) => this.answer(output));
     this.survey();
+    this.carried = carriedBlocks(this);
     this.now = new Float64Array(tokens * width);
     this.before = new Float64Array(tokens * width);
     this.show(0);
@@ -81,9 +83,7 @@ export class Track {
   /** One pass over all positions: scales, norms, distances, and states to start scrubbing from. */
   survey() {
     const { blocks, norms } = this;
-    const H = Float64Array.from(this.first);
-    for (let k = 0; k < this.positions; k++) {
-      this.apply(H, k);
+    for (const [k, H] of this.states()) {
       if (k % this.every === 0) this.checkpoints.push(H.slice());
       const touched = new Set(k ? this.edits[k].map((e) => e.block) : blocks.keys());
       for (let b = 0; b < blocks.length; b++) {
@@ -132,6 +132,16 @@ export class Track {
   /** How many attention layers run in all. */
   get depth() {
     return this.depths[this.last];
+  }
+
+  /** Every position and its state, each state written over the one before.
+   *  @returns {Generator<[number, Float64Array]>} */
+  *states() {
+    const H = Float64Array.from(this.first);
+    for (let k = 0; k < this.positions; k++) {
+      this.apply(H, k);
+      yield [k, H];
+    }
   }
 
   /** Apply the changes of one position to a state. @param {Float64Array} H @param {number} k */

@@ -49,6 +49,8 @@ type Looks = { scale: "block" | "global"; fit: boolean; marks: boolean; view: "a
   order: "auto" | "QK" | "KV" };
 /** `layout` follows sizes and looks, `draw` the scrubber, `settle` a scrubber that came to rest. */
 type Panel = { node: HTMLElement; layout?(): void; draw?(): void; settle?(): void };
+/** How a curve is drawn, and what it is called. */
+type Key = Pick<Series, "name" | "colour" | "dash">;
 type Painter = import("./painter.js").CanvasPainter | import("./painter.js").SvgPainter;
 type Rect = [x: number, y: number, width: number, height: number];
 type RectStyle = { fill: string } | { stroke: string; width: number; dash?: number[] };
