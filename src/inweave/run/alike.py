@@ -10,7 +10,7 @@ slices. What they leave out, or weigh differently, is a mask.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -48,15 +48,11 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
     """The same sum, with terms that are alike as one."""
     if len(terms) < 2:
         return list(terms)
-    families: dict[Pattern, list[Member]] = {}
-    rest: list[Term] = []
-    for term in terms:
-        if isinstance(term.core, int) and (term.core > 1 or not term.scalars):
-            rest.append(term)
-            continue
-        slices: list[Slice] = []
-        families.setdefault(_of_term(term, slices), []).append((term, slices))
+    whole = [isinstance(t.core, int) and (t.core > 1 or not t.scalars) for t in terms]
+    rest = [term for term, is_whole in zip(terms, whole, strict=True) if is_whole]
+    families = _families([t for t, is_whole in zip(terms, whole, strict=True) if not is_whole])
     _join(graph, families)
+    _look_deeper(families)
     masked: dict[Mask, list[tuple[Fraction, Node]]] = {}
     waiting = [(pattern, members, True) for pattern, members in families.items()]
     for pattern, members, whole in waiting:
@@ -69,6 +65,27 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
         else:
             rest += [term for term, _ in members]
     return rest + [_standing(graph, terms[0], mask, parts) for mask, parts in masked.items()]
+
+
+def _families(terms: Iterable[Term], named: bool = False) -> dict[Pattern, list[Member]]:
+    families: dict[Pattern, list[Member]] = {}
+    for term in terms:
+        slices: list[Slice] = []
+        families.setdefault(_of_term(term, slices, named), []).append((term, slices))
+    return families
+
+
+def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
+    """Let single terms join whose values have names of their own, but are made alike."""
+    single = {pattern: members[0][0] for pattern, members in families.items() if len(members) == 1}
+    if len(single) < FEWEST:
+        return
+    for pattern, members in _families(single.values(), named=True).items():
+        if len(members) >= FEWEST:
+            terms = [term for term, _ in members]
+            for other in [other for other, term in single.items() if term in terms]:
+                del families[other]
+            families[pattern] = members
 
 
 def _join(graph: Graph, families: dict[Pattern, list[Member]]) -> None:
@@ -115,16 +132,16 @@ def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
 
 
 # -- what a term does ------------------------------------------------------------------------------
-def _of_term(term: Term, slices: list[Slice]) -> Pattern:
+def _of_term(term: Term, slices: list[Slice], named: bool = False) -> Pattern:
     """The product of a term's scalars and core; scalars in the order of the values they are of."""
     parts: list[tuple[Pattern, list[Slice]]] = []
     for node in term.scalars:
         own: list[Slice] = []
-        parts.append((_pattern(node, (ROWS, COLS), own), own))
+        parts.append((_pattern(node, (ROWS, COLS), own, named), own))
     parts.sort(key=lambda part: (_age(part[0]), part[1]))
     if not isinstance(term.core, int):
         own = []
-        parts.append((_pattern(term.core, (ROWS, COLS), own), own))
+        parts.append((_pattern(term.core, (ROWS, COLS), own, named), own))
     for _, own in parts:
         slices += own
     return ("mul", None, *(pattern for pattern, _ in parts))
@@ -136,20 +153,22 @@ def _age(pattern: Pattern) -> tuple[int, ...]:
     return tuple(order for part in pattern[2:] for order in _age(part))
 
 
-def _pattern(node: Node, axes: Axes, slices: list[Slice], depth: int = 0) -> Pattern:
+def _pattern(
+    node: Node, axes: Axes, slices: list[Slice], named: bool = False, depth: int = 0
+) -> Pattern:
     """What a node does whose rows and columns stand for `axes`; its slices are appended.
 
-    Named values are stored anyway, so they are taken as they are.
+    Named values are stored anyway, so they are taken as they are, unless `named` ones count too.
     """
     base, place, flip = node, (0, 0, node.rows, node.cols), False
     if node.op == "view":
         base, place, flip = node.args[0], node.data[:4], node.data[4]
-    looked = depth < DEEP and len(slices) < WIDE and not base.label
+    looked = depth < DEEP and len(slices) < WIDE and (named or not base.label)
     if looked and place == (0, 0, base.rows, base.cols):
         inner = _operands(base, axes[::-1] if flip else axes)
         if inner is not None:
             pairs = zip(base.args, inner, strict=True)
-            parts = [_pattern(x, own, slices, depth + 1) for x, own in pairs]
+            parts = [_pattern(x, own, slices, named, depth + 1) for x, own in pairs]
             found = (base.op, _data(base), *parts)
             return ("flip", None, found) if flip else found
     slices.append(place)

@@ -43,13 +43,17 @@ class InNumpy:
     dtype: Any = None
 
     def __call__(self, x: Array) -> Array:
+        self.look(x)
+        return self.apply(x)
+
+    def look(self, x: Array) -> None:
+        """Refuse arguments outside the domain."""
         if self.guarded is not None and x.size:
             low, high = self.limits
             least = x.item() if x.size == 1 else np.minimum.reduce(x, axis=None)
             most = least if x.size == 1 else np.maximum.reduce(x, axis=None)
             if not (low <= least and most <= high):
                 guard(self.guarded, x, np)
-        return self.apply(x)
 
     @cached_property
     def limits(self) -> tuple[float, float]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import count, pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -411,7 +412,7 @@ class Graph:
             for (node, row, col), sign in signs.items()
             if sign and not _is_zero(node)
         ]
-        parts = self._in_one_place(parts)
+        parts = self._adjoined(self._in_one_place(parts))
         if not parts:
             return self.const(zeros(rows, cols))
         if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
@@ -529,6 +530,32 @@ class Graph:
             whole = self.place(summed, group[0][1])
             out.append((1, self.flip(whole) if flip else whole, row, col))
         return out
+
+    def _adjoined(self, parts: list[Part]) -> list[Part]:
+        """Neighbouring slices of a value that stand as they do there, as one slice."""
+        for axis in (0, 1):
+            groups: dict[Any, list[tuple[int, int, Part]]] = {}
+            for part in parts:
+                sign, node, row, col = part
+                if node.op != "view":
+                    continue
+                *box, flip = node.data
+                start, size = box[axis], box[2 + axis]
+                moved = (col - box[0], row - box[1]) if flip else (row - box[0], col - box[1])
+                key = (sign, node.args[0], flip, moved, box[1 - axis], box[3 - axis])
+                groups.setdefault(key, []).append((start, start + size, part))
+            for (sign, base, flip, *_), group in groups.items():
+                if len(group) == 1:
+                    continue
+                group.sort(key=itemgetter(0))
+                if any(end != start for (_, end, _), (start, _, _) in pairwise(group)):
+                    continue
+                (start, _, (_, first, row, col)), (_, end, _) = group[0], group[-1]
+                box = [*first.data[:4]]
+                box[2 + axis] = end - start
+                parts = [part for part in parts if part not in [other for _, _, other in group]]
+                parts.append((sign, self.view(base, *box, flip), row, col))
+        return parts
 
     def _wider_mask(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
         """A mask with zeros around it, as a mask of as much more of what it masks."""

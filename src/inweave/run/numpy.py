@@ -1,27 +1,27 @@
 """Loops in numpy without allocating, and large batches in pieces that stay in a cache.
 
-Every line of a loop writes into an array of its own, or into its part of the array that is put
-together of it and others.
-
-The arrays are made before the loop, and carried values change places with those of what comes next.
-Where functions have a domain, the least and the largest argument of every entry are kept, and
-looked at when the loop is over.
+The arrays are made before the loop. A line writes into one that nothing reads any more, or into
+its part of the array that is put together of it and others. Carried values are updated where they
+stand, or change places with what comes next. Where functions have a domain, their arguments are
+kept for some steps, and then looked at together.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.constants import Array
-from inweave.run.code import Code, Repeat, Stack
-from inweave.run.domains import guard
+from inweave.run.code import Code, Line, Repeat, Stack
 from inweave.run.functions import InNumpy
+from inweave.run.lifetimes import ENTRY_BY_ENTRY, lifetimes
 from inweave.run.written import Step, Value, Writer, stepping
 
 PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds with a few others
+KEPT = 1 << 14  # entries that are kept until they are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
 
 Look = Callable[[Array], bool]
@@ -111,17 +111,10 @@ def _shared_right(a: Array, b: Array, out: Array) -> None:
     np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
 
 
-def _look(function: InNumpy, x: Array) -> None:
-    """Refuse arguments outside a function's domain."""
-    assert function.guarded is not None
-    guard(function.guarded, x, np)
-
-
 LIBRARY: dict[str, Any] = {
     "matmul": np.matmul, "multiply": np.multiply, "add": np.add, "sub": np.subtract,
-    "minimum": np.minimum, "maximum": np.maximum, "copyto": np.copyto, "empty": np.empty,
-    "full": np.full, "inf": np.inf,
-    "shared_left": _shared_left, "shared_right": _shared_right, "look": _look,
+    "copyto": np.copyto, "empty": np.empty, "prod": math.prod,
+    "shared_left": _shared_left, "shared_right": _shared_right,
     "forward": _rows, "backward": lambda x, height: _rows(x, height)[::-1],
     "joined": _joined,
     "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
@@ -141,25 +134,43 @@ class InPlace(Writer):
 
     def start(self) -> None:
         self.flat: set[str] = set()
+        self.lives = lifetimes(self.loop)
         self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
+        self.kept = self.looked_at()
+        for k in self.lives.updated.values():
+            self.phis[k] = self.phis[k]._replace(fixed=True)
         held = f"[slots[{self.loop.inits[0]}]]" if self.loop.inits else "slots"
         self.before.append(f"dtype = next(x.dtype for x in {held} if hasattr(x, 'dtype'))")
         for phi, init in zip(self.phis, self.loop.inits, strict=True):
             self.before.append(f"{phi.name} = {self.empty(phi)}")
             self.before.append(f"{phi.name}[...] = {self.values[init].name}")
         self.arrays: dict[str, str] = {}  # where each line writes, before all else that is fixed
+        self.shared: dict[Value, int] = {}  # arrays of several lines, and which has written last
         self.after_start = len(self.before)
         self.loose: set[str] = set()  # arrays that may as well be a part of another one
 
-    def empty(self, like: Value) -> str:
-        return f"empty(({'*lead, ' if like.batched else ''}{like.rows}, {like.cols}), dtype)"
+    def looked_at(self) -> set[int]:
+        """The lines that write what is looked at later into an array where it is kept."""
+        found = set()
+        for line, made in zip(self.loop.body, self.lives.reads, strict=True):
+            if isinstance(line, Line) and line.op == "pointwise" and made is not None:
+                if made not in self.lives.apart and made >= 0 and self.guarded(line.b):
+                    found.add(made)
+        return found
+
+    def guarded(self, slot: int) -> bool:
+        function = self.space[self.values[slot].name]
+        return isinstance(function, InNumpy) and function.guarded is not None
+
+    def empty(self, like: Value, times: str = "") -> str:
+        lead = "*lead, " if like.batched else ""
+        return f"empty(({times}{lead}{like.rows}, {like.cols}), dtype)"
 
     def put(self, text: str, fixed: bool) -> None:
         (self.before if fixed else self.body).append(text)
 
     def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
-        made = made._replace(fixed=int(made.name[1:]) not in self.moving)
-        self.arrays[made.name] = self.empty(made)
+        made = self.placed(made, op, a, b)
         if op == "matmul":
             self.body.append(self.product(made, a, b))
         elif op == "mul":
@@ -173,6 +184,35 @@ class InPlace(Writer):
         if made.fixed and op in ("add", "sub", "concat"):
             self.loose.add(made.name)
         return made
+
+    def placed(self, made: Value, op: str, a: Value, b: Value) -> Value:
+        """What a line makes, with the array that it writes into."""
+        i, until = int(made.name[1:]), self.lives.until
+        if i in self.lives.updated:
+            return self.phis[self.lives.updated[i]]
+        if i in self.kept:
+            self.body.append(f"{made.name} = {self.keep(made)}")
+            return made
+        made = made._replace(fixed=i not in self.moving)
+        if i not in self.lives.apart:
+            ending = (a.name, b.name) if op in ENTRY_BY_ENTRY else ()
+            for array, last in reversed(self.shared.items()):
+                free = until[last] < i or (until[last] == i and array.name in ending)
+                if free and array == made._replace(name=array.name):
+                    made = array
+                    break
+            self.shared.pop(made, None)  # those in a cache stand last
+            self.shared[made] = i
+        self.arrays.setdefault(made.name, self.empty(made))
+        return made
+
+    def keep(self, x: Value) -> str:
+        """Where a value is kept until it is looked at."""
+        name, times = x.name, self.loop.times
+        size = f"{'prod(lead) * ' if x.batched else ''}{x.rows * x.cols}"
+        self.before.append(f"{name}_room = max(1, min({times}, {KEPT} // ({size})))")
+        self.before.append(f"{name}_kept = {self.empty(x, f'{name}_room, ')}")
+        return f"{name}_kept[i % {name}_room]"
 
     def joined(self, made: Value, parts: Sequence[Value], axis: int) -> None:
         """Parts are computed where they stand; those that cannot be, are copied there."""
@@ -219,26 +259,24 @@ class InPlace(Writer):
         return name
 
     def apply(self, made: Value, x: Value, b: Value) -> None:
-        function, name = self.space[b.name], made.name
+        function = self.space[b.name]
         if not isinstance(function, InNumpy):
-            self.body.append(f"copyto({name}, {b.name}({x.name}))")
+            self.body.append(f"copyto({made.name}, {b.name}({x.name}))")
             return
-        self.space[f"{name}_into"] = function.into
         if function.guarded is not None:
-            self.guard(name, x, b, function)
-        self.body.append(f"{name}_into({x.name}, {name})")
+            self.guard(x, b)
+        self.space[f"{b.name}_into"] = function.into
+        self.body.append(f"{b.name}_into({x.name}, {made.name})")
 
-    def guard(self, name: str, x: Value, b: Value, function: InNumpy) -> None:
-        if x.rows == x.cols == 1 and not x.batched:
-            self.space[f"{name}_low"], self.space[f"{name}_high"] = function.limits
-            self.body.append(f"if not {name}_low <= {x.name}.item() <= {name}_high:")
-            self.body.append(f"    look({b.name}, {x.name})")
-            return
-        shape = f"({'*lead, ' if x.batched else ''}{x.rows}, {x.cols})"
-        for end, least in (("minimum", "inf"), ("maximum", "-inf")):
-            self.before.append(f"{name}_{end} = full({shape}, {least}, dtype)")
-            self.body.append(f"{end}({name}_{end}, {x.name}, out={name}_{end})")
-            self.after.append(f"look({b.name}, {name}_{end})")
+    def guard(self, x: Value, b: Value) -> None:
+        """Arguments are looked at when so many are kept as a cache holds, and at the end."""
+        name = x.name
+        if f"{name} = {name}_kept[i % {name}_room]" not in self.body:
+            name = f"{x.name}_{len(self.body)}"
+            self.body.append(f"copyto({self.keep(x._replace(name=name))}, {x.name})")
+        self.body.append(f"if i % {name}_room == {name}_room - 1:")
+        self.body.append(f"    {b.name}.look({name}_kept)")
+        self.after.append(f"{b.name}.look({name}_kept[:{self.loop.times} % {name}_room])")
         self.around = "errstate(divide='ignore')"  # by what is then refused
 
     def stack(self, name: str, stack: Stack, row: Value) -> None:

@@ -1,0 +1,113 @@
+"""Loops in numpy whose lines share arrays compute what lines with arrays of their own do."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import inweave
+from inweave.errors import DomainError
+from inweave.exact.arithmetic import Floats
+from inweave.run import execute, numpy
+from inweave.run.code import Line, Repeat, Stack
+from inweave.run.functions import POSITIVE
+from inweave.run.lifetimes import lifetimes
+
+SIDE, TIMES = 3, 4
+SOURCES, PHIS, OTHERS = (0, 1), (2, 3, 4), (5, 6, 7, 8)
+RELU, AXIS, HALF, ROWS, OUT = range(9, 14)  # slots of a function, an axis and the like
+ALL = slice(None)
+PLAIN = ("add", "sub", "mul", "matmul")
+SHARED = ("flip", "pointwise", "joined")
+
+
+@st.composite
+def loops(draw):
+    """A loop of square values, whose lines fill slots again as they like."""
+    filled, body = [*SOURCES, *PHIS], list[Line]()
+    for _ in range(draw(st.integers(1, 8))):
+        op = draw(st.sampled_from((*PLAIN, *SHARED)))
+        a, b = draw(st.sampled_from(filled)), draw(st.sampled_from(filled))
+        out = draw(st.sampled_from(OTHERS))
+        if op == "joined":  # the first row of one above the other two of the other
+            body += [
+                Line("getitem", a, HALF, 14, 1, SIDE),
+                Line("getitem", b, ROWS, 15, SIDE - 1, SIDE),
+                Line("one", 14, 14, 16, 1, SIDE),
+                Line("more", 16, 15, 17, SIDE, SIDE),
+                Line("concat", 17, AXIS, out, SIDE, SIDE),
+            ]
+        else:
+            b = {"flip": a, "pointwise": RELU}.get(op, b)
+            body.append(Line(op, a, b, out, SIDE, SIDE))
+        filled.append(out)
+    nexts = tuple(draw(st.sampled_from(filled)) for _ in PHIS)
+    inits = tuple(draw(st.sampled_from(SOURCES)) for _ in PHIS)
+    left = draw(st.sampled_from(filled))
+    stacks = (Stack(left, OUT, draw(st.booleans()), draw(st.booleans()), SIDE),)
+    return Repeat(TIMES, body, PHIS, inits, nexts, 0, (), stacks)
+
+
+@given(loop=loops(), batched=st.tuples(st.booleans(), st.booleans()))
+def test_sharing_arrays_changes_no_answer_and_no_source(loop, batched):
+    rng = np.random.default_rng(0)
+    shapes = [(5, SIDE, SIDE) if many else (SIDE, SIDE) for many in batched]
+    sources = [rng.choice([-1.0, -0.5, 0.5, 1.0], size=shape) for shape in shapes]
+
+    def after(step):
+        slots = [x.copy() for x in sources] + [None] * 16
+        slots[RELU], slots[AXIS] = POSITIVE, -2
+        slots[HALF], slots[ROWS] = (
+            (..., slice(0, 1), slice(None)),
+            (..., slice(1, SIDE), slice(None)),
+        )
+        step(slots)
+        assert all((x == y).all() for x, y in zip(slots, sources, strict=False))
+        return [slots[slot] for slot in (*PHIS, OUT)]
+
+    floats = Floats()
+    body = execute.steps_of(loop.body, execute.operations(floats), execute._repeated)
+    one_by_one = execute._repeated(floats, loop, body)
+
+    def refused(_):
+        raise AssertionError("the loop was not written out")
+
+    with np.errstate(all="ignore"):
+        for found, wanted in zip(after(numpy.loop(loop, refused)), after(one_by_one), strict=True):
+            np.testing.assert_allclose(np.broadcast_to(wanted, found.shape), found, rtol=1e-9)
+
+
+def test_a_carried_value_is_updated_where_it_stands_unless_it_is_read_later():
+    update, read = Line("add", 2, 0, 5, SIDE, SIDE), Line("mul", 2, 0, 6, SIDE, SIDE)
+
+    def updated(*body, nexts=(5,)):
+        phis = PHIS[: len(nexts)]
+        return lifetimes(Repeat(TIMES, [*body], phis, SOURCES[: len(nexts)], nexts, 0)).updated
+
+    assert updated(read, update) == {1: 0}
+    assert updated(update, read) == {}
+    assert updated(Line("flip", 2, 2, 6, SIDE, SIDE), update, read._replace(a=6)) == {}  # a view
+    assert updated(update, nexts=(5, 2)) == {}  # the other one takes what it was
+    assert updated(update, nexts=(5, 5)) == {}
+    assert updated(update._replace(op="matmul")) == {}
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("kept", [1, 5, 8, 1000])  # entries of two; steps are ten
+@pytest.mark.parametrize("bad", range(10))
+def test_a_domain_that_is_left_in_any_one_step_is_refused(monkeypatch, kept, bad):
+    monkeypatch.setattr(numpy, "KEPT", kept)
+
+    @inweave.program
+    def looked_up(x: inweave.Matrix["t", "d"]):
+        def step(total, row):
+            return total + inweave.exp(2 * row, domain=(-1, 1)), row
+
+        return inweave.scan(step, inweave.zeros(2), x)[0]
+
+    net = inweave.compile(looked_up, t=10, d=2, verify=False)
+    x = np.full((10, 2), 0.25)
+    net(x=x)
+    x[bad, 1] = 0.75
+    with pytest.raises(DomainError, match=f"step {bad}"):
+        net(x=x)
