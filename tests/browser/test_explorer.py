@@ -640,3 +640,54 @@ def test_saved_pictures_say_what_their_colours_mean(visit: Visit, pages: Path) -
             seen.page.click(f".panel-{panel} .save button:text-is('SVG')")
         text = Path(waiting.value.path()).read_text("utf-8")
         assert [word for word in words if word not in text] == []
+
+
+LINKED = """(what) => [...document.querySelectorAll(`.${what}.linked`)].map(n => n.dataset.heads)"""
+
+
+def test_lines_and_heads_show_each_other(visit: Visit, pages: Path) -> None:
+    from inweave.decompiler import lines
+
+    of_line = {line.text.strip(): line.heads for line in lines(LOOP) if line.heads}
+    step = next(text for text in of_line if text.startswith("return w - eta"))
+    heads = [f"{layer}.{head}" for layer, head in of_line[step]]
+    assert len(heads) == 4
+    seen = visit(pages / "loop.html")
+    page = seen.page
+    page.hover(f".source .code:text-is('{step}')")
+    assert page.evaluate(LINKED, "head") == heads
+    assert page.evaluate(LINKED, "code") == []
+    page.hover('.head[data-heads="1.0"]')
+    assert page.evaluate(LINKED, "code") == [" ".join(heads)]
+    assert page.evaluate(LINKED, "head") == []
+    for layer, head in [*of_line[step], of_line[step][0]]:  # a click goes to one after the other
+        page.click(f".source .code:text-is('{step}')")
+        page.wait_for_selector(f'.head.chosen[data-heads="{layer}.{head}"]')
+        assert page.text_content(".code[aria-current]") == step
+
+
+def test_pointing_at_a_block_says_what_stands_in_it(visit: Visit, pages: Path) -> None:
+    seen = visit(pages / "loop.html", "#layer=3")
+    spot = """(name) => {
+      const e = document.getElementById('inweave').explorer, p = e.prompts[0];
+      const b = p.plan.boxes.find(b => e.reader.track.blocks[b.block].name === name);
+      const r = p.canvas.getBoundingClientRect();
+      return [r.left + b.x + 4, r.top + b.y + 4];
+    }"""
+
+    def said(name: str) -> str:
+        seen.page.mouse.move(*seen.page.evaluate(spot, name))
+        return str(seen.page.eval_on_selector(".tip", "tip => tip.lastChild.textContent"))
+
+    assert said("Xᵀ") == "from the input"
+    assert said("XᵀXw−Xᵀy+λw") == "set by layer 3: Xᵀ X w − Xᵀ y + w λ"
+    assert said("w") == "set by layer 2: − (XᵀXw−Xᵀy+λw) η"
+    seen.layer(4)
+    seen.settled(4)
+    assert said("w") == "added by layer 4: − (XᵀXw−Xᵀy+λw) η"
+
+
+def test_a_network_that_cannot_be_read_says_why(visit: Visit, tmp_path: Path) -> None:
+    trained(PAPER, 2).explore(tmp_path / "net.html")
+    seen = visit(tmp_path / "net.html")
+    assert "None can be read: module 0" in seen.page.text_content(".panel-source-0")

@@ -18,6 +18,7 @@ from inweave.explore.record import Recording
 from inweave.explore.references import Answer
 from inweave.explore.report import proof, report
 from inweave.explore.shown import Shown
+from inweave.explore.source import source
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.projection import AnyProjection, Projection
@@ -74,6 +75,7 @@ class Packer:
             "positions": kept.positions,
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
+            "source": source(self.shown.network),
             "report": report(self.shown),
             **proof(self.shown),
         }  # fmt: skip
@@ -83,7 +85,9 @@ class Packer:
             body = [self.part(inner) for inner in part.body]
             return {"repeat": part.repeat, "skip": part.skip, "body": body}
         self.words.layer(len(self.layers))
-        self.layers.append(self.layer(part))
+        made = {self.network.layout.names.index(name): text
+                for name, text in self.words.made(part).items()}  # fmt: skip
+        self.layers.append({**self.layer(part), "made": made})
         return {"layer": len(self.layers) - 1}
 
     def layer(self, layer: Layer) -> dict[str, Any]:

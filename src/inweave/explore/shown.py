@@ -56,7 +56,8 @@ def title(shown: Shown) -> str:
 def named(networks: Several) -> dict[str, Shown]:
     """Networks by name; those without one are called after their program and options."""
     if hasattr(networks, "shown"):
-        return {title(networks.shown()): networks.shown()}
+        shown = networks.shown()
+        return {title(shown): shown}
     if not isinstance(networks, Iterable):
         raise InputError(f"expected a Network, or several, got {type(networks).__name__}")
     pairs = (

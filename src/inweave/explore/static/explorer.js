@@ -10,6 +10,7 @@ import { product } from "./product.js";
 import { doing, prompt } from "./prompt.js";
 import { Reader } from "./reader.js";
 import { report } from "./report.js";
+import { linkHeads, source } from "./source.js";
 import { count, short } from "./text.js";
 import { Track } from "./track.js";
 import { transport, whereText } from "./transport.js";
@@ -48,7 +49,7 @@ export class Explorer {
     this.transport = transport(this);
     this.prompts = this.tracks.map((_, i) => prompt(this, i));
     this.charts = allCurves(this);
-    const left = this.tracks.map((_, i) => outline(this, i));
+    const left = this.tracks.flatMap((_, i) => [source(this, i), outline(this, i)]);
     const centre = [this.transport, ...this.prompts, product(this), numbers(this)];
     const side = [...this.charts, ...this.tracks.map((_, i) => report(this, i))];
     /** @type {Panel[]} */
@@ -79,6 +80,7 @@ export class Explorer {
     }
     const keys = /** @type {HTMLElement} */ (this.page ? document : this.root);
     keys.addEventListener("keydown", (event) => press(this, event), until);
+    linkHeads(this.root, this.ending.signal);
     this.watch.observe(this.centre);
     this.watch.observe(this.side);
   }

@@ -1,6 +1,7 @@
 import { ICONS, button, el, iconButton, svg, write } from "./dom.js";
 import { linesPicture, panel } from "./panel.js";
 import { curveText, headLines } from "./payload.js";
+import { standsFor } from "./source.js";
 
 /** The network as it is stored: its modules and layers, each head in matrix terms.
  *  @param {Explorer} app @param {number} i @returns {Panel} */
@@ -17,7 +18,8 @@ export function outline(app, i) {
     if (part.layer >= 0) {
       const number = rows.length + 1;
       const layer = track.data.layers[part.layer];
-      const { row, texts } = layerRow(layer, number, (head) => reader.visit(i, part, head));
+      const go = (/** @type {number} */ head) => reader.visit(i, part, head);
+      const { row, texts } = layerRow(layer, number, go, (head) => standsFor(i, [[part.layer, head]]));
       texts.forEach((text, h) => lines.push(`${indent}${String(h ? "" : number).padStart(3)}  ${text}`));
       rows.push({ row, part });
       into.append(row);
@@ -67,19 +69,21 @@ function moduleRow(part, turn) {
   return { row: el("li", { class: "module" }, bar, inner), inner, label, text };
 }
 
-/** @param {Layer} layer @param {number} number @param {(head: number) => void} go */
-function layerRow(layer, number, go) {
+/** @param {Layer} layer @param {number} number @param {(head: number) => void} go
+ *  @param {(head: number | null) => Record<string, any>} stands */
+function layerRow(layer, number, go, stands) {
   const what = (/** @type {string} */ text) => el("span", { class: "what", text });
   const heads = (layer.heads ?? []).map((head, h) => {
     const text = headLines(head).join("; ");
-    const node = button("", () => go(h), { class: "head", "aria-label": `Head ${h}: ${text}` });
+    const node = button("", () => go(h), { class: "head", "aria-label": `Head ${h}: ${text}`,
+      ...stands(h) });
     node.append(...head.lines.map(([from, to]) => {
       return el("span", { class: "line" }, what(from), " → ", el("b", { text: to }));
     }));
     return { node, text };
   });
   const curves = (layer.functions ?? []).map((curve, h) => {
-    const node = button("", () => go(h), { class: "head curve" });
+    const node = button("", () => go(h), { class: "head curve", ...stands(null) });
     node.append(sparkline(curve), what(curveText(curve)));
     return { node, text: curveText(curve) };
   });

@@ -5,6 +5,7 @@ import { paintPrompt, pointAt } from "./heatmap.js";
 import { CanvasPainter, SvgPainter } from "./painter.js";
 import { panel } from "./panel.js";
 import { layerLines } from "./payload.js";
+import { expression } from "./source.js";
 import { short, textWidth } from "./text.js";
 
 const BIN_RULE =
@@ -102,8 +103,10 @@ function tipLines(track, box, entry) {
   const block = track.blocks[box.block];
   const { name, label, start } = block;
   const line = (/** @type {string} */ text) => el("span", { text });
+  const made = line(expression(track, box.block));
   if (entry < 0) {
-    return [el("b", { text: name }), line(`${sizeText(block)}, columns ${start}:${start + block.cols}`)];
+    const size = `${sizeText(block)}, columns ${start}:${start + block.cols}`;
+    return [el("b", { text: name }), line(size), made];
   }
   const { row, col } = track.spot(entry);
   return [
@@ -112,6 +115,7 @@ function tipLines(track, box, entry) {
     el("span", { class: "number", text: String(track.now[entry]) }),
     ...(isBinned(box) ? [line("largest magnitude in its bin")] : []),
     ...(track.isNew(entry) ? [line(`was ${short(track.before[entry])} before this layer`)] : []),
+    made,
   ];
 }
 

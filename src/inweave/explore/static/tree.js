@@ -41,6 +41,12 @@ export class TreeNode {
     return this.body.map((part) => part.loop).find(Boolean) ?? null;
   }
 
+  /** The node of a layer. @param {number} layer @returns {TreeNode | null} */
+  find(layer) {
+    if (this.layer === layer) return this;
+    return this.body.map((part) => part.find(layer)).find(Boolean) ?? null;
+  }
+
   /** What stands at position 1, 2, and so on: a layer, or the module whose skip is added.
    *  @returns {Generator<TreeNode>} */
   *run() {

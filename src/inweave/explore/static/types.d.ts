@@ -8,17 +8,21 @@ type Piece = { from: number; at: number; c: number; rows: number; cols: number;
 type Part = { text: string; pieces: Piece[] };
 type Head = { lines: [what: string, dest: string][];
   parts: { query: Part; key: Part; value: Part } | null };
+/** A layer, counted as stored, and a head of it; none for a pointwise layer. */
+type HeadAt = [layer: number, head: number | null];
+/** A program's lines with their heads, or why there are none. */
+type Source = { lines: { text: string; heads: HeadAt[] }[]; why: string };
 type Curve = { name: string; where: string; units: number; note: string; log: boolean;
   x: (number | null)[]; net: (number | null)[]; true?: (number | null)[] };
-type Layer = { kind: "attention" | "pointwise"; skip: boolean; heads?: Head[]; functions?: Curve[];
-  units?: number };
+type Layer = { kind: "attention" | "pointwise"; skip: boolean; made: Record<number, string>;
+  heads?: Head[]; functions?: Curve[]; units?: number };
 type ModuleData = { layer: number } | { repeat: number; skip: boolean; body: ModuleData[] };
 type Place = { rows: number; cols: number; row: number; col: number; transpose: boolean; diagonal: number;
   start: number };
 type Output = { name: string; kind: string; place: Place; reference: Packed | null };
 type NetworkData = { name: string; layout: { tokens: number; width: number; blocks: Block[] };
   modules: ModuleData[]; layers: Layer[]; arrays: Packed[]; rounded: boolean; first: Packed; changes: Packed;
-  values: Packed; positions: number; outputs: Output[]; reference: string | null;
+  values: Packed; positions: number; outputs: Output[]; reference: string | null; source: Source;
   report: Record<string, any>; certificate: Record<string, any> | null;
   claim: Record<string, any> | null };
 type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[] };
