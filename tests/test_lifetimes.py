@@ -48,33 +48,44 @@ def loops(draw):
     return Repeat(TIMES, body, PHIS, inits, nexts, 0, (), stacks)
 
 
-@given(loop=loops(), batched=st.tuples(st.booleans(), st.booleans()))
-def test_sharing_arrays_changes_no_answer_and_no_source(loop, batched):
-    rng = np.random.default_rng(0)
-    shapes = [(5, SIDE, SIDE) if many else (SIDE, SIDE) for many in batched]
-    sources = [rng.choice([-1.0, -0.5, 0.5, 1.0], size=shape) for shape in shapes]
+def assert_same(loop, sources):
+    """A loop that is written out leaves what one leaves that is run line by line."""
 
     def after(step):
-        slots = [x.copy() for x in sources] + [None] * 16
+        slots = [x.copy() for x in sources] + [None] * 17
         slots[RELU], slots[AXIS] = POSITIVE, -2
-        slots[HALF], slots[ROWS] = (
-            (..., slice(0, 1), slice(None)),
-            (..., slice(1, SIDE), slice(None)),
-        )
+        slots[HALF], slots[ROWS] = (..., slice(0, 1), ALL), (..., slice(1, SIDE), ALL)
         step(slots)
         assert all((x == y).all() for x, y in zip(slots, sources, strict=False))
-        return [slots[slot] for slot in (*PHIS, OUT)]
-
-    floats = Floats()
-    body = execute.steps_of(loop.body, execute.operations(floats), execute._repeated)
-    one_by_one = execute._repeated(floats, loop, body)
+        return [slots[slot] for slot in (*loop.phis, *(stack.out for stack in loop.stacks))]
 
     def refused(_):
         raise AssertionError("the loop was not written out")
 
+    body = execute.steps_of(loop.body, execute.operations(Floats()), execute._repeated)
     with np.errstate(all="ignore"):
-        for found, wanted in zip(after(numpy.loop(loop, refused)), after(one_by_one), strict=True):
-            np.testing.assert_allclose(np.broadcast_to(wanted, found.shape), found, rtol=1e-9)
+        wanted = after(execute._repeated(Floats(), loop, body))
+        for found, x in zip(after(numpy.loop(loop, refused)), wanted, strict=True):
+            np.testing.assert_allclose(found, np.broadcast_to(x, found.shape), rtol=1e-9)
+
+
+@given(loop=loops(), batched=st.tuples(st.booleans(), st.booleans()))
+def test_sharing_arrays_changes_no_answer_and_no_source(loop, batched):
+    rng = np.random.default_rng(0)
+    shapes = [(5, SIDE, SIDE) if many else (SIDE, SIDE) for many in batched]
+    assert_same(loop, [rng.choice([-1.0, -0.5, 0.5, 1.0], size=shape) for shape in shapes])
+
+
+def test_what_is_carried_as_a_view_of_another_carried_value_is_a_copy():
+    body = [Line("flip", 2, 2, 5, SIDE, SIDE)]
+    loop = Repeat(TIMES, body, PHIS, (0, 1, 0), (4, 0, 5), 0)
+    assert_same(loop, [np.arange(9.0).reshape(3, 3), np.ones((3, 3))])
+
+
+def test_carried_values_of_different_sizes_change_places_among_themselves():
+    body = [Line("matmul", 2, 0, 5, SIDE, SIDE), Line("matmul", 3, 1, 6, 2, 2)]
+    loop = Repeat(TIMES, body, (*PHIS, 18), (0, 1, 1, 0), (5, 6, 3, 2), 0)
+    assert_same(loop, [np.arange(9.0).reshape(3, 3), np.arange(4.0).reshape(2, 2)])
 
 
 def test_a_carried_value_is_updated_where_it_stands_unless_it_is_read_later():

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import Any
 
 import numpy as np
@@ -34,13 +34,14 @@ MANY = 1 << 14  # entries of all units together, up to which they are computed a
 class InNumpy:
     """A function of numpy arrays, apart from the look at its domain, which loops take afterwards.
 
-    `into` computes it into another array.
+    `into` computes it into another array, `small` a small array, where that is quicker.
     """
 
     apply: Callable[[Array], Array]
     into: Callable[[Array, Array], Any]
     guarded: Function | None = None
     dtype: Any = None
+    small: Callable[[Array], Array] | None = None
 
     def __call__(self, x: Array) -> Array:
         self.look(x)
@@ -145,7 +146,7 @@ def _table(
     _check_room(function, max(float(np.max(np.abs(array))) for array in (V, W, B, C)), arithmetic)
     if function.domain and units > 8:
         if arithmetic.library == "numpy":
-            return _looked_up(Table.of(function))
+            return _looked_up(Table.of(function), arithmetic)
         if arithmetic.library == "jax":
             return tables.in_jax(Table.of(function), arithmetic)
         if arithmetic.library == "torch":
@@ -164,7 +165,7 @@ INVERSE = InNumpy(np.reciprocal, np.reciprocal)
 ROOT = InNumpy(_inverse_root, _inverse_root)
 
 
-def _looked_up(table: Table) -> InNumpy:
+def _looked_up(table: Table, arithmetic: Arithmetic) -> InNumpy:
     into = tables.in_numpy(table)
 
     def apply(x: Array) -> Array:
@@ -172,7 +173,9 @@ def _looked_up(table: Table) -> InNumpy:
         into(x, out)
         return out
 
-    return InNumpy(apply, into)
+    double = arithmetic.dtype == np.float64
+    small = partial(np.interp, xp=table.knots, fp=table.values) if double else None
+    return InNumpy(apply, into, small=small)
 
 
 def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array], Array]:

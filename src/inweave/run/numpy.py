@@ -18,6 +18,7 @@ from inweave.exact.constants import Array
 from inweave.run.code import Code, Line, Repeat, Stack
 from inweave.run.functions import InNumpy
 from inweave.run.lifetimes import ENTRY_BY_ENTRY, lifetimes
+from inweave.run.tables import FEW
 from inweave.run.written import Step, Value, Writer, stepping
 
 PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds with a few others
@@ -136,6 +137,7 @@ class InPlace(Writer):
         self.flat: set[str] = set()
         self.lives = lifetimes(self.loop)
         self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
+        self.movable = {phi.name for phi in self.phis}  # arrays that may change places
         self.kept = self.looked_at()
         for k in self.lives.updated.values():
             self.phis[k] = self.phis[k]._replace(fixed=True)
@@ -154,12 +156,16 @@ class InPlace(Writer):
         found = set()
         for line, made in zip(self.loop.body, self.lives.reads, strict=True):
             if isinstance(line, Line) and line.op == "pointwise" and made is not None:
-                if made not in self.lives.apart and made >= 0 and self.guarded(line.b):
+                if (
+                    made not in self.lives.apart
+                    and made >= 0
+                    and self.is_guarded(self.values[line.b])
+                ):
                     found.add(made)
         return found
 
-    def guarded(self, slot: int) -> bool:
-        function = self.space[self.values[slot].name]
+    def is_guarded(self, b: Value) -> bool:
+        function = self.space[b.name]
         return isinstance(function, InNumpy) and function.guarded is not None
 
     def empty(self, like: Value, times: str = "") -> str:
@@ -170,6 +176,12 @@ class InPlace(Writer):
         (self.before if fixed else self.body).append(text)
 
     def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
+        if op == "pointwise":
+            self.guard(a, b)
+            if self.is_small(made, b):
+                self.movable.add(made.name)
+                self.body.append(f"{made.name} = {b.name}.small({a.name})")
+                return made
         made = self.placed(made, op, a, b)
         if op == "matmul":
             self.body.append(self.product(made, a, b))
@@ -178,7 +190,7 @@ class InPlace(Writer):
         elif op == "concat":
             self.joined(made, a.parts, self.space[b.name])
         elif op == "pointwise":
-            self.apply(made, a, b)
+            self.body.append(self.applied(made, a, b))
         else:
             self.body.append(f"{op}({a.name}, {b.name}, {made.name})")
         if made.fixed and op in ("add", "sub", "concat"):
@@ -193,7 +205,10 @@ class InPlace(Writer):
         if i in self.kept:
             self.body.append(f"{made.name} = {self.keep(made)}")
             return made
-        made = made._replace(fixed=i not in self.moving)
+        if i in self.moving:
+            self.movable.add(made.name)
+        else:
+            made = made._replace(fixed=True)
         if i not in self.lives.apart:
             ending = (a.name, b.name) if op in ENTRY_BY_ENTRY else ()
             for array, last in reversed(self.shared.items()):
@@ -210,7 +225,7 @@ class InPlace(Writer):
         """Where a value is kept until it is looked at."""
         name, times = x.name, self.loop.times
         size = f"{'prod(lead) * ' if x.batched else ''}{x.rows * x.cols}"
-        self.before.append(f"{name}_room = max(1, min({times}, {KEPT} // ({size})))")
+        self.before.append(f"{name}_room = max(1, min({times}, {KEPT} // max(1, {size})))")
         self.before.append(f"{name}_kept = {self.empty(x, f'{name}_room, ')}")
         return f"{name}_kept[i % {name}_room]"
 
@@ -258,18 +273,22 @@ class InPlace(Writer):
             self.flat.add(name)
         return name
 
-    def apply(self, made: Value, x: Value, b: Value) -> None:
-        function = self.space[b.name]
-        if not isinstance(function, InNumpy):
-            self.body.append(f"copyto({made.name}, {b.name}({x.name}))")
-            return
-        if function.guarded is not None:
-            self.guard(x, b)
-        self.space[f"{b.name}_into"] = function.into
-        self.body.append(f"{b.name}_into({x.name}, {made.name})")
+    def is_small(self, made: Value, b: Value) -> bool:
+        """Whether a function makes a new array as quickly as it fills one."""
+        function, i = self.space[b.name], int(made.name[1:])
+        small = not made.batched and made.rows * made.cols <= FEW
+        bound = i in self.kept or i in self.lives.updated
+        return small and not bound and getattr(function, "small", None) is not None
+
+    def applied(self, made: Value, x: Value, b: Value) -> str:
+        if isinstance(self.space[b.name], InNumpy):
+            return f"{b.name}.into({x.name}, {made.name})"
+        return f"copyto({made.name}, {b.name}({x.name}))"
 
     def guard(self, x: Value, b: Value) -> None:
         """Arguments are looked at when so many are kept as a cache holds, and at the end."""
+        if not self.is_guarded(b):
+            return
         name = x.name
         if f"{name} = {name}_kept[i % {name}_room]" not in self.body:
             name = f"{x.name}_{len(self.body)}"
@@ -288,21 +307,22 @@ class InPlace(Writer):
 
     def carry(self, nexts: Sequence[Value]) -> None:
         """Carried values change places with what comes next; what must be copied, is before."""
-        own = {phi.name for phi in self.phis}
-        taken: list[str] = []
+        takers: dict[str, str] = {}  # arrays, and the carried values that have them next
         for phi, after in zip(self.phis, nexts, strict=True):
-            movable = after.name in own or (not after.fixed and after.name[1:].isdigit())
-            if movable and after.name not in taken and after.batched == phi.batched:
-                taken.append(after.name)
-            else:
-                copy = f"{phi.name}_copy"
-                self.before.append(f"{copy} = {self.empty(phi)}")
-                self.body.append(f"{copy}[...] = {after.name}")
-                taken.append(copy)
-        left = [phi.name for phi in self.phis if phi.name not in taken]
-        spare = [name for name in taken if name not in own]
-        names = [phi.name for phi in self.phis]
-        if names != taken:
-            self.body.append(f"{', '.join(names + spare)} = {', '.join(taken + left)}")
+            taken = after.name
+            if taken not in self.movable or taken in takers or after.batched != phi.batched:
+                taken = f"{phi.name}_copy"
+                self.before.append(f"{taken} = {self.empty(phi)}")
+                self.body.append(f"{taken}[...] = {after.name}")
+            takers[taken] = phi.name
+        moved = {phi: array for array, phi in takers.items() if array != phi}
+        for array in takers:
+            if array not in takers.values():
+                last = array  # gets what nobody takes, of all that change places in turn
+                while last in takers:
+                    last = takers[last]
+                moved[array] = last
+        if moved:
+            self.body.append(f"{', '.join(moved)} = {', '.join(moved.values())}")
         arrays = [f"{name} = {array}" for name, array in reversed(self.arrays.items())]
         self.before[self.after_start : self.after_start] = arrays  # the whole before its parts

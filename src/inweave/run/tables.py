@@ -141,7 +141,7 @@ def in_numpy(table: Table) -> Callable[[Array, Array], None]:
     low, high, found = knots[0], knots[-1], table.guide
 
     def searched(x: Array, out: Array) -> None:
-        np.copyto(out, np.interp(x, knots, values), casting="same_kind")
+        out[...] = np.interp(x, knots, values)
 
     if found is None:
         return searched
