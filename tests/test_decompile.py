@@ -9,16 +9,19 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector, decompiler, gallery, paper
 from inweave.circuits.baits import baited
 from inweave.circuits.disguise import disguise
 from inweave.compiler.options import MODES, TARGETS
-from inweave.decompiler.text import number_text
+from inweave.decompiler.constants import number_text
+from inweave.decompiler.reading import read
 from inweave.errors import DecompileError
 from inweave.gallery.entry import difference
 from inweave.model.layers import PointwiseLayer
+from inweave.model.projection import DenseProjection, Projection
 from tests import programs
 from tests.cases import CASES, Case
 
@@ -83,6 +86,17 @@ class TestCompiledNetworks:
             network = inweave.compile(ridge, target=target, n=5, d=3, steps=7, optimize="faithful")
             assert inweave.decompile(network) == RIDGE
 
+    def test_a_value_that_stands_both_ways_round_is_computed_once(self):
+        @inweave.program
+        def cube(A: Matrix[2, 2], B: Matrix[2, 2]):
+            P = inweave.relu(A @ B @ A)
+            return P @ P @ P
+
+        network = inweave.compile(cube, verify=False)
+        assert sum(len(layer.applied) for layer in network.layers[1:2]) == 2
+        source = inweave.decompile(network)
+        assert "relu = inweave.relu(A @ B @ A)\n    return relu @ relu @ relu" in source
+
     def test_a_file_is_enough(self, tmp_path):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
         network.save(tmp_path / "ridge.inweave")
@@ -131,6 +145,15 @@ class TestDisguisedNetworks:
         inputs = case.inputs()
         program = program_of(inweave.decompile(hidden))
         assert difference(program(**inputs), hidden(**inputs)) < 1e-9
+
+    def test_a_long_loop_with_functions_is_proved_one_step_at_a_time(self):
+        """Decoys change from step to step, and what the loop is said to carry stays that."""
+        entry = gallery.get("lasso_fista")
+        hidden = disguise(entry.compile(n=4, d=2, steps=40, verify=False), 1.0, 1)
+        source = inweave.decompile(hidden)
+        assert "def step(wt, zt, momentum):" in source
+        assert "np.eye(40, 40, -39) + np.eye(40, 40, 1)" in source
+        assert "Fraction" not in source
 
     def test_what_cancels_is_not_in_the_source(self):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
@@ -203,12 +226,46 @@ class TestLines:
         assert len(named) == network.heads
 
 
+def _changed(network, layer, head, projection, change, number):
+    """A network in which one piece of a projection is another one."""
+    numbers = iter(range(len(network.layers)))
+
+    def changed(old, _):
+        if next(numbers) != layer:
+            return old
+        heads = list(old.heads)
+        parts = list(heads[head].projections)
+        pieces = list(parts[projection].pieces)
+        k = number % len(pieces)
+        piece = pieces.pop(k)
+        room = network.width - piece.stop
+        if change == "scaled":
+            pieces.insert(k, replace(piece, coefficient=piece.coefficient * Fraction(number, 3)))
+        elif change == "elsewhere" and room:
+            pieces.insert(k, replace(piece, at=piece.at + 1 + number % room))
+        parts[projection] = Projection(tuple(pieces))
+        heads[head] = inweave.Head(*parts)
+        return replace(old, heads=tuple(heads))
+
+    return replace(network, modules=tuple(module.map(changed) for module in network.modules))
+
+
 class TestLoops:
     def test_a_module_that_does_not_say_what_it_carries(self):
         network = inweave.compile(ridge, n=5, d=3, steps=4, optimize="faithful")
         modules = tuple(replace(module, carries=()) for module in network.modules)
         source = inweave.decompile(replace(network, modules=modules))
         assert "inweave.iterate(step, inweave.zeros(3), 4)" in source
+
+    def test_what_a_loop_changes_besides_is_carried_if_it_is_read(self):
+        @inweave.program
+        def twice(x: Vector[2]):
+            return inweave.iterate(lambda x, z: (x + 1, z + x), (x, x), 3)
+
+        network = inweave.compile(twice, optimize="faithful", verify=False)
+        (module,) = network.modules
+        silent = replace(network, modules=(replace(module, carries=module.carries[:1]),))
+        assert inweave.decompile(silent).count("z") == inweave.decompile(network).count("z") > 0
 
     def test_values_that_nothing_stores_are_not_carried(self):
         @inweave.program
@@ -267,6 +324,68 @@ class TestRefusals:
         monkeypatch.setattr(decompiler, "source", lambda *_, **__: lines)
         with pytest.raises(DecompileError, match="not proved"):
             inweave.decompile(network)
+
+    @settings(max_examples=25)
+    @given(data=st.data())
+    def test_changed_weights_are_refused_or_read_as_they_are(self, data):
+        """Whatever becomes of a network, no source is that of another one."""
+        case = NAMES[data.draw(st.sampled_from(["ridge_gd", "heavy_ball", "slices", "nested"]))]
+        network = network_of(case, data.draw(st.sampled_from(TARGETS)))
+        at = data.draw(st.sampled_from([
+            (i, h, w) for i, layer in enumerate(network.layers)
+            for h, head in enumerate(layer.heads)
+            for w in range(3) if head.projections[w].pieces
+        ]))  # fmt: skip
+        change = data.draw(st.sampled_from(["scaled", "gone", "elsewhere"]))
+        wrong = _changed(network, *at, change, data.draw(st.integers(0, 9)))
+        inputs = case.inputs()
+        found = read(network.plain)
+        for reader in (read, lambda _: found):  # the second guesses that nothing was changed
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(decompiler, "read", reader)
+                try:
+                    program = program_of(inweave.decompile(wrong))
+                except DecompileError:
+                    continue
+            assert difference(program(**inputs), wrong(check=False, **inputs)) < 1e-9
+
+    @pytest.mark.parametrize("depth", [1, 2])
+    def test_trained_weights_lack_an_embedding_tied_or_not(self, depth):
+        network = network_of(NAMES["ridge_gd"])
+        layout = network.layout
+        rng = np.random.default_rng(0)
+        shape = (layout.width, layout.width)
+
+        def copy():
+            head = inweave.Head(*(DenseProjection(rng.normal(size=shape)) for _ in range(3)))
+            return inweave.Module((inweave.AttentionLayer((head,)),))
+
+        modules = tuple(copy() for _ in range(depth))
+        with pytest.raises(DecompileError, match=r"module 0, layer 0 .*inweave\.lab\.algorithm"):
+            inweave.decompile(replace(network, modules=modules))
+
+    def test_copies_of_a_step_that_differ_are_no_loop(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=2, optimize="faithful")
+        loop, last = network.modules
+        step = replace(loop, repeat=1, carries=())
+        head = step.body[1].heads[0]
+        (piece,) = head.query.pieces
+        head = replace(head, query=replace(head.query, pieces=(replace(piece, coefficient=2),)))
+        other = replace(step.body[1], heads=(head, *step.body[1].heads[1:]))
+        other = replace(step, body=(step.body[0], other))
+        source = inweave.decompile(replace(network, modules=(step, other, last)))
+        assert "iterate" not in source
+        assert "2 * eta" in source
+
+    @pytest.mark.parametrize("name", ["ridge_gd", "heavy_ball", "newton_schulz"])
+    def test_dense_weights_that_only_move_blocks_are_read(self, name):
+        """As they come back from torch."""
+        pytest.importorskip("torch")
+        from inweave import nn
+
+        network = network_of(NAMES[name])
+        dense = nn.from_network(network).to_network()
+        assert "inweave.iterate(" in inweave.decompile(dense)
 
     def test_dense_weights_need_their_embedding(self):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from inweave.decompiler.needed import definitions
 from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Shift
 from inweave.proof.words import Chain, Words
@@ -23,7 +24,7 @@ def in_part(body: Body, last: Sequence[Words], alphabet: Letters) -> tuple[Body,
         if not isinstance(let, Let) or let.function is not None:
             continue
         read = Counter[int]()
-        for words in (*last, *(w for x in statements for w in _words(x))):
+        for words in (*last, *(words for _, words in definitions(Body(statements)))):
             read.update(letters_of(words))
         if read[let.symbol] != 1:
             continue
@@ -38,14 +39,6 @@ def in_part(body: Body, last: Sequence[Words], alphabet: Letters) -> tuple[Body,
 def _inside(loop: Loop, alphabet: Letters) -> Loop:
     body, after = in_part(loop.body, loop.after, alphabet)
     return replace(loop, body=body, after=tuple(after))
-
-
-def _words(statement: Let | Loop) -> list[Words]:
-    """All words of a statement."""
-    if isinstance(statement, Let):
-        return [statement.words]
-    inner = [words for x in statement.body.statements for words in _words(x)]
-    return [*statement.start, *statement.after, *inner]
 
 
 def _cut(words: Words, let: Let, alphabet: Letters) -> Words:

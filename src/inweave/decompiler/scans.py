@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from inweave.decompiler.needed import definitions
 from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Constant, Shift
 from inweave.proof.words import Chain, Letter, Words
@@ -77,7 +78,7 @@ class _Reader:
     def __init__(self, loop: Loop, at: int, alphabet: Letters, reverse: bool) -> None:
         self.loop, self.at, self.alphabet, self.reverse = loop, at, alphabet, reverse
         self.selector = loop.carried[at]
-        self.inside = {*loop.carried, *_defined(loop.body)}
+        self.inside = {*loop.carried, *(number for number, _ in definitions(loop.body))}
         self.found: dict[Chain, int] = {}  # what e selects a row of, and the symbol of the row
 
     def scan(self) -> Scan:
@@ -128,7 +129,7 @@ class _Reader:
         return total, let
 
     def _reads(self) -> Iterator[Counter[int]]:
-        for words in (*self.loop.after, *_all_words(self.loop.body)):
+        for words in (*self.loop.after, *(words for _, words in definitions(self.loop.body))):
             yield letters_of(words)
 
     # -- rows -------------------------------------------------------------------------------------
@@ -216,22 +217,3 @@ def _is_only(words: Words, statement: Let | Loop) -> bool:
         and statement.function is None
         and _chain(words) == ((statement.symbol, False),)
     )
-
-
-def _defined(body: Body) -> Iterator[int]:
-    """The symbols that a body defines, those of its loops included."""
-    for statement in body.statements:
-        if isinstance(statement, Let):
-            yield statement.symbol
-        else:
-            yield from (*statement.carried, *statement.results)
-            yield from _defined(statement.body)
-
-
-def _all_words(body: Body) -> Iterator[Words]:
-    for statement in body.statements:
-        if isinstance(statement, Let):
-            yield statement.words
-        else:
-            yield from (*statement.start, *statement.after)
-            yield from _all_words(statement.body)

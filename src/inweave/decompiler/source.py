@@ -8,17 +8,17 @@ compute it: those of what it defines, and of all that stands in it instead of on
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from inweave.decompiler.constants import ATOM, Text
 from inweave.decompiler.names import Names
+from inweave.decompiler.needed import carried, definitions, pruned, read_once
 from inweave.decompiler.parts import in_part
 from inweave.decompiler.scans import Scan, as_scan
 from inweave.decompiler.statements import Body, HeadAt, Let, Loop, Read, letters_of
 from inweave.decompiler.tables import called, written
-from inweave.decompiler.text import ATOM, Speller, Text, summands
+from inweave.decompiler.text import Speller, summands
 from inweave.exact.constants import Constant
 from inweave.model.network import Network
 from inweave.model.prompt import Input, Kind, Output, numbered
@@ -66,14 +66,14 @@ class _Writer:
         self, network: Network, read: Read, kinds: Mapping[str, Kind], scans: bool
     ) -> None:
         self.scans, self.by = scans, read.by
-        self.defined: dict[int | str, Words] = dict(_definitions(read.body))
+        self.defined: dict[int | str, Words] = dict(definitions(read.body))
         self.defined |= read.answers.items()
-        self.own = set(_carried(read.body))  # symbols that have a line of their own
+        self.own = set(carried(read.body))  # symbols that have a line of their own
         self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
         body, answers = in_part(read.body, list(read.answers.values()), self.alphabet)
         self.answers = dict(zip(read.answers, answers, strict=True))
         needed = {number for words in answers for number in letters_of(words)}
-        self.body, self.read = _pruned(body, needed)
+        self.body, self.read = pruned(body, needed)
         inputs = [spec.name for spec in network.inputs]
         self.names = Names([NAME, *inputs])
         self.texts: dict[int, Text] = {}
@@ -167,7 +167,7 @@ class _Writer:
     def _lines(self, body: Body, last: Iterable[Words], indent: str) -> list[Line]:
         """The lines of a body; `last` is what is read after it."""
         last = list(last)
-        once = _read_once(body, last)
+        once = read_once(body, last)
         alone = {self._alone(words) for words in last} if len(last) == 1 else set()
         lines: list[Line] = []
         for statement in body.statements:
@@ -311,87 +311,3 @@ def _type(spec: Input | Output) -> str:
     if spec.kind == "scalar":
         return "Scalar"
     return f"{spec.kind.capitalize()}[{', '.join(map(str, spec.shape))}]"
-
-
-# -- what is defined -------------------------------------------------------------------------------
-def _definitions(body: Body) -> Iterator[tuple[int, Words]]:
-    """What symbols are: of what a loop carries, what a step leaves, and of results, the start."""
-    for statement in body.statements:
-        if isinstance(statement, Let):
-            yield statement.symbol, statement.words
-        else:
-            yield from zip(statement.carried, statement.after, strict=True)
-            yield from zip(statement.results, statement.start, strict=True)
-            yield from _definitions(statement.body)
-
-
-def _carried(body: Body) -> Iterator[int]:
-    """The symbols of loops: what they carry, and what is left of it."""
-    for statement in body.statements:
-        if isinstance(statement, Loop):
-            yield from (*statement.carried, *statement.results)
-            yield from _carried(statement.body)
-
-
-# -- what is needed --------------------------------------------------------------------------------
-def _pruned(body: Body, needed: Collection[int]) -> tuple[Body, set[int]]:
-    """The statements that something needs, and all that they need themselves."""
-    wanted = set(needed)
-    kept: list[Let | Loop] = []
-    for statement in reversed(body.statements):
-        if isinstance(statement, Let):
-            if statement.symbol in wanted:
-                kept.append(statement)
-                wanted |= letters_of(statement.words).keys()
-        elif wanted & set(statement.results):
-            loop, inside = _live(statement, wanted)
-            kept.append(loop)
-            wanted |= inside
-    return Body(kept[::-1]), wanted
-
-
-def _live(loop: Loop, wanted: Collection[int]) -> tuple[Loop, set[int]]:
-    """A loop that carries what is needed after it or in it; all of it, if the network says so."""
-    live = {i for i, result in enumerate(loop.results) if loop.declared or result in wanted}
-    while True:
-        read = {n for i in live for n in letters_of(loop.after[i])}
-        body, inside = _pruned(loop.body, read)
-        more = {i for i, symbol in enumerate(loop.carried) if symbol in inside} - live
-        if not more:
-            break
-        live |= more
-
-    def kept(parts: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(part for i, part in enumerate(parts) if i in live)
-
-    inside |= {n for i in live for n in letters_of(loop.start[i])}
-    start, after = kept(loop.start), kept(loop.after)
-    carried, results = kept(loop.carried), kept(loop.results)
-    return Loop(loop.times, carried, start, body, after, results, loop.declared), inside
-
-
-def _read_once(body: Body, last: Iterable[Words]) -> set[int]:
-    """The symbols of a body that are read at one place of it, and in none of its loops."""
-    found: Counter[int] = Counter()
-    for words in last:
-        found.update(letters_of(words))
-    for statement in body.statements:
-        if isinstance(statement, Let):
-            found.update(letters_of(statement.words))
-        else:
-            for words in statement.start:
-                found.update(letters_of(words))
-            found.update(dict.fromkeys(_inside(statement), 2))
-    return {number for number, times in found.items() if times == 1}
-
-
-def _inside(loop: Loop) -> set[int]:
-    """All that the step of a loop reads."""
-    found = {n for words in loop.after for n in letters_of(words)}
-    for statement in loop.body.statements:
-        if isinstance(statement, Let):
-            found |= letters_of(statement.words).keys()
-        else:
-            found |= _inside(statement)
-            found |= {n for words in statement.start for n in letters_of(words)}
-    return found

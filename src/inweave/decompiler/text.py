@@ -13,24 +13,23 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from inweave.decompiler.constants import (
+    ATOM,
+    PRODUCT,
+    SUM,
+    Shape,
+    Slice,
+    Text,
+    absorbing,
+    number_text,
+    shift,
+    sliced,
+    written,
+    zero,
+)
 from inweave.decompiler.statements import Letters
-from inweave.exact.constants import Constant, Ones, Shift, fractions, product
+from inweave.exact.constants import Constant, Ones, Shift, product
 from inweave.proof.words import Chain, Letter, Words
-
-SUM, PRODUCT, ATOM = range(3)  # how tightly a text holds together
-Shape = tuple[int, int]
-Slice = tuple[int, int] | None
-
-
-class Text(NamedTuple):
-    """A piece of Python, and what must stand in brackets beside what."""
-
-    text: str
-    level: int = ATOM
-
-    def inside(self, level: int) -> str:
-        """As a part of something that holds together so tightly."""
-        return f"({self.text})" if self.level < level else self.text
 
 
 class Term(NamedTuple):
@@ -39,21 +38,6 @@ class Term(NamedTuple):
     number: Fraction
     scalars: tuple[Text, ...]
     chain: Chain
-
-
-def number_text(c: Fraction) -> str:
-    """A number that Python reads back exactly."""
-    if c.denominator == 1:
-        return str(c.numerator) if abs(c) < 10**15 else _float(c) or str(c.numerator)
-    return _float(c) or f"Fraction({c.numerator}, {c.denominator})"
-
-
-def _float(c: Fraction) -> str:
-    try:
-        value = float(c)
-    except OverflowError:
-        return ""
-    return repr(value) if Fraction(value) == c else ""
 
 
 class Speller:
@@ -165,7 +149,9 @@ class Speller:
         number, scalars, chain = term
         parts = list(scalars)
         if chain or shape != (1, 1):
-            parts.append(self._chain(chain, shape))
+            in_place = self._absorbing(chain, abs(number))
+            number = number / abs(number) if in_place else number
+            parts.append(self._chain(chain, shape, in_place))
         if abs(number) != 1 or not parts:
             parts.insert(0, Text(number_text(abs(number))))
         if len(parts) == 1:
@@ -192,13 +178,27 @@ class Speller:
             texts += [self.names[number]] * (times // 2)
         return tuple(sorted(texts, key=lambda text: len(text.text)))
 
-    def _chain(self, chain: Chain, shape: Shape) -> Text:
-        """A product of letters; what selects rows and columns is a slice of its neighbour."""
+    def _absorbing(self, chain: Chain, number: Fraction) -> dict[int, Constant]:
+        """The constant of a chain that is written with the number before it, if there is one."""
+        for letter in [n for n, _ in chain] if number != 1 else ():
+            k = self.alphabet.letters[letter]
+            found = absorbing(k, number) if isinstance(k, Constant) else None
+            if found is not None and chain.count((letter, False)) == 1:
+                return {letter: found}
+        return {}
+
+    def _chain(
+        self, chain: Chain, shape: Shape, in_place: Mapping[int, Constant] | None = None
+    ) -> Text:
+        """A product of letters; what selects rows and columns is a slice of its neighbour.
+
+        Constants may have others `in_place` of them.
+        """
         if not chain:
             return Text(f"inweave.eye({shape[0]})")
         whole: list[_Taken | Constant] = []
         for number, flipped in chain:
-            letter = self.alphabet.letters[number]
+            letter = (in_place or {}).get(number, self.alphabet.letters[number])
             if not isinstance(letter, Constant):
                 whole.append(_Taken((number, flipped), self.alphabet.shape((number, flipped))))
             elif whole and isinstance(whole[-1], Constant):
@@ -235,13 +235,13 @@ class Speller:
         if (one[0] or rows == 1) and (one[1] or cols == 1):
             turned = ""
         if cols == 1:
-            index = _index(r)
+            index = sliced(r)
         elif c is None and one[0]:
-            index, turned = (_index(r), "") if turned else (f"{_index(r)}, :", "")
+            index, turned = (sliced(r), "") if turned else (f"{sliced(r)}, :", "")
         elif c is None:
-            index = _index(r)
+            index = sliced(r)
         else:
-            index = f"{_index(r)}, {_index(c)}"
+            index = f"{sliced(r)}, {sliced(c)}"
         return Text(f"{base.inside(ATOM)}[{index}]{turned}")
 
     # -- constants --------------------------------------------------------------------------------
@@ -255,8 +255,8 @@ class Speller:
         if isinstance(k, Ones):
             return Text(f"inweave.ones({size})")
         if isinstance(k, Shift):
-            return _shift(k)
-        return Text(self.hoisted(_rows(k), k))
+            return shift(k)
+        return Text(self.hoisted(written(k), k))
 
 
 class _Taken(NamedTuple):
@@ -305,47 +305,6 @@ def summands(text: str) -> list[str]:
         if depth == 0 and text[at : at + 3] in (" + ", " - "):
             cuts.append(at + 1)
     return [text[start:stop].strip() for start, stop in pairwise([*cuts, len(text)])]
-
-
-def _index(span: Slice) -> str:
-    if span is None:
-        return ":"
-    start, stop = span
-    return str(start) if stop - start == 1 else f"{start or ''}:{stop}"
-
-
-def _shift(k: Shift) -> Text:
-    rows, cols = k.shape
-    if k.size == 0:
-        return zero(k.shape)
-    if k.is_identity():
-        return Text(f"inweave.eye({rows})")
-    if cols == 1:
-        return Text(f"inweave.eye({rows})[:, {k.row}]")
-    offset = k.col - k.row
-    if k.size == min(rows - max(-offset, 0), cols - max(offset, 0)):
-        return Text(f"np.eye({rows}, {cols}, {offset})" if offset else f"np.eye({rows}, {cols})")
-    left, right = _index((k.row, k.row + k.size)), _index((k.col, k.col + k.size))
-    if k.size == 1:
-        return Text(f"inweave.eye({rows})[:, {left}] @ inweave.eye({cols})[{right}, :]", PRODUCT)
-    return Text(f"np.eye({rows})[:, {left}] @ np.eye({cols})[{right}]", PRODUCT)
-
-
-def zero(shape: Shape) -> Text:
-    """Zeros, as a vector or its transpose where they are one."""
-    rows, cols = shape
-    if shape == (1, 1):
-        return Text("0.0")
-    if cols == 1:
-        return Text(f"inweave.zeros({rows})")
-    return Text(f"inweave.zeros({cols}).T" if rows == 1 else f"inweave.zeros({rows}, {cols})")
-
-
-def _rows(k: Constant) -> str:
-    """The entries of a constant as lists."""
-    rows = [[number_text(e) for e in row] for row in fractions(k.entries())]
-    listed = [row[0] if k.cols == 1 else f"[{', '.join(row)}]" for row in rows]
-    return f"[{', '.join(listed)}]"
 
 
 def _has(term: Term, kind: str, factor: Any) -> bool:
