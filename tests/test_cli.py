@@ -929,6 +929,8 @@ def test_a_network_is_read_back_as_a_program(inweave: Any) -> None:
     shown = inweave("decompile", "net.inweave")
     assert shown.code == 0
     Path("again.py").write_text(shown.out, encoding="utf-8")
+    checked = inweave("verify", "net.inweave", "--program", "again.py:algorithm")
+    assert checked.code == 0  # although its sizes, which the file knows, are no arguments of it
     again = inweave("compile", "again.py:algorithm")
     assert again.code == 0
     assert "proved" in again.out

@@ -100,7 +100,9 @@ def _check(
     only_for_programs(source, options)
     if program is not None:
         reference = find_program(program)
-        sizes = (found.record.sizes if found.record else {}) | given
+        known = found.record.sizes if found.record else {}
+        takes = (*reference.size_names, *reference.statics)
+        sizes = {name: value for name, value in known.items() if name in takes} | given
         with users_code(reference):
             return inweave.verify(reference, found, **how, **sizes)
     if given:

@@ -14,12 +14,14 @@ SPELLED = {"ᵀ": "t", "·I": "", "·": "_", "+": "_plus_", "−": "_minus_", "-
 
 
 def identifier(name: str) -> str:
-    """A name that Python takes, as near to a block's as it can be.
+    """A name that Python takes, as near to a block's as it can be; `v` if that is not near.
 
-    >>> [identifier(name) for name in ("XᵀX", "w₉", "X·w", "eta·I", "A+B", "(A B)ᵀ")]
-    ['XtX', 'w9', 'X_w', 'eta', 'A_plus_B', 'A_B_t']
+    >>> [identifier(name) for name in ("XᵀX", "w₉", "X·w", "eta·I", "A+B", "(A B)ᵀ", "A+…")]
+    ['XtX', 'w9', 'X_w', 'eta', 'A_plus_B', 'A_B_t', 'v']
     """
     name = name.split(THEN)[0]
+    if name.endswith("…"):
+        return "v"
     for sign, spelled in SPELLED.items():
         name = name.replace(sign, spelled)
     name = normalize("NFKC", name)
