@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import csv
 import json
 import os
@@ -764,6 +765,46 @@ def test_explore_writes_one_page(inweave: Any, tmp_path: Path) -> None:
     assert result.code == 0
     assert "<html" in (tmp_path / "net.html").read_text(encoding="utf-8")
     assert inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
+
+
+def explored(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a page holds: itself, and its first blocks by name."""
+    page = re.search(r'id="inweave-data">(.*?)</script>', path.read_text("utf-8"), re.DOTALL)
+    assert page is not None
+    data = json.loads(page[1])
+    (net,) = data["networks"]
+    H = np.frombuffer(base64.b64decode(net["first"]["data"])).reshape(net["first"]["shape"])
+    blocks = {
+        b["name"]: H[: b["rows"], b["start"] :][:, : b["cols"]] for b in net["layout"]["blocks"]
+    }
+    return data, blocks
+
+
+def test_explore_shows_a_table_and_the_first_query(inweave: Any, tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(6, 3)).round(3)
+    np.savetxt(tmp_path / "t.csv", rows, delimiter=",", header="a,b,y", comments="")
+    result = inweave("explore", "ridge_gd", "steps=2", "w0=0", "lam=1", "eta=0.1", "--data",
+                     "t.csv", "--response", "y", "--query", "t.csv", "-o", "net.html")  # fmt: skip
+    assert result.code == 0, result.err
+    assert "u: the first of 6 rows of t.csv" in result.err
+    data, blocks = explored(tmp_path / "net.html")
+    assert data["inputs"] == "data given by the user"
+    assert np.array_equal(blocks["Xᵀ"], rows[:, :2].T)
+    assert np.array_equal(blocks["u"][:, 0], rows[0, :2])
+    refused = inweave("explore", "ridge_gd", "--response", "y")
+    assert refused.code == 2
+    assert "--response is about the table of --data, and there is none" in refused.err
+
+
+def test_explore_shows_an_entry_of_the_gallery_at_its_own_sizes(
+    inweave: Any, tmp_path: Path
+) -> None:
+    entry = get("ridge_gd")
+    assert inweave("explore", "ridge_gd", "steps=2", "-o", "net.html").code == 0
+    data, blocks = explored(tmp_path / "net.html")
+    sizes = {name: str(size) for name, size in {**entry.sizes, "steps": 2}.items()}
+    assert data["networks"][0]["report"]["sizes"] == sizes
+    assert np.array_equal(blocks["Xᵀ"], entry.example(steps=2)["X"].T)
 
 
 LAB = ("train", "evaluate", "run", "report", "sweep", "list")

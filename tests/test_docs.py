@@ -46,8 +46,13 @@ def test_the_code_on_the_page_of_the_explorer_runs(
     assert len(others) == 2
     assert (tmp_path / "ridge.html").is_file()
     assert (tmp_path / "both.html").is_file()
-    (command,) = commands("explorer.md")
-    assert main(command) == 0
+    rng = np.random.default_rng(0)
+    for name in ("table", "new"):
+        np.savetxt(f"{name}.csv", rng.normal(size=(8, 3)), "%f", ",", header="a,b,y", comments="")
+    found = commands("explorer.md")
+    assert len(found) == 2
+    for command in found:
+        assert main(command) == 0, command
 
 
 def test_the_page_about_disguises_is_true() -> None:

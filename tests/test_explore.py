@@ -506,3 +506,28 @@ def test_a_changed_network_is_not_called_what_it_was_compiled_from() -> None:
     data = payload(other, INPUTS)["networks"][0]
     assert data["name"] == "ridge_gd, ELSA, changed"
     assert data["report"]["bound"] is None
+
+
+def test_a_notebook_shows_size_bound_prompt_and_proof(tmp_path: Path) -> None:
+    html = NET._repr_html_()
+    for said in (
+        "<b>ridge_gd, ELSA, faithful</b>",
+        f"{NET.depth} attention layers",
+        f"degree {NET.degree}; on prompts affine in the inputs",
+        "proved: ridge_gd = network",
+        'Xᵀ <span style="opacity: 0.65">2×4</span>',
+    ):
+        assert said in html
+    assert "<script" not in html
+    NET.save(tmp_path / "net.inweave")
+    claimed = inweave.load(tmp_path / "net.inweave")._repr_html_()
+    assert "recorded in the file, not checked here: proved: ridge_gd = network" in claimed
+
+
+def test_names_cannot_leave_the_text_of_a_notebook() -> None:
+    name = "<img src=x onerror=alert(1)>"
+    html = Network(Layout.of({name: (2, 1)}), ())._repr_html_()
+    assert "&lt;img src=x onerror=alert(1)&gt;" in html
+    assert "<img" not in html
+    many = Network(Layout.of({f"b{i}": (1, 1) for i in range(1000)}), ())._repr_html_()
+    assert "and 940 more" in many

@@ -416,6 +416,12 @@ class Network(data.Network):
         follow = self.following_sizes()
         return describe(self, self._own, self.proved, known, free, self._made, follow)
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows of it."""
+        from inweave.explore.summary import summary
+
+        return summary(self.shown(), str(self))
+
     @property
     def _made(self) -> tuple[str, str] | None:
         """The name of the program and how it was compiled, here or as the file says."""

@@ -67,9 +67,9 @@ def run(
     from inweave.cli.fill import Tables
     from inweave.cli.running import answer
 
-    said = Tables(data, _names(response), query, _names(columns), standardize)
+    said = Tables(data, names(response), query, names(columns), standardize)
     answer(source, values, said, program, chosen(target=target, optimize=optimize), save_as, json)
 
 
-def _names(text: str | None) -> tuple[str, ...]:
+def names(text: str | None) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",")) if text else ()

@@ -1,4 +1,7 @@
-"""What `inweave run` does: tables in, a network that fits them, answers out."""
+"""What `inweave run` does: tables in, a network that fits them, answers out.
+
+`inweave explore --data` shows the same network on the same numbers.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from inweave.cli import output, tables
-from inweave.cli.fill import Tables, fill
+from inweave.cli.fill import Filled, Tables, fill
 from inweave.cli.resize import fitted, program_of
 from inweave.cli.show import report
 from inweave.cli.sources import compiled, find, only_for_programs, settings
@@ -35,6 +38,27 @@ def answer(
     """Answer the queries of tables with the network of a source, and write or print that."""
     if save_as is not None:
         tables.check_writable(save_as)
+    network, filled = prepared(source, values, said, program, options)
+    _check_cost(network, filled.queries or 1)
+    answers = filled.finish(_answers(network, spread(network, filled.inputs)))
+    if save_as is not None:
+        tables.write(save_as, answers)
+        output.note(f"wrote {save_as}")
+    if json:
+        output.say_json({"network": report(network), "answers": answers})
+    elif save_as is None:
+        with output.spoken() as stream:
+            tables.csv_rows(stream, answers)
+
+
+def prepared(
+    source: str,
+    values: Sequence[str],
+    said: Tables,
+    program: str | None,
+    options: Mapping[str, Any],
+) -> tuple[Network, Filled]:
+    """The network of a source that fits the tables, and what they fill in."""
     found = find(source)
     given = settings(values)
     statics = {k: given.pop(k) for k in list(given) if _is_static(found, k)}
@@ -57,16 +81,7 @@ def answer(
             if sizes.setdefault(name, value) != value:
                 raise InputError(f"{name}={value}, but the data has {name} = {sizes[name]}")
         network = compiled(network, sizes, options)
-    _check_cost(network, filled.queries or 1)
-    answers = filled.finish(_answers(network, _spread(network, filled.inputs)))
-    if save_as is not None:
-        tables.write(save_as, answers)
-        output.note(f"wrote {save_as}")
-    if json:
-        output.say_json({"network": report(network), "answers": answers})
-    elif save_as is None:
-        with output.spoken() as stream:
-            tables.csv_rows(stream, answers)
+    return network, filled
 
 
 def _is_static(source: Program | Network, name: str) -> bool:
@@ -100,7 +115,7 @@ def _answers(network: Network, inputs: dict[str, Any]) -> Any:
     return answers
 
 
-def _spread(network: Network, inputs: dict[str, Any]) -> dict[str, Any]:
+def spread(network: Network, inputs: dict[str, Any]) -> dict[str, Any]:
     """A number given for a vector or matrix fills all of it."""
     shapes = {spec.name: spec.shape for spec in network.inputs}
     return {
