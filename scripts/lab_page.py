@@ -30,8 +30,11 @@ one GPU, so their times are upper bounds. Further columns:
 
 
 def results() -> list[dict[str, Any]]:
-    """The stored results in the order of the experiments."""
-    return [stored(DOCS / "lab" / f"{name}.json") for name in EXPERIMENTS]
+    """The stored results, those of experiments first and in their order."""
+    there = sorted(path.stem for path in (DOCS / "lab").glob("*.json"))
+    ordered = [name for name in EXPERIMENTS if name in there]
+    names = ordered + [name for name in there if name not in ordered]
+    return [stored(DOCS / "lab" / f"{name}.json") for name in names]
 
 
 def page() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from inweave.lab.ensemble import tries
 from inweave.lab.experiments import common, one_step
 from inweave.lab.forms import form
 from inweave.lab.trainer import Settings
@@ -18,11 +19,11 @@ TASK = one_step.TASK
 RUNS = {
     "one-step": (
         {"scale": 0.3},
-        Settings(steps=2000, batch=512, lrs=(1e-2,), warmup=50),
+        Settings(steps=2000, batch=512, tries=tries(1e-2), warmup=50),
     ),
     "two-step": (
         {"merged": True, "depth": 2, "tied": True, "scale": 0.7, "queries": 1},
-        Settings(steps=5000, batch=256, lrs=(1e-2,), clip=10.0, log_every=200),
+        Settings(steps=5000, batch=256, tries=tries(1e-2), clip=10.0, log_every=200),
     ),
 }
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from inweave.lab.config import Config, ModelConfig, TrainConfig
-from inweave.lab.ensemble import assemble
+from inweave.lab.ensemble import Try, assemble, tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.replay import WARM_UP, Replayed
@@ -46,10 +46,10 @@ def test_recorded_training_takes_the_same_steps():
 def test_a_recorded_ensemble_takes_the_same_steps(monkeypatch):
     made = form("examples", TASK.n, TASK.d)
     start = common.random_start(made, bias=False, depth=2, scale=0.3, dtype=torch.float64)
-    settings = Settings(steps=50, batch=64, lrs=(3e-3, 1e-2), warmup=5, log_every=10)
+    settings = Settings(steps=50, batch=64, tries=tries(3e-3, 1e-2), warmup=5, log_every=10)
 
     def trained():
-        return train_ensemble(assemble(start, (0, 1), settings.lrs), TASK, made, settings, "cuda")
+        return train_ensemble(assemble(start, (0, 1), settings.tries), TASK, made, settings, "cuda")
 
     recorded = trained()
     monkeypatch.setattr("inweave.lab.replay.WARM_UP", settings.steps)
@@ -57,3 +57,25 @@ def test_a_recorded_ensemble_takes_the_same_steps(monkeypatch):
     assert recorded.curve[-1][1] == pytest.approx(called.curve[-1][1], rel=1e-6)
     for name, weights in called.weights.items():
         torch.testing.assert_close(recorded.weights[name], weights, rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.gpu
+@needs_gpu
+def test_a_recorded_step_leaves_out_what_overflows_and_steps_by_muon(monkeypatch):
+    """Degree 243 on wide inputs: some problems overflow in float32, in both ways the same ones."""
+    wide = Task(d=3, n=6, input_scale=30.0)
+    made = form("examples", wide.n, wide.d)
+    start = common.random_start(made, bias=False, depth=5, scale=0.3)
+    settings = Settings(
+        steps=20, batch=64, tries=(Try(1e-3, epsilon=1e-16), Try(1e-3, optimizer="muon")), warmup=5
+    )
+
+    def trained():
+        return train_ensemble(assemble(start, (0, 1), settings.tries), wide, made, settings, "cuda")
+
+    recorded = trained()
+    monkeypatch.setattr("inweave.lab.replay.WARM_UP", settings.steps)
+    called = trained()
+    assert 0 < sum(recorded.dropped) < len(recorded.dropped)
+    assert recorded.dropped == pytest.approx(called.dropped, abs=0.05)
+    assert bool(recorded.rows.isfinite().all())

@@ -10,6 +10,7 @@ from inweave import Output, Place
 from inweave.errors import InputError, ShapeError
 from inweave.lab import baselines as base
 from inweave.lab import measures
+from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task, draw, stream
 from inweave.nn import ExtendedLinearAttention, build, from_network
@@ -44,12 +45,15 @@ def test_no_value_is_left_out_of_an_interval():
 
 def test_seeds_that_differ_widen_an_interval():
     rng = np.random.default_rng(0)
-    same = rng.normal(size=(5, 400))
-    apart = same + np.arange(5)[:, None]
-    narrow, wide = measures.bootstrap(same), measures.bootstrap(apart)
+    same = torch.from_numpy(rng.normal(size=(5, 400)))
+    apart = same + torch.arange(5)[:, None]
+    narrow, wide = common.over_seeds(same), common.over_seeds(apart)
     assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
+    assert common.over_seeds(same[:1]).high == np.inf, "one seed says nothing of others"
     assert measures.bootstrap(np.full(3000, 2.0)) == measures.Interval(2.0, 2.0, 2.0)
     assert format(narrow, ".2f").count(",") == 1
+    with pytest.raises(InputError, match="one value per problem"):
+        measures.bootstrap(same)
 
 
 def test_a_linear_predictor_is_its_weights(batch):

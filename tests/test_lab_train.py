@@ -22,10 +22,10 @@ from inweave.lab import checkpoint
 from inweave.lab.baselines import one_step_loss
 from inweave.lab.config import Config, FormConfig, ModelConfig, TrainConfig, from_dict, from_toml
 from inweave.lab.evaluate import evaluate
+from inweave.lab.optimizers import adamw
 from inweave.lab.sweep import sweep
 from inweave.lab.tasks import Task
 from inweave.lab.train import METRICS, Run, Schedule, load_run, train
-from inweave.lab.trainer import adamw
 
 SMALL = Config(
     task=Task(d=3, n=6),

@@ -6,6 +6,8 @@ The lab brings torch, so each command imports what it needs of it when it runs.
 from __future__ import annotations
 
 import json
+import math
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,7 +18,7 @@ from inweave.atomic import check_apart
 from inweave.cli import output
 from inweave.cli.options import FLAG
 from inweave.cli.training import watched
-from inweave.errors import needs_extra
+from inweave.errors import InputError, needs_extra
 
 HELP = """Train networks of the compiled shape and compare them with the constructed.
 
@@ -140,8 +142,14 @@ def run(
     quick: Flag = False,
     device: Device = "cpu",
     seed: int = 0,
+    within: float = math.inf,
+    part: str = "1/1",
+    share: float = 1.0,
 ) -> None:
     """Run an experiment (`inweave lab list` names them).
+
+    A study, whose arms each have a file of their own in OUT/NAME, goes on from those that are
+    there; several processes can each do a part of it.
 
     For example:
 
@@ -149,29 +157,52 @@ def run(
 
         inweave lab run two-step --device cuda --out results
 
+        inweave lab run bias --device cuda --within 500 --part 2/4
+
     Parameters
     ----------
     name
-        The experiment.
+        The experiment, or all (studies).
     out
         The folder that NAME.json and its figure go to.
     quick
         Minutes on two cores instead of the full form.
     seed
         The first seed.
+    within
+        Seconds in which to end: no arm of a study is begun that would take longer.
+    part
+        K/N: this process does every N-th search of a study, from the K-th on.
+    share
+        Of all training steps of a study, for one that would take too long.
     """
     from inweave.lab.devices import check_device
-    from inweave.lab.experiments import run
+    from inweave.lab.experiments import names, run
     from inweave.lab.report import report
 
     check_device(device)
-    with watched(name):
-        path = run(name, out, quick=quick, device=device, seed=seed)
-    output.say(json.loads(path.read_text(encoding="utf-8"))["table"])
-    made = report([path]) if find_spec("matplotlib") else []
-    output.say("\n         ".join(map(str, [f"results: {path}", *made])))
-    if not made:
-        output.note("no figure: matplotlib is not installed (inweave lab report draws it later)")
+    began = time.monotonic()
+    for each in names(name):
+        left = within - (time.monotonic() - began)
+        with watched(each):
+            path = run(
+                each, out, quick=quick, device=device, seed=seed, within=left, part=_part(part),
+                share=share,
+            )  # fmt: skip
+        output.say(json.loads(path.read_text(encoding="utf-8"))["table"])
+        made = report([path]) if find_spec("matplotlib") else []
+        output.say("\n         ".join(map(str, [f"results: {path}", *made])))
+        if not made:
+            output.note(
+                "no figure: matplotlib is not installed (inweave lab report draws it later)"
+            )
+
+
+def _part(text: str) -> tuple[int, int]:
+    k, _, n = text.partition("/")
+    if not (k.isdecimal() and n.isdecimal()):
+        raise InputError(f"--part is K/N, 2/4 say, got {text!r}")
+    return int(k), int(n)
 
 
 @lab.command

@@ -7,15 +7,17 @@ the literature prints, is a display option and nothing else.
     tasks      what is drawn: seeded, batched, on the device
     forms      how a drawn task becomes a prompt
     baselines  what a prediction is compared with; on a GPU by networks (constructed)
-    measures   how it is compared, with bootstrap intervals
+    measures   how it is compared
+    inference  what numbers per seed say: intervals, paired differences, contrasts
     algorithm  which program a trained network is, and how far from it
     config     typed settings of a run, read from TOML
     train      one run: checkpoints, resuming, several processes
     progress   how far it is
     evaluate   a run beside its baselines
-    ensemble   many seeds at once, for experiments, trained by trainer
+    ensemble   many seeds at once, for experiments, trained by trainer with optimizers
+    study      arms compared by one method: searched alike, 20 seeds, paired
     sweep      many runs over any executor
-    experiments, report   the questions, and the pages that answer them
+    experiments, answers, report   the questions, and the pages that answer them
 
 Of the files here, those that compute import torch; `import inweave` loads none of them.
 """

@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from inweave.errors import needs_extra
 from inweave.lab.baselines import Predictor
@@ -25,24 +25,41 @@ with needs_extra("the lab", "lab"):
     from torch.func import functional_call, vmap
 
 Weights = dict[str, Tensor]
+Optimizer = Literal["adamw", "muon"]
+
+
+@dataclass(frozen=True)
+class Try:
+    """One way to train: the step size, what the start is multiplied by, the optimizer and its ε."""
+
+    lr: float
+    scale: float = 1.0
+    epsilon: float = 1e-8
+    optimizer: Optimizer = "adamw"
+
+
+def tries(*lrs: float, scales: Sequence[float] = (1.0,), **more: Any) -> tuple[Try, ...]:
+    """Every step size with every scale of the start."""
+    return tuple(Try(lr, scale, **more) for scale in scales for lr in lrs)
 
 
 @dataclass
 class Ensemble:
-    """Members as rows; member m has seed `seeds[m // len(lrs)]` and step size `lrs[m % len(lrs)]`.
+    """Members as rows; member m has seed `seeds[m // len(tries)]` and try `tries[m % len(tries)]`.
 
-    A seed is tried with every step size and every scale of its start; `lrs` has one entry per try.
-
-    `curve` holds (step, losses of all members). A member takes no step on a batch where its
-    gradient is not finite; `skipped` is the share of such steps of each. A member whose loss is
-    not finite stays in the ensemble and is never the best one.
+    `curve` holds (step, losses of all members). Where an ensemble is trained under guard, problems
+    on which a member overflows are left out of its gradient; `dropped` is their share. A member
+    takes no step on a batch where its gradient is not finite all the same; `skipped` is the share
+    of such steps. A member whose loss is not finite stays in the ensemble and is never the best
+    one.
     """
 
     template: nn.Module
     rows: Tensor  # (members, numbers), the parameters of the template one after the other
     seeds: tuple[int, ...]
-    lrs: tuple[float, ...]
+    tries: tuple[Try, ...]
     curve: list[tuple[int, list[float]]] = field(default_factory=list)
+    dropped: list[float] = field(default_factory=list)
     skipped: list[float] = field(default_factory=list)
     snapshots: list[tuple[int, Any]] = field(default_factory=list)
 
@@ -51,7 +68,7 @@ class Ensemble:
 
     @property
     def members(self) -> int:
-        return len(self.seeds) * len(self.lrs)
+        return len(self.seeds) * len(self.tries)
 
     @property
     def weights(self) -> Weights:
@@ -81,9 +98,9 @@ class Ensemble:
     def best(self, form: Form, batch: Batch, target: Target = "clean") -> list[int]:
         """For each seed the member with the least loss on a tuning set."""
         losses = self.losses(form, batch, target)
-        table = torch.nan_to_num(losses, nan=math.inf).reshape(len(self.seeds), len(self.lrs))
+        table = torch.nan_to_num(losses, nan=math.inf).reshape(len(self.seeds), len(self.tries))
         which = table.argmin(1).tolist()
-        return [s * len(self.lrs) + k for s, k in enumerate(which)]
+        return [s * len(self.tries) + k for s, k in enumerate(which)]
 
     def losses(self, form: Form, batch: Batch, target: Target = "clean") -> Tensor:
         """The MSE of every member."""
@@ -110,14 +127,10 @@ class Ensemble:
 
 
 def assemble(
-    make: Callable[[int], nn.Module],
-    seeds: Sequence[int],
-    lrs: Sequence[float],
-    scales: Sequence[float] = (1.0,),
+    make: Callable[[int], nn.Module], seeds: Sequence[int], tries: Sequence[Try]
 ) -> Ensemble:
-    """An ensemble of the models that `make(seed)` gives; step sizes share a seed's start."""
-    tries = [(lr, scale) for scale in scales for lr in lrs]
+    """An ensemble of the models that `make(seed)` gives; the tries of a seed share its start."""
     models = [make(seed) for seed in seeds]
     starts = [nn.utils.parameters_to_vector(model.parameters()).detach() for model in models]
-    rows = torch.stack([start * scale for start in starts for _, scale in tries])
-    return Ensemble(models[0], rows, tuple(seeds), tuple(lr for lr, _ in tries))
+    rows = torch.stack([start * one.scale for start in starts for one in tries])
+    return Ensemble(models[0], rows, tuple(seeds), tuple(tries))

@@ -42,7 +42,8 @@ ROWS = ("examples", "constant", "keyed")  # one token per example, and any numbe
 class Form:
     """A layout with what fills it and where the prediction is read. Make one with `form`.
 
-    `eta` and `lam` are the constants that the paper's forms hold; 0 leaves their blocks empty. With
+    `eta` and `lam` are the constants that the paper's forms hold, where a problem has none of its
+    own; 0 leaves their blocks empty, and so does `constants=False` whatever a problem has. With
     `first_of` it holds the first n of so many examples: the paper's mask-and-move, done by hand.
     """
 
@@ -55,6 +56,7 @@ class Form:
     outputs: tuple[Output, ...]
     eta: float = 0.0
     lam: float = 0.0
+    constants: bool = True
     first_of: int = 0
 
     def prompt(self, batch: Batch) -> Tensor:
@@ -73,16 +75,18 @@ class Form:
         if self.name == "features":
             return _tokens(X, y, u).mT
         H = X.new_zeros(size, self.layout.tokens, self.layout.width)
-        root = self.eta**0.5
+        eta = self._constant(batch.eta, self.eta, X)
+        lam = self._constant(batch.lam, self.lam, X)
+        root = eta.sqrt()
         if self.name == "designed":
-            H[:, :d, self._at("√ηXᵀ")] = root * X.mT
-            H[:, d, self._at("√ηyᵀ")] = root * y
+            H[:, :d, self._at("√ηXᵀ")] = root[:, None, None] * X.mT
+            H[:, d, self._at("√ηyᵀ")] = root[:, None] * y
             H[:, d, self.layout["1"].start] = 1.0
-            _diagonal(H, self.layout["√η√λI"].start, d, root * self.lam**0.5)
+            _diagonal(H, self.layout["√η√λI"].start, d, (eta * lam).sqrt())
         else:
             H[:, :d, self._at("Xᵀ")] = X.mT
             H[:, d - 1, self._at("Y₀ᵀ")] = y
-            _diagonal(H, self.layout["λI"].start, d, self.lam)
+            _diagonal(H, self.layout["λI"].start, d, lam)
             _diagonal(H, self.layout["√ηI"].start, d, root)
         H[:, :d, self.layout["u"].start] = u
         return H
@@ -111,21 +115,38 @@ class Form:
             generator=generator, dtype=dtype, device=device,
         )  # fmt: skip
 
+    def _constant(self, own: Tensor | None, common: float, like: Tensor) -> Tensor:
+        """One number for each problem."""
+        if own is None or not self.constants:
+            return like.new_full((len(like),), common if self.constants else 0.0)
+        return own.to(like)
+
     def _at(self, block: str) -> slice:
         return self.layout[block].columns
 
 
 def form(
-    name: FormName, n: int, d: int, eta: float = 0.0, lam: float = 0.0, first_of: int = 0
+    name: FormName,
+    n: int,
+    d: int,
+    eta: float = 0.0,
+    lam: float = 0.0,
+    constants: bool = True,
+    first_of: int = 0,
 ) -> Form:
     """The form of that name for n examples with d features; roots of eta and lam are taken."""
     at_least(1, n=n, d=d)
     refuse_unless(not first_of or first_of >= n, "first_of", f"at least n = {n}", first_of)
     for constant, value in (("eta", eta), ("lam", lam)):
         refuse_unless(0 <= value < math.inf, constant, "finite and at least 0", value)
+    if name == "designed" and not constants:
+        raise InputError("the designed form holds √ηX: without constants it would hold nothing")
     if name in ("designed", "enumerated"):
         net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
-        return Form(name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam, first_of)
+        return Form(
+            name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam, constants,
+            first_of,
+        )  # fmt: skip
     inputs = [Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector")]
     if name in ROWS:
         marks = {"1": 1, "key": 2} if name == "keyed" else {"1": 1} if name == "constant" else {}
@@ -173,6 +194,7 @@ def _tokens(X: Tensor, y: Tensor, u: Tensor, marks: Tensor | None = None) -> Ten
     return H
 
 
-def _diagonal(H: Tensor, start: int, d: int, value: float) -> None:
-    if value:
-        H[:, :d, start : start + d] = value * torch.eye(d, dtype=H.dtype, device=H.device)
+def _diagonal(H: Tensor, start: int, d: int, values: Tensor) -> None:
+    H[:, :d, start : start + d] = values[:, None, None] * torch.eye(
+        d, dtype=H.dtype, device=H.device
+    )

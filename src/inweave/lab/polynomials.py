@@ -32,7 +32,7 @@ LEAST = 1e-11  # singular values below are left out of a fit, relative to the la
 
 def degree(layers: int) -> int:
     """Of p, where so many layers of linear attention predict uᵀ p(S) m."""
-    return (3**layers - 1) // 2 - 1
+    return int(3**layers - 1) // 2 - 1
 
 
 @dataclass(frozen=True)

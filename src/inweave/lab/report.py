@@ -88,9 +88,14 @@ def figure(result: dict[str, Any], path: Path) -> Path:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    size = (8, 0.26 * len(result["rows"]) + 1.5) if result.get("bars") else (7, 4.2)
-    drawing, axes = plt.subplots(figsize=size, layout="constrained")
-    if result.get("bars"):
+    panels = list(dict.fromkeys(s["panel"] for s in result["series"] if "panel" in s))
+    size = (8.0, 0.26 * len(result["rows"]) + 1.5) if result.get("bars") else (7.0, 4.2)
+    if panels:
+        size = (3.1 * len(panels) + 0.6, 3.6)
+    drawing, axes = plt.subplots(1, len(panels) or 1, figsize=size, layout="constrained")
+    if panels:
+        _panels(drawing, list(axes) if len(panels) > 1 else [axes], result, panels)
+    elif result.get("bars"):
         _bars(axes, result)
     else:
         _curves(axes, result)
@@ -120,6 +125,30 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
     if not result["axes"].get("log") and (limits := _range(result)):
         axes.set_ylim(*limits)
     axes.legend(fontsize=8, frameon=False)
+
+
+def _panels(drawing: Any, axes: list[Any], result: dict[str, Any], panels: list[str]) -> None:
+    """A panel for each task: curves with their intervals, and what is known beside them."""
+    colours: dict[str, str] = {}
+    for at, panel in zip(axes, panels, strict=True):
+        for s in (s for s in result["series"] if s["panel"] == panel):
+            known = s["group"] in colours
+            colour = colours.setdefault(s["group"], f"C{len(colours)}")
+            at.plot(s["x"], s["y"], "o-", color=colour, lw=1.3, ms=3.5,
+                    label=None if known else s["group"])  # fmt: skip
+            at.fill_between(s["x"], s["low"], s["high"], color=colour, alpha=0.2, lw=0)
+        for i, line in enumerate(line for line in result["lines"] if line["panel"] == panel):
+            at.axhline(line["y"], color="0.4", ls=("--", ":", "-.")[i % 3], lw=0.9)
+            at.annotate(line["label"], (0.98, line["y"]), xycoords=("axes fraction", "data"),
+                        ha="right", va="bottom", fontsize=6, color="0.3")  # fmt: skip
+        at.set_title(panel, fontsize=9)
+        at.set_xlabel(result["axes"]["x"], fontsize=8)
+        at.set_xticks(sorted({x for s in result["series"] for x in s["x"]}))
+        at.tick_params(labelsize=7)
+        if result["axes"].get("log"):
+            at.set_yscale("log")
+    axes[0].set_ylabel(result["axes"]["y"], fontsize=8)
+    drawing.legend(loc="outside lower center", ncols=len(colours), fontsize=8, frameon=False)
 
 
 def _range(result: dict[str, Any]) -> tuple[float, float] | None:

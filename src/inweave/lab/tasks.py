@@ -41,7 +41,9 @@ class Task:
     units, `tree` is a decision tree of depth `levels` on the signs of entries.
 
     noise: standard deviation `noise`, or per prompt uniform on (0, `noise_max`), or per prompt one
-    of `noise_levels`.
+    of `noise_levels`, or of variance λ, log-uniform on `lam_range` per prompt: then the prompt may
+    say λ, and ridge regression with it is the posterior mean. With `eta_range` a prompt has a step
+    size too, η = r / (n E x² + λ), the r log-uniform.
 
     relevance: example i is about the query's function only as far as its relevance ρ says, with
     value √ρ x·w + √(1-ρ) x·w' and a w' of its own. ρ falls from example to example: evenly from 1
@@ -63,6 +65,8 @@ class Task:
     noise: float = 0.0
     noise_max: float = 0.0
     noise_levels: tuple[float, ...] = ()
+    lam_range: tuple[float, ...] = ()
+    eta_range: tuple[float, ...] = ()
     query_scale: float = 1.0
     query_shift: float = 0.0
     hidden: int = 20
@@ -76,8 +80,12 @@ class Task:
             raise InputError(f"{len(self.eigenvalues)} eigenvalues given for d = {self.d}")
         if self.eigenvalues and self.inputs != "gaussian":
             raise InputError("eigenvalues need inputs = 'gaussian'")
-        if (self.noise > 0) + (self.noise_max > 0) + bool(self.noise_levels) > 1:
-            raise InputError("give one of noise, noise_max and noise_levels")
+        ways = (self.noise > 0, self.noise_max > 0, self.noise_levels, self.lam_range)
+        if sum(map(bool, ways)) > 1:
+            raise InputError("give one of noise, noise_max, noise_levels and lam_range")
+        for name, ends in (("lam_range", self.lam_range), ("eta_range", self.eta_range)):
+            ordered = not ends or (len(ends) == 2 and 0 < ends[0] <= ends[1])
+            refuse_unless(ordered, name, "two numbers above 0, the lower first", ends)
         if not 0 <= self.nonzero <= self.d:
             raise InputError(f"nonzero must be between 0 and d = {self.d}, got {self.nonzero}")
         if self.relevance != "all" and self.function != "linear":
@@ -130,6 +138,9 @@ class Task:
 
     def mean_square_noise(self) -> float:
         """E σ² of the noise."""
+        if self.lam_range:
+            low, high = self.lam_range
+            return (high - low) / math.log(high / low) if low < high else low
         if self.noise_levels:
             return sum(s * s for s in self.noise_levels) / len(self.noise_levels)
         return self.noise_max**2 / 3 if self.noise_max else self.noise**2
@@ -139,8 +150,9 @@ class Task:
 class Batch:
     """Problems side by side: examples (B, n, d) and (B, n), query (B, d), its two targets (B,).
 
-    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt;
-    `keys` (B, n, 2) and `key` (B, 2) say how relevant each example is to the query.
+    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt; `lam`
+    and `eta` the constants that a prompt may hold, where each has its own; `keys` (B, n, 2) and
+    `key` (B, 2) say how relevant each example is to the query.
     """
 
     X: Tensor
@@ -150,6 +162,8 @@ class Batch:
     noisy: Tensor
     sigma: Tensor
     w: Tensor | None = None
+    lam: Tensor | None = None
+    eta: Tensor | None = None
     keys: Tensor | None = None
     key: Tensor | None = None
 
@@ -161,7 +175,7 @@ class Batch:
             raise InputError(f"target {name!r} is not 'clean' or 'noisy'")
         return self.clean if name == "clean" else self.noisy
 
-    def rows(self, part: slice) -> Batch:
+    def rows(self, part: slice | Tensor) -> Batch:
         """Some of the problems."""
         return self._each(lambda array: array[part])
 
@@ -258,10 +272,21 @@ def draw(
         keys, values = _relevant(task, points, values, draws)
     sigma, noise = _noise(task, values, draws)
     noisy = values if noise is None else values + noise
+    lam = sigma.square() if task.lam_range else None
+    eta = None
+    if task.eta_range:
+        share = _log_uniform(task.eta_range, size, draws)
+        eta = share / (task.n * task.variance + (0.0 if lam is None else lam))
     batch = Batch(
-        points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w
-    )
+        points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w, lam,
+        eta,
+    )  # fmt: skip
     return batch if keys is None else replace(batch, keys=keys[:, :-1], key=keys[:, -1])
+
+
+def _log_uniform(ends: tuple[float, ...], size: int, draws: Draws) -> Tensor:
+    low, high = map(math.log, ends)
+    return (low + (high - low) * draws.uniform(size)).exp()
 
 
 def _inputs(task: Task, size: int, draws: Draws, batch_last: bool) -> Tensor:
@@ -339,6 +364,8 @@ def _noise(task: Task, values: Tensor, draws: Draws) -> tuple[Tensor, Tensor | N
     elif task.noise_levels:
         levels = torch.tensor(task.noise_levels).to(values)
         sigma = levels[draws.integers(len(levels), size)]
+    elif task.lam_range:
+        sigma = _log_uniform(task.lam_range, size, draws).sqrt()
     else:
         sigma = torch.full((size,), task.noise, dtype=values.dtype, device=values.device)
         if not task.noise:

@@ -22,7 +22,7 @@ from inweave.errors import DivergenceError, FileFormatError, InputError, needs_e
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.devices import within_memory
-from inweave.lab.ensemble import assemble
+from inweave.lab.ensemble import Try, assemble
 from inweave.lab.progress import tell
 from inweave.lab.results import METRICS, logged
 from inweave.lab.tasks import draw, mse, stream
@@ -91,10 +91,10 @@ class Run:
         self.config, self.device = config, torch.device(device)
         self.form, self.schedule = config.make_form(), Schedule(config)
         model = config.make_model()
-        self.ensemble = assemble(lambda _: model, (s.seed,), (s.lr,))
+        self.ensemble = assemble(lambda _: model, (s.seed,), (Try(s.lr),))
         settings = Settings(
-            s.steps, s.batch, (s.lr,), clip=s.clip, betas=(s.beta1, s.beta2), target=s.target,
-            weight_decay=s.weight_decay,
+            s.steps, s.batch, clip=s.clip, betas=(s.beta1, s.beta2), target=s.target,
+            weight_decay=s.weight_decay, guard=False,
         )  # fmt: skip
         on_cpu = self.device.type == "cpu"
         innermost = on_cpu and model.reads_entries and self.form.name == "examples"

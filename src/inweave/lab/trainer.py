@@ -1,50 +1,68 @@
 """The trainer: draws, predicts, differentiates and updates all members of an ensemble in one step.
 
-Each member has its own start, its own gradient norm and its own step size, and each seed its own
-data, so the members are as independent as separate runs. The data of step t comes from a stream
-named by the seed and t. What a step needs stays in the same tensors, so that a GPU can replay it
-(`inweave.lab.replay`); several processes each take their share of every batch and average their
-gradients. AdamW is written out: on the one matrix that holds all weights it is a dozen operations,
-a fifth of what the bookkeeping of `torch.optim` takes for models of a few hundred numbers.
+Each member has its own start, its own gradient norm and its own way to be trained (`Try`), and each
+seed its own data, so the members are as independent as separate runs. The data of step t comes from
+a stream named by the seed and t. What a step needs stays in the same tensors, so that a GPU can
+replay it (`inweave.lab.replay`); several processes each take their share of every batch and average
+their gradients.
+
+A network of high degree overflows on rare problems, and one of them makes the gradient of a whole
+batch useless. Under guard a member leaves such problems out and counts them: predictions are made
+once to see which, and then again without those.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from inweave.errors import InputError, needs_extra
 from inweave.lab.direct import DirectStep
-from inweave.lab.ensemble import Ensemble
+from inweave.lab.ensemble import Ensemble, Try
 from inweave.lab.forms import Form
+from inweave.lab.optimizers import adamw, muon
 from inweave.lab.progress import tell
 from inweave.lab.replay import Replayed
-from inweave.lab.tasks import Target, Task, draw, stream
+from inweave.lab.tasks import Batch, Target, Task, draw, stream
 
 with needs_extra("the lab", "lab"):
     import torch
     import torch.distributed as dist
-    from torch import Tensor
-
-EPSILON = 1e-8  # of AdamW
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How an ensemble is trained; `scales` multiply the weights that a member starts from."""
+    """How an ensemble is trained.
+
+    Under `guard`, problems on which a member overflows are left out of its gradient. Logged losses
+    count no squared error for more than `cap`.
+    """
 
     steps: int
     batch: int
-    lrs: tuple[float, ...] = (3e-3,)
-    scales: tuple[float, ...] = (1.0,)
+    tries: tuple[Try, ...] = (Try(3e-3),)
     warmup: int = 100
     clip: float = 1.0
     betas: tuple[float, float] = (0.9, 0.99)
     target: Target = "clean"
     log_every: int = 100
     weight_decay: float = 0.0
+    guard: bool = True
+    cap: float = math.inf
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A share of the steps in which the parameters are trained as those of another model.
+
+    The goal is what its predictions are held against, (B,) or (B, numbers).
+    """
+
+    template: nn.Module
+    goal: Callable[[Batch], Tensor]
 
 
 def warm(t: int, warmup: int) -> float:
@@ -89,18 +107,33 @@ class Trainer:
         self.weights = ensemble.rows.detach().to(device).requires_grad_()
         ensemble.rows = self.weights
         self.mean, self.square = (torch.zeros_like(self.weights) for _ in range(2))
-        self.rates = torch.tensor(ensemble.lrs * len(ensemble.seeds)).to(self.weights)[:, None]
-        self.size, self.shrink = (torch.zeros_like(self.rates) for _ in range(2))
+        every = ensemble.tries * len(ensemble.seeds)
+        self.rates, self.epsilons = (
+            torch.tensor(values, dtype=torch.float64).to(self.weights)[:, None]
+            for values in ([one.lr for one in every], [one.epsilon for one in every])
+        )
+        by_muon = torch.tensor([one.optimizer == "muon" for one in every], device=device)
+        self.by_muon = by_muon.nonzero()[:, 0] if bool(by_muon.any()) else None
+        self.by_adamw = (~by_muon).to(self.weights)[:, None]
+        self.pace, self.size, self.shrink = (torch.zeros_like(self.rates) for _ in range(3))
         self.correction = torch.zeros_like(self.weights[0, 0])
         self.losses = torch.zeros(ensemble.members, device=device)
-        self.sums = torch.zeros(ensemble.members, dtype=torch.float64, device=device)
+        self.sums, self.dropped = (
+            torch.zeros(ensemble.members, dtype=torch.float64, device=device) for _ in range(2)
+        )
         self.stuck, self.counted = torch.zeros_like(self.rates), 0
-        self.problems: tuple[Tensor, Tensor] | None = None
+        self.bound = torch.finfo(self.weights.dtype).max ** 0.8
         self.direct = None
         if batch_last and processes == 1 and DirectStep.applies(task, ensemble):
             self.direct = DirectStep(task, ensemble, settings.batch)
+        self.train(Stage(ensemble.template, lambda batch: batch.target(settings.target)))
+
+    def train(self, stage: Stage) -> None:
+        """From now on, train the parameters as those of this model, towards this goal."""
+        self.ensemble.template, self.goal = stage.template, stage.goal
+        self.problems: tuple[Tensor, Tensor] | None = None
         self.update: Callable[[], None] = self._update
-        if self.on_gpu and processes == 1:
+        if self.on_gpu and self.processes == 1:
             self.update = Replayed(self._update, self.device)
 
     def step(self, t: int, share: float) -> Tensor:
@@ -110,12 +143,14 @@ class Trainer:
         """
         generator = stream(self.ensemble.seeds[0], self.data, t, device=self.device)
         beta1, beta2 = self.settings.betas
-        torch.mul(self.rates, share / (1 - beta1 ** (t + 1)), out=self.size)
+        torch.mul(self.rates, share, out=self.pace)
+        torch.mul(self.pace, 1 / (1 - beta1 ** (t + 1)), out=self.size)
         if self.settings.weight_decay:
-            torch.mul(self.rates, share * self.settings.weight_decay, out=self.shrink)
+            torch.mul(self.pace, self.settings.weight_decay, out=self.shrink)
         self.correction.fill_(1 - beta2 ** (t + 1))
         if self.direct is not None:
-            self._descend(*self.direct(generator))
+            losses, gradient = self.direct(generator)
+            self._descend(losses, losses, gradient)
         else:
             self._draw(generator)
             self.update()
@@ -133,7 +168,7 @@ class Trainer:
 
     def _draw(self, generator: torch.Generator) -> None:
         """New problems, (members, share of the batch, ...); the tries of a seed share its data."""
-        seeds, tries = len(self.ensemble.seeds), len(self.ensemble.lrs)
+        seeds, tries = len(self.ensemble.seeds), len(self.ensemble.tries)
         settings, dtype = self.settings, self.weights.dtype
         batch = draw(self.task, settings.batch * seeds, generator, dtype, self.batch_last)
 
@@ -142,7 +177,7 @@ class Trainer:
             return shaped if tries == 1 else shaped.repeat_interleave(tries, 0)
 
         prompts = of_members(self.form.prompt(batch))
-        target = of_members(batch.target(settings.target))
+        target = of_members(self.goal(batch))
         if self.problems is None or not isinstance(self.update, Replayed):
             self.problems = prompts, target
         else:
@@ -153,52 +188,73 @@ class Trainer:
         """One update by the problems that are there."""
         assert self.problems is not None
         prompts, target = self.problems
-        losses = (self.ensemble.predict(prompts) - target).square().mean(1)
+        if self.settings.guard and self.on_gpu:  # what is recorded cannot look
+            self._update_guarded(prompts, target)
+            return
+        errors = self._errors(prompts, target)
+        if self.settings.guard and not bool((errors < self.bound).all()):
+            self._update_guarded(prompts, target)
+            return
+        losses = errors.mean(1)
         (gradient,) = torch.autograd.grad(losses.sum(), self.weights)
-        self._descend(losses.detach(), gradient)
+        self._descend(losses.detach(), errors.detach(), gradient)
+
+    def _update_guarded(self, prompts: Tensor, target: Tensor) -> None:
+        """The same without the problems whose gradient would overflow, each member without its."""
+        with torch.no_grad():
+            seen = self._errors(prompts, target)
+            kept = seen < self.bound  # which nan is not
+            self.dropped.add_((~kept).sum(1))
+            prompts = torch.where(kept[..., None, None], prompts, 0.0)
+        errors = torch.where(kept, self._errors(prompts, target), 0.0)
+        losses = errors.sum(1) / kept.sum(1).clamp(min=1)
+        (gradient,) = torch.autograd.grad(losses.sum(), self.weights)
+        self._descend(losses.detach(), torch.nan_to_num(seen, nan=math.inf), gradient)
+
+    def _errors(self, prompts: Tensor, target: Tensor) -> Tensor:
+        """Squared errors (members, B), the mean over the numbers of a prediction."""
+        squared = (self.ensemble.predict(prompts) - target).square()
+        return squared if squared.dim() == 2 else squared.mean(2)
 
     @torch.no_grad()
-    def _descend(self, losses: Tensor, gradient: Tensor) -> None:
+    def _descend(self, losses: Tensor, errors: Tensor, gradient: Tensor) -> None:
         """Bound each member's gradient, leave out those that are not finite, and step."""
+        settings = self.settings
         if self.processes > 1:
             dist.all_reduce(gradient)
             gradient = gradient / self.processes
-        norm = torch.linalg.vector_norm(gradient, dim=1, keepdim=True)
+        norm = _norm(gradient)
         alive = norm.isfinite()
-        if self.settings.clip:
-            gradient = gradient * (self.settings.clip / norm.clamp(min=1e-12)).clamp(max=1.0)
-        size, shrink = self.size, self.shrink if self.settings.weight_decay else None
+        if settings.clip:
+            gradient = gradient * (settings.clip / norm.clamp(min=1e-30)).clamp(max=1.0)
+        size, shrink = self.size, self.shrink if settings.weight_decay else None
         if self.on_gpu or not alive.all():  # what is recorded cannot look
             gradient, size = torch.where(alive, gradient, 0.0), torch.where(alive, size, 0.0)
             shrink = None if shrink is None else shrink * alive
             self.stuck.add_(~alive)
+        if self.by_muon is not None:
+            size = size * self.by_adamw
         moments = self.mean, self.square
-        adamw(self.weights, gradient, moments, self.settings.betas, size, self.correction, shrink)
-        self.sums.add_(losses)
+        adamw(
+            self.weights, gradient, moments, settings.betas, size, self.correction, shrink,
+            self.epsilons,
+        )  # fmt: skip
+        if self.by_muon is not None:
+            which = self.by_muon
+            ahead = gradient[which].lerp(self.mean[which], settings.betas[0])  # Nesterov's
+            step = muon(ahead, self.ensemble.shapes.values()) * self.pace[which]
+            self.weights.index_add_(0, which, torch.where(alive[which], step, 0.0), alpha=-1)
+        capped = settings.cap < math.inf
+        self.sums.add_(errors.clamp(max=settings.cap).mean(1) if capped else losses)
         self.losses = losses
 
 
-def adamw(
-    weights: Tensor,
-    gradient: Tensor,
-    moments: tuple[Tensor, Tensor],
-    betas: tuple[float, float],
-    size: Tensor,
-    correction: Tensor | float,
-    shrink: Tensor | None = None,
-) -> None:
-    """One step of AdamW in place, every row by its own step size.
-
-    At step k, `size` is lr / (1 - β₁ᵏ), `correction` is 1 - β₂ᵏ, and `shrink` is lr times the
-    weight decay where there is any.
-    """
-    (mean, square), (beta1, beta2) = moments, betas
-    if shrink is not None:
-        weights.mul_(1 - shrink)
-    mean.lerp_(gradient, 1 - beta1)
-    square.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    spread = (square / correction).sqrt_().add_(EPSILON)
-    weights.addcmul_(mean / spread, size, value=-1)
+def _norm(gradient: Tensor) -> Tensor:
+    """The norm of every row, without overflow on the way."""
+    tiny = torch.finfo(gradient.dtype).tiny
+    peak = gradient.abs().amax(1, keepdim=True).clamp(min=tiny)
+    norm: Tensor = peak * torch.linalg.vector_norm(gradient / peak, dim=1, keepdim=True)
+    return norm
 
 
 def train_ensemble(
@@ -208,15 +264,21 @@ def train_ensemble(
     settings: Settings,
     device: torch.device | str = "cpu",
     watch: Callable[[Ensemble], Any] | None = None,
+    stages: Sequence[Stage] = (),
 ) -> Ensemble:
     """Train all members with cosine decay, warm-up and a bound on each gradient's norm.
 
-    `watch` is called at every logged step and its answers are kept as snapshots. The loss that is
-    told is that of the best member.
+    `watch` is called at every logged step and its answers are kept as snapshots. `stages` share the
+    steps evenly; afterwards the ensemble is of its own model again. The loss that is told is that
+    of the best member.
     """
+    own = ensemble.template
     trainer = Trainer(ensemble, task, form, settings, device)
     tell(0, settings.steps, math.nan)
+    begins = {k * settings.steps // len(stages): stage for k, stage in enumerate(stages)}
     for t in range(settings.steps):
+        if t in begins:
+            trainer.train(begins[t])
         trainer.step(t, warm(t, settings.warmup) * cosine(t, settings.steps))
         done = t + 1
         if done % settings.log_every == 0 or done == settings.steps:
@@ -225,6 +287,7 @@ def train_ensemble(
             tell(done, settings.steps, min(losses))
             if watch is not None:
                 ensemble.snapshots.append((done, watch(ensemble)))
-    ensemble.rows = ensemble.rows.detach()
+    ensemble.rows, ensemble.template = ensemble.rows.detach(), own
+    ensemble.dropped = (trainer.dropped / (settings.steps * settings.batch)).tolist()
     ensemble.skipped = (trainer.stuck[:, 0] / settings.steps).tolist()
     return ensemble

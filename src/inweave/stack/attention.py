@@ -46,16 +46,14 @@ INITS: dict[str, tuple[float, float, bool]] = {
 }
 
 
-def cheapest_order(
-    rows: int, tokens: int, features: int, columns: int, heads: int, bias: bool, linear: bool = True
-) -> Order:
-    """The order with the fewest multiplications for `rows` x `columns` of a layer's output.
+def multiplications(
+    rows: int, tokens: int, features: int, columns: int, heads: int, bias: bool
+) -> dict[Order, int]:
+    """How many `rows` x `columns` of a layer's output take in every order.
 
     `scores` is (Q Kᵀ) V, `memory` is Q (Kᵀ V), `gram` is H (Σ A_h HᵀH V_h) with A = W_q W_kᵀ, which
-    needs linear heads without biases. A nonlinearity acts on the scores and leaves no choice.
+    needs linear heads without biases.
     """
-    if not linear:
-        return "scores"
     r, t, f, c = rows, tokens, features, columns
     project = heads * (r * f * f + t * f * c) + (heads * min(r, t) * f * f if bias else 0)
     cost: dict[Order, int] = {
@@ -64,6 +62,17 @@ def cheapest_order(
     }
     if not bias:
         cost["gram"] = t * f * f + 2 * heads * f * f * c + r * f * c
+    return cost
+
+
+def cheapest_order(
+    rows: int, tokens: int, features: int, columns: int, heads: int, bias: bool, linear: bool = True
+) -> Order:
+    """The order with the fewest multiplications; a nonlinearity acts on the scores and leaves no
+    choice."""
+    if not linear:
+        return "scores"
+    cost = multiplications(rows, tokens, features, columns, heads, bias)
     return min(cost, key=lambda order: cost[order])
 
 

@@ -4,14 +4,19 @@ Each has a `--quick` form (minutes on two cores) and a full form (minutes on one
 one JSON file: settings, rows of a table, series of a figure, and the claims it was made to test,
 each with the number found and whether it holds. Figures are made from the JSON by
 `inweave.lab.report`, so the machine that computes needs torch and numpy only.
+
+Those with a `run` reproduce published numbers. Those with a `study` settle open questions by the
+method of `inweave.lab.study`: each arm has a file of its own in a folder beside the JSON, and
+`answer` says what they amount to, as soon as there are some.
 """
 
 from __future__ import annotations
 
 import importlib
-import inspect
+import math
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,52 +44,91 @@ EXPERIMENTS = {
         "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
     ),
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
-    "noise": Experiment(
-        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 45, 181
-    ),
-    "bias-or-not": Experiment("Does the bias help when networks are trained?", 200, 460),
-    "perturb": Experiment(
-        "How much noise does a construction bear, and does training repair it?", 60, 184
-    ),
+    "bias": Experiment("Does the bias help when networks are trained?", 150, 180),
 }
 
 
-def run(name: str, out: Path, *, quick: bool = False, device: str = "cpu", seed: int = 0) -> Path:
-    """Run one experiment and write `NAME.json`; returns its path."""
+def names(name: str) -> Sequence[str]:
+    """The experiment of that name, or all studies."""
+    if name == "all":
+        return [each for each in EXPERIMENTS if hasattr(_module(each), "study")]
+    if name not in EXPERIMENTS:
+        raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}, and all")
+    return [name]
+
+
+def run(
+    name: str,
+    out: Path,
+    *,
+    quick: bool = False,
+    device: str = "cpu",
+    seed: int = 0,
+    within: float = math.inf,
+    part: tuple[int, int] = (1, 1),
+    share: float = 1.0,
+) -> Path:
+    """Run one experiment and write `NAME.json`; returns its path.
+
+    A study goes on from the arms that are in `out/NAME`, begins none that would not end `within` so
+    many seconds, and takes a `part` of them; `share` shortens all training by one factor.
+    """
     with needs_extra("the lab", "lab"):  # here, so that experiments are listed without it
         import torch
 
     from inweave.lab.checkpoint import write_json
 
-    if name not in EXPERIMENTS:
-        raise InputError(f"no experiment {name!r}; there are {', '.join(EXPERIMENTS)}")
-    module = importlib.import_module(f"inweave.lab.experiments.{name.replace('-', '_')}")
+    (name,) = names(name)
+    module = _module(name)
     began, cpu = time.monotonic(), time.process_time()
     out.mkdir(parents=True, exist_ok=True)
     path = out / f"{name}.json"
+    said = {"--quick": quick, f"--share {share:g}": share != 1.0}
+    options = " ".join(option for option, is_given in said.items() if is_given)
 
-    def keep(found: dict[str, Any], complete: bool = False) -> None:
-        """Write what is known so far; long experiments call this as they go."""
-        header = {
-            "name": name,
-            "question": EXPERIMENTS[name].question,
-            "command": f"inweave lab run {name}{' --quick' * quick} "
-            f"--device {device} --seed {seed}",
-            "quick": quick,
-            "complete": complete,
-            "device": torch.cuda.get_device_name() if device.startswith("cuda") else "CPU",
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-            "seconds": round(time.monotonic() - began, 1),
-            "cpu_seconds": round(time.process_time() - cpu, 1),
-        }
-        write_json(path, header | found)
+    def found() -> dict[str, Any]:
+        if hasattr(module, "run"):
+            return {"complete": True} | dict(module.run(quick=quick, device=device, seed=seed))
+        study = module.study(quick, seed).scaled(share)
+        return _studied(module, study, out / name, device, within, part)
 
-    more = {"keep": keep} if "keep" in inspect.signature(module.run).parameters else {}
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # products this small only wait for each other on more
     try:
-        keep(module.run(quick=quick, device=device, seed=seed, **more), complete=True)
+        content = found()
     finally:
         torch.set_num_threads(threads)
+    header = {
+        "name": name,
+        "question": EXPERIMENTS[name].question,
+        "command": " ".join(
+            filter(None, ("inweave lab run", name, options, f"--device {device} --seed {seed}"))
+        ),
+        "quick": quick,
+        "device": torch.cuda.get_device_name() if device.startswith("cuda") else "CPU",
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "seconds": round(time.monotonic() - began, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+    }
+    write_json(path, header | content)
     return path
+
+
+def _studied(
+    module: Any, study: Any, folder: Path, device: str, within: float, part: tuple[int, int]
+) -> dict[str, Any]:
+    from inweave.lab import study as method
+
+    method.run(study, folder, device, within, part)
+    results = method.Results.read(study, folder)
+    missing = results.missing
+    spent = sum(each["seconds"] for each in results.by_arm.values())
+    return {
+        "complete": not missing, "missing": missing, "seeds": len(study.seeds),
+        "arm_seconds": round(spent, 1), **module.answer(results),
+    }  # fmt: skip
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"inweave.lab.experiments.{name.replace('-', '_')}")

@@ -1,14 +1,20 @@
-"""What the experiments share: held-out problems, intervals over seeds, rows and claims."""
+"""What experiments that reproduce published numbers share: problems, rows and claims.
+
+Intervals of what was trained are over seeds, few as they are; those of baselines over problems.
+"""
 
 from __future__ import annotations
 
+import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from inweave.errors import needs_extra
 from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
-from inweave.lab.measures import Interval, bootstrap
+from inweave.lab.inference import Interval, t_interval
+from inweave.lab.measures import bootstrap
 from inweave.lab.report import number
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
 from inweave.lab.trainer import Settings, train_ensemble
@@ -19,7 +25,6 @@ with needs_extra("the lab", "lab"):
     from torch import Tensor
 
 Row = dict[str, Any]
-Keep = Callable[[dict[str, Any]], None]
 
 
 def held_out(task: Task, size: int, seed: int, name: str, device: str) -> Batch:
@@ -44,7 +49,7 @@ def fit(
     watch: Callable[[Ensemble], Any] | None = None,
 ) -> Ensemble:
     """Train an ensemble of all seeds, step sizes and starting scales of the settings."""
-    ensemble = assemble(make, seeds, settings.lrs, settings.scales)
+    ensemble = assemble(make, seeds, settings.tries)
     return train_ensemble(ensemble, task, form, settings, device, watch)
 
 
@@ -58,31 +63,27 @@ def chosen_errors(
 
 def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) -> Row:
     """A line of the table: a loss with its interval, and whatever else is known."""
-    interval = errors if isinstance(errors, Interval) else bootstrap(errors.detach().cpu())
+    if isinstance(errors, Interval):
+        interval = errors
+    else:
+        interval = over_seeds(errors) if errors.dim() == 2 else bootstrap(errors.detach().cpu())
     loss = {k: scale * v for k, v in interval.asdict().items()}
     if isinstance(errors, Tensor):
         more["median"] = scale * median(errors)
     return {"label": label, "loss": loss, **more}
 
 
+def over_seeds(errors: Tensor) -> Interval:
+    """The mean of (seeds, problems) values; one seed says nothing of others."""
+    losses = errors.detach().mean(1).tolist()
+    finite = len(losses) > 1 and all(map(math.isfinite, losses))
+    mean = statistics.fmean(losses)
+    return t_interval(losses) if finite else Interval(mean, -math.inf, math.inf)
+
+
 def median(errors: Tensor) -> float:
     """The median, with a problem on which a network overflows counted as infinitely wrong."""
     return float(torch.nan_to_num(errors, nan=torch.inf).median())
-
-
-def wild(errors: Tensor, batch: Batch) -> float:
-    """The share of problems missed by 100 times the zero predictor's mean squared error or more.
-
-    A network of high degree can be excellent on nearly all problems and overflow on a few, which
-    then decide its mean; this says how few.
-    """
-    missed = torch.nan_to_num(errors, nan=torch.inf) >= 100 * batch.clean.square().mean()
-    return float(missed.float().mean())
-
-
-def best_seed(errors: Tensor) -> float:
-    """The least loss of a seed; one that is not a number is never the least."""
-    return float(torch.nan_to_num(errors.mean(1), nan=torch.inf).min())
 
 
 def claim(text: str, value: float, holds: bool) -> dict[str, Any]:
@@ -112,7 +113,7 @@ def curves(
     """Training curves of the chosen members, one per seed."""
     steps = [step for step, _ in ensemble.curve]
     return [
-        {"label": f"{label}, seed {ensemble.seeds[m // len(ensemble.lrs)]}", "group": label,
+        {"label": f"{label}, seed {ensemble.seeds[m // len(ensemble.tries)]}", "group": label,
          "x": steps, "y": [scale * losses[m] for _, losses in ensemble.curve]}
         for m in members
     ]  # fmt: skip

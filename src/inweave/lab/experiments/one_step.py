@@ -12,8 +12,10 @@ from typing import Any
 
 from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
+from inweave.lab.ensemble import tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
+from inweave.lab.inference import Interval
 from inweave.lab.tasks import Task
 from inweave.lab.trainer import Settings
 
@@ -32,7 +34,10 @@ def run(
 ) -> dict[str, Any]:
     made = form("examples", task.n, task.d)
     settings = Settings(
-        steps=1200 if quick else 6000, batch=1024 if quick else 2048, lrs=(3e-3, 1e-2), warmup=50
+        steps=1200 if quick else 6000,
+        batch=1024 if quick else 2048,
+        tries=tries(3e-3, 1e-2),
+        warmup=50,
     )
     seeds = range(seed, seed + (2 if quick else 5))
     start = common.random_start(made, bias=False, scale=0.3)
@@ -43,8 +48,8 @@ def run(
     best, eta = baselines.one_step_loss(task), baselines.one_step_eta(task)
     step = baselines.gradient_descent(1, eta)
     step_errors = measures.squared_errors(step, batch)
-    excess = measures.bootstrap((errors - step_errors).cpu())
-    trained = measures.Interval(best + excess.mean, best + excess.low, best + excess.high)
+    excess = common.over_seeds(errors - step_errors)
+    trained = Interval(best + excess.mean, best + excess.low, best + excess.high)
     few = batch.rows(slice(0, 5000))
     cosines = torch.stack(
         [measures.sensitivity_cosine(p, step, few) for p in ensemble.predictors(made, members)]

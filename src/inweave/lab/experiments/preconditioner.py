@@ -13,7 +13,7 @@ from typing import Any
 
 from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
-from inweave.lab.ensemble import Ensemble
+from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import TASKS, stream
@@ -53,7 +53,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     settings = Settings(
         steps=8000 if quick else 20_000,
         batch=512 if quick else 4096,
-        lrs=(1e-2,) if quick else (3e-3, 1e-2),
+        tries=tries(1e-2) if quick else tries(3e-3, 1e-2),
         clip=1.0,
         log_every=200,
     )
@@ -74,7 +74,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     for m in members:
         for k in range(LAYERS):
             y = [found[m][k] for _, found in ensemble.snapshots]
-            who = ensemble.seeds[m // len(ensemble.lrs)]
+            who = ensemble.seeds[m // len(ensemble.tries)]
             series.append({"label": f"A{k + 1}, seed {who}", "group": f"layer {k + 1}",
                            "x": steps, "y": y})  # fmt: skip
     final = [ensemble.snapshots[-1][1][m] for m in members]

@@ -14,6 +14,7 @@ from typing import Any
 
 from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
+from inweave.lab.ensemble import tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task
@@ -30,7 +31,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     settings = Settings(
         steps=3000 if quick else 20_000,
         batch=256 if quick else 2048,
-        lrs=(1e-2,) if quick else (3e-3, 1e-2),
+        tries=tries(1e-2) if quick else tries(3e-3, 1e-2),
         clip=10.0,
         log_every=200,
     )

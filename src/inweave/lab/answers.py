@@ -1,0 +1,129 @@
+"""Results of a study in the form of an experiment's answer: rows, claims, curves.
+
+Losses are in units of the zero predictor's. A row has the mean over seeds of log₁₀ loss, taken back
+to a loss, with Student's interval over seeds; a claim has a paired difference of log₁₀ losses or a
+contrast of them with its interval, and the p-value that Holm gives it within its family.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from inweave.lab.inference import LEVEL, Effect, holm, t_interval
+from inweave.lab.report import number
+from inweave.lab.study import Results
+
+LOSS = "loss"
+CURVE = ("x", "y", "low", "high")
+COLUMNS = ("bca", "median", "failed", "dropped", "parameters")
+
+
+def row(label: str, result: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    """A line of the table for an arm."""
+    logs = result["log_loss"]
+    interval = t_interval(logs)
+    loss = {name: 10**value for name, value in interval.asdict().items()}
+    return {
+        "label": label, "loss": loss, "seeds": len(logs),
+        "median": statistics.median(result["median"]),
+        "failed": statistics.fmean(result["failed"]),
+        "dropped": statistics.fmean(result["dropped"]),
+        "parameters": result["parameters"],
+        "log_loss": list(logs), **more,
+    }  # fmt: skip
+
+
+def reference(label: str, loss: float) -> dict[str, Any]:
+    """A line for what was not trained, evaluated on the same problems."""
+    return {"label": label, "loss": {"mean": loss, "low": loss, "high": loss}}
+
+
+def family(effects: Mapping[str, Effect]) -> list[dict[str, Any]]:
+    """Claims that are made together: each holds if Holm's p is below the level.
+
+    The text says what is claimed to be less than 0 (a difference of log₁₀ losses).
+    """
+    corrected = holm({name: found.p for name, found in effects.items()})
+    return [
+        {"claim": name, "value": found.mean, "low": found.low, "high": found.high,
+         "p": corrected[name], "family": len(effects),
+         "holds": bool(found.mean < 0 and corrected[name] < 1 - LEVEL)}
+        for name, found in effects.items()
+    ]  # fmt: skip
+
+
+def curves(results: Results, labels: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The median over seeds of the capped training loss, for the arms that have a label."""
+    found = []
+    for name, label in labels.items():
+        if name in results.by_arm:
+            curve = results.by_arm[name]["curve"]
+            middle = [statistics.median(losses) for losses in curve["loss"]]
+            found.append({"label": name, "group": label, "x": curve["step"], "y": middle})
+    return found
+
+
+def panels(
+    rows: Sequence[Mapping[str, Any]], panel: str, group: str, x: str
+) -> list[dict[str, Any]]:
+    """Losses with their intervals against one factor, a curve for every level of two others."""
+    curves: dict[tuple[Any, Any], dict[str, Any]] = {}
+    for r in rows:
+        here, name = r["factors"][panel], r["factors"][group]
+        empty = {"panel": here, "group": name, "label": name} | {k: [] for k in CURVE}
+        curve = curves.setdefault((here, name), empty)
+        values = (r["factors"][x], *(r["loss"][k] for k in ("mean", "low", "high")))
+        for key, value in zip(CURVE, values, strict=True):
+            curve[key].append(value)
+    return list(curves.values())
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
+    """The rows as aligned text."""
+    width = max((len(r["label"]) for r in rows), default=0)
+    lines = [f"{'':{width}}  {LOSS:>9}  {'95 % over seeds':>20}" + "".join(
+        f"  {name:>10}" for name in columns)]  # fmt: skip
+    for r in rows:
+        loss = r["loss"]
+        interval = f"[{number(loss['low'])}, {number(loss['high'])}]"
+        line = f"{r['label']:{width}}  {number(loss['mean']):>9}  {interval:>20}"
+        for name in columns:
+            value = r.get(name)
+            line += f"  {'' if value is None else number(value):>10}"
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def claims_text(claims: Sequence[Mapping[str, Any]]) -> str:
+    """Claims as lines: by what factor, with the interval, and Holm's p."""
+    lines = []
+    for c in claims:
+        low, high = sorted((10 ** c["low"], 10 ** c["high"]))
+        said = "yes" if c["holds"] else "no"
+        ratio = f"x {10 ** c['value']:.3g} [{low:.3g}, {high:.3g}]"
+        lines.append(f"{said:3}  {c['claim']}: {ratio}, p = {c['p']:.2g} of {c['family']}")
+    return "\n".join(lines)
+
+
+def settings(results: Results) -> dict[str, Any]:
+    """What all arms have in common."""
+    study = results.study
+    return {
+        "seeds": list(study.seeds), "batch": study.batch, "problems": study.problems,
+        "search_steps": study.search_steps, "search_seeds": study.search_seeds,
+        "tries": len(study.grid), "arms": len(study.arms),
+        "steps": sorted({arm.steps for arm in study.arms}),
+    }  # fmt: skip
+
+
+def support(results: Results, quick_says: str) -> str:
+    """Which claims this form of a study can support."""
+    seeds = len(results.study.seeds)
+    if results.missing:
+        return f"{len(results.missing)} of {len(results.study.arms)} arms are missing"
+    if math.isclose(seeds, 20):
+        return ""
+    return f"{seeds} seeds. {quick_says}"

@@ -1,0 +1,184 @@
+"""The paper's own question: does the bias help a network that is trained, not constructed?
+
+A bias can do two things that LSA cannot: name a row of the prompt, and pass a state on exactly
+(Property 3 of the paper), which a module of two layers needs inside. Both can be had otherwise: the
+prompt can hold constants (λI and √ηI of the enumerated form), and every layer can have a skip of
+its own. So the question is asked in all combinations: {LSA, ELSA} x {a skip around every layer, one
+around every two} x {constants in the prompt, none} x layers {1, 2, 4, 8} x {1, 4, 16} times the
+steps, on ridge regression with noise whose variance λ the prompt may hold. As in the paper's
+networks, one more layer reads out.
+
+ELSA has more numbers than LSA of the same shape and costs more multiplications, so three
+comparisons are made, each by its name: equal layers (and heads), equal parameters, and equal
+products (scalar multiplications of one prediction, in the cheapest order).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from inweave.lab import answers, baselines
+from inweave.lab.forms import form
+from inweave.lab.inference import Effect, contrasts, paired
+from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start
+from inweave.lab.tasks import Task
+from inweave.stack.attention import multiplications
+
+LAYERS = (1, 2, 4, 8)
+BUDGETS = (1, 4, 16)
+STEPS = 200  # of the shortest budget
+HEADS = 4
+MIDDLE = 4  # the budget at which parameters and products are made equal
+
+# at d = 3, n = 6: 7 heads of ELSA have exactly as many numbers as 8 of LSA, and need as many
+# multiplications as 10, to 1 %
+ELSA_HEADS = 7
+LSA_HEADS = {"equal parameters": 8, "equal products": 10}
+
+
+def ridge_task(d: int) -> Task:
+    """n = 2d examples with entries in (-1, 1); λ, the variance of the noise, is 0.01 to 10."""
+    n = 2 * d
+    return Task(
+        d=d, n=n, inputs="uniform", input_scale=2.0, lam_range=(0.01, 10.0),
+        eta_range=(0.2, 0.6),
+    )  # fmt: skip
+
+
+TASK = ridge_task(3)
+
+
+def arm(
+    bias: bool, skip: bool | None, constants: bool, layers: int, budget: int, heads: int = HEADS
+) -> Arm:
+    """One cell; one layer has no inside, and `skip` is None."""
+    blocks = 1 if skip or layers == 1 else 2
+    made = form("enumerated", TASK.n, TASK.d, constants=constants)
+    model = {"bias": bias, "blocks": blocks, "depth": layers // blocks, "heads": heads}
+    name = "-".join(
+        [
+            "elsa" if bias else "lsa",
+            {True: "skip", False: "no-skip", None: "one"}[skip],
+            "constants" if constants else "none",
+            f"{layers}x{heads}",
+        ]
+    )
+    factors = {"bias": bias, "skip": skip, "constants": constants, "layers": layers,
+               "budget": budget, "heads": heads}  # fmt: skip
+    return Arm(
+        f"{name}-{budget}", factors, TASK, made, model | _counts(made.layout, model),
+        start(made, reader=True, **model), STEPS * budget, against=baselines.bayes(TASK),
+        search=name,
+    )  # fmt: skip
+
+
+def _counts(layout: Any, model: dict[str, Any]) -> dict[str, int]:
+    t, f, heads = layout.tokens, layout.width, model["heads"]
+    layers, bias = model["blocks"] * model["depth"] + 1, model["bias"]
+    products = min(multiplications(t, t, f, f, heads, bias).values())
+    numbers = 3 * heads * f * (f + t * bias)
+    return {"parameters": layers * numbers, "products": layers * products}
+
+
+def study(quick: bool, seed: int) -> Study:
+    both = (False, True)
+    layers = (1, 2) if quick else LAYERS
+    budgets = (1,) if quick else BUDGETS
+    arms = [
+        arm(bias, skip, constants, depth, budget)
+        for depth in layers
+        for skip in (both if depth > 1 else (None,))
+        for constants in both
+        for bias in both
+        for budget in budgets
+    ]
+    if quick:
+        grid = tuple(one for one in GRID if one.epsilon == 1e-16 and one.lr > 1e-3)
+        seeds = tuple(range(seed, seed + 5))
+        return Study("bias", tuple(arms), 32, 100, seeds, 1, grid, 2000)
+    arms += [
+        arm(bias, True if depth > 1 else None, True, depth, MIDDLE, heads)
+        for depth in layers
+        for bias, heads in ((True, ELSA_HEADS), *((False, n) for n in LSA_HEADS.values()))
+    ]
+    seeds = tuple(range(seed, seed + SEEDS))
+    return Study("bias", tuple(arms), 256, 2 * STEPS, seeds)
+
+
+def label(factors: dict[str, Any]) -> str:
+    """`ELSA, 2 layers, skip, constants, 4 x steps`."""
+    layers = factors["layers"]
+    parts = ["ELSA" if factors["bias"] else "LSA", f"{layers} layer{'s' * (layers > 1)}"]
+    if factors["skip"] is not None:
+        parts.append("skip" if factors["skip"] else "no skip")
+    parts.append("constants" if factors["constants"] else "no constants")
+    if factors["heads"] != HEADS:
+        parts.append(f"{factors['heads']} heads")
+    return ", ".join([*parts, f"{factors['budget']} x steps"])
+
+
+def answer(results: Results) -> dict[str, Any]:
+    rows = [
+        answers.row(label(dict(a.factors)), r, group="ELSA" if a.factors["bias"] else "LSA",
+                    products=a.model["products"], factors=dict(a.factors))
+        for a, r in results.where()
+    ]  # fmt: skip
+    claims = [c for found in (_bias(results), _interactions(results), _sizes(results))
+              for c in answers.family(found)]  # fmt: skip
+    labels = {
+        a.name: label(dict(a.factors) | {"budget": 16}).removesuffix(", 16 x steps")
+        for a, _ in results.where(budget=16, layers=2, heads=HEADS)
+    }
+    return {
+        "settings": answers.settings(results) | {"task": TASK.__dict__},
+        "rows": rows,
+        "loss": "excess over Bayes, of the zero predictor's",
+        "table": answers.table(rows, ["median", "failed", "dropped"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": answers.curves(results, labels),
+        "lines": [],
+        "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
+        "claims": claims,
+    }  # fmt: skip
+
+
+def _bias(results: Results) -> dict[str, Effect]:
+    """Equal layers: ELSA against LSA in every cell, at the longest budget there is."""
+    budget = max(a.factors["budget"] for a in results.study.arms)
+    found = {}
+    for a, elsa in results.where(bias=True, budget=budget, heads=HEADS):
+        lsa = results.one(**dict(a.factors) | {"bias": False})
+        if lsa is not None:
+            name = label(dict(a.factors)).removeprefix("ELSA, ")
+            found[f"equal layers, {name}: less loss with the bias"] = paired(
+                elsa["log_loss"], lsa["log_loss"]
+            )
+    return found
+
+
+def _interactions(results: Results) -> dict[str, Effect]:
+    """Of bias, skip and constants, at every number of layers and every budget."""
+    found = {}
+    for layers in LAYERS[1:]:
+        for budget in BUDGETS:
+            cells: dict[tuple[bool, ...], list[float]] = {}
+            for a, r in results.where(layers=layers, budget=budget, heads=HEADS):
+                f = a.factors
+                cells[f["bias"], f["skip"], f["constants"]] = r["log_loss"]
+            if len(cells) == 8:
+                for name, effect in contrasts(("bias", "skip", "constants"), cells).items():
+                    found[f"{layers} layers, {budget} x steps: {name}"] = effect
+    return found
+
+
+def _sizes(results: Results) -> dict[str, Effect]:
+    """Equal parameters and equal products: 7 heads of ELSA against 8 and 10 of LSA."""
+    found = {}
+    for a, elsa in results.where(bias=True, heads=ELSA_HEADS):
+        for kind, heads in LSA_HEADS.items():
+            lsa = results.one(**dict(a.factors) | {"bias": False, "heads": heads})
+            if lsa is not None:
+                layers = a.factors["layers"]
+                text = f"{kind}, {layers} layer{'s' * (layers > 1)}: less loss with the bias"
+                found[text] = paired(elsa["log_loss"], lsa["log_loss"])
+    return found

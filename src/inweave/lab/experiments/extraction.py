@@ -1,0 +1,146 @@
+"""Hard or soft extraction: is it enough to take examples or leave them?
+
+The paper picks what a step needs with mask-and-move: entries are taken as they are or not at all.
+It asks whether weighted extraction can do more. Here examples are relevant to the query to some
+degree, 0 or 1 in one task and graded evenly in another, and stand in the prompt in that order.
+
+- hard mask: the first 4, 8 or 12 of 16 examples are taken, by mask-and-move in the form whose
+  columns are examples, and linear attention is trained on them;
+- free W: the same network with free weights for all 16 columns, which may be graded;
+- linear, ReLU and softmax scores by key: tokens are examples, in whose order nothing is known of
+  them; what says how relevant one is, is its key's cosine with the query's key;
+- no extraction: linear attention without keys.
+
+All arms see the same problems. Losses are distances to the posterior mean, which knows how relevant
+every example is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from inweave.lab import answers, baselines
+from inweave.lab.forms import FormName, form
+from inweave.lab.inference import Effect, paired
+from inweave.lab.posteriors import posterior
+from inweave.lab.study import (
+    QUICK_GRID,
+    SEEDS,
+    SMALL_GRID,
+    Arm,
+    Results,
+    Study,
+    problems,
+    start,
+    zero_loss,
+)
+from inweave.lab.tasks import Task
+
+D, N = 4, 16
+TASKS = {
+    "0 or 1": Task(d=D, n=N, relevance="binary", noise=0.3),
+    "graded": Task(d=D, n=N, relevance="graded", noise=0.3),
+}
+COLUMNS: dict[str, Any] = {"heads": 2, "bias": False, "merged": True}
+TOKENS = COLUMNS | {"queries": 1}
+KINDS: dict[str, tuple[FormName, int, dict[str, Any]]] = {
+    "no extraction": ("constant", 0, TOKENS),
+    "hard mask, 4": ("features", 4, COLUMNS),
+    "hard mask, 8": ("features", 8, COLUMNS),
+    "hard mask, 12": ("features", 12, COLUMNS),
+    "free W": ("features", 0, COLUMNS),
+    "linear by key": ("keyed", 0, TOKENS),
+    "ReLU by key": ("keyed", 0, TOKENS | {"activation": "relu"}),
+    "softmax by key": ("keyed", 0, TOKENS | {"activation": "softmax"}),
+}
+SOFT = ("free W", "linear by key", "ReLU by key", "softmax by key")
+DEPTHS = (1, 2, 4)
+
+
+def arm(truth: str, kind: str, depth: int, steps: int) -> Arm:
+    task, (name, kept, model) = TASKS[truth], KINDS[kind]
+    made = form(name, kept or task.n, task.d, first_of=task.n if kept else 0)
+    model = model | {"depth": depth}
+    factors = {"truth": truth, "kind": kind, "depth": depth}
+    label = "-".join(it.replace(",", "").replace(" ", "-") for it in (truth, kind, str(depth)))
+    return Arm(
+        label, factors, task, made, model, start(made, **model), steps, against=posterior(task)
+    )  # fmt: skip
+
+
+def study(quick: bool, seed: int) -> Study:
+    if quick:
+        arms = [
+            arm(truth, kind, 1, 1500)
+            for truth in TASKS
+            for kind in ("no extraction", "hard mask, 8", "free W", "softmax by key")
+        ]
+        return Study(
+            "extraction", tuple(arms), 32, 100, tuple(range(seed, seed + 5)), 1, QUICK_GRID, 2000
+        )
+    arms = [arm(truth, kind, depth, 2500) for depth in DEPTHS for truth in TASKS for kind in KINDS]
+    return Study(
+        "extraction", tuple(arms), 128, 300, tuple(range(seed, seed + SEEDS)), 2, SMALL_GRID
+    )
+
+
+def label(factors: dict[str, Any]) -> str:
+    return f"{factors['truth']}: {factors['kind']}, depth {factors['depth']}"
+
+
+def answer(results: Results) -> dict[str, Any]:
+    rows = [
+        answers.row(label(dict(a.factors)), r, group=a.factors["kind"], factors=dict(a.factors))
+        for a, r in results.where()
+    ]
+    claims = answers.family(_claims(results))
+    lines = references(results)
+    return {
+        "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
+        "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
+        "loss": "excess over Bayes, of the zero predictor's",
+        "table": answers.table(rows, ["median", "failed", "dropped"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": answers.panels(rows, "truth", "kind", "depth"),
+        "lines": lines,
+        "axes": {"x": "depth", "y": "excess over Bayes", "log": True},
+        "claims": claims,
+    }  # fmt: skip
+
+
+def references(results: Results) -> list[dict[str, Any]]:
+    """Ridge regression on the examples that a hard mask keeps: the best of any λ and any mask."""
+    found = []
+    for truth, task in TASKS.items():
+        arms = [a for a, _ in results.where(truth=truth)]
+        if not arms:
+            continue
+        batch = problems(results.study, arms[0], "eval", "cpu")
+        losses = {}
+        for kept in range(2, task.n + 1, 2):
+            for lam in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0):
+                off = baselines.ridge(lam)(batch.context(kept)) - batch.clean
+                losses[kept, lam] = float(off.square().mean()) / zero_loss(batch)
+        kept, lam = min(losses, key=lambda it: losses[it])
+        text = f"ridge on the first {kept}, λ = {lam:g}"
+        found.append({"panel": truth, "label": text, "y": losses[kept, lam]})
+    return found
+
+
+def _claims(results: Results) -> dict[str, Effect]:
+    """Every soft extraction against the hard mask that is best on average, at each depth."""
+    found = {}
+    for truth in TASKS:
+        for depth in DEPTHS:
+            hard = [r for a, r in results.where(truth=truth, depth=depth)
+                    if a.factors["kind"].startswith("hard")]  # fmt: skip
+            if not hard:
+                continue
+            best = min(hard, key=lambda r: sum(r["log_loss"]))
+            for kind in SOFT:
+                soft = results.one(truth=truth, depth=depth, kind=kind)
+                if soft is not None:
+                    name = f"{truth}, depth {depth}: less loss with {kind} than with a hard mask"
+                    found[name] = paired(soft["log_loss"], best["log_loss"])
+    return found

@@ -1,0 +1,174 @@
+"""Does a nonlinearity in attention help?
+
+Scores `Q Kᵀ` as they are (linear), divided by the sum of their sizes (normalised), without those
+below zero (ReLU), and with both at once (softmax); two heads, so that a pair of ReLU heads can be a
+linear one. Tasks that linear attention is made for (linear functions, with noise and without) and
+such as it is not (sparse weights, networks of ReLU units, decision trees), depth 1 to 6. Every
+token holds a one, which gives heads a bias.
+
+Nobody attends to the query, as in the literature. Linear attention is then linear in the query at
+any depth, and cannot be right about a tree; so it is trained a second time with the query attended
+to, where it is a polynomial.
+
+Networks of one depth have the same layers, parameters and, but for the nonlinearity itself,
+products: the three comparisons are one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from inweave.lab import answers, baselines
+from inweave.lab.baselines import Predictor
+from inweave.lab.forms import form
+from inweave.lab.inference import Effect, effect, paired
+from inweave.lab.posteriors import best_linear, posterior
+from inweave.lab.study import (
+    QUICK_GRID,
+    SEEDS,
+    SMALL_GRID,
+    Arm,
+    Results,
+    Study,
+    problems,
+    start,
+    zero_loss,
+)
+from inweave.lab.tasks import Batch, Task
+
+D, N = 5, 16
+TASKS = {
+    "linear": Task(d=D, n=N),
+    "noisy": Task(d=D, n=N, noise=1.0),
+    "sparse": Task(d=D, n=N, nonzero=1, noise=1.0),
+    "ReLU network": Task(d=D, n=N, function="relu-network"),
+    "tree": Task(d=D, n=N, function="tree", levels=2, noise=0.1),
+}
+SCORES: dict[str, dict[str, Any]] = {
+    "linear": {"activation": None, "queries": 1},
+    "linear, query seen": {"activation": None, "queries": 0},
+    "normalised": {"activation": "normalised", "queries": 1},
+    "ReLU": {"activation": "relu", "queries": 1},
+    "softmax": {"activation": "softmax", "queries": 1},
+}
+PLAIN = "linear"
+DEPTHS = (1, 2, 3, 4, 5, 6)
+RIDGES = (0.01, 0.1, 0.3, 1.0, 3.0)
+
+
+def known(task: Task) -> Predictor | None:
+    """The posterior mean where labels or functions leave something open and it is known."""
+    has_noise = task.mean_square_noise() > 0
+    return posterior(task) if has_noise and task.function != "relu-network" else None
+
+
+def arm(name: str, scores: str, depth: int, steps: int) -> Arm:
+    task = TASKS[name]
+    made = form("constant", task.n, task.d)
+    model = SCORES[scores] | {"depth": depth, "heads": 2, "bias": False, "merged": True}
+    factors = {"task": name, "scores": scores, "depth": depth}
+    label = "-".join(part.replace(",", "").replace(" ", "-") for part in (name, scores, str(depth)))
+    return Arm(
+        label, factors, task, made, model, start(made, **model), steps, against=known(task)
+    )  # fmt: skip
+
+
+def study(quick: bool, seed: int) -> Study:
+    if quick:
+        arms = [
+            arm(name, scores, depth, 600)
+            for name in ("linear", "tree")
+            for scores in (PLAIN, "ReLU", "softmax")
+            for depth in (1, 2)
+        ]
+        return Study(
+            "nonlinearity", tuple(arms), 32, 100, tuple(range(seed, seed + 5)), 1, QUICK_GRID, 2000
+        )
+    arms = [
+        arm(name, scores, depth, 2500)
+        for depth in DEPTHS
+        for name in TASKS
+        for scores in SCORES
+    ]  # fmt: skip
+    return Study(
+        "nonlinearity", tuple(arms), 128, 300, tuple(range(seed, seed + SEEDS)), 2, SMALL_GRID
+    )  # fmt: skip
+
+
+def label(factors: dict[str, Any]) -> str:
+    return f"{factors['task']}: {factors['scores']}, depth {factors['depth']}"
+
+
+def answer(results: Results) -> dict[str, Any]:
+    rows = [
+        answers.row(label(dict(a.factors)), r, group=a.factors["scores"], factors=dict(a.factors))
+        for a, r in results.where()
+    ]
+    lines = references(results)
+    claims = [c for found in (_everywhere(results), _each(results)) for c in answers.family(found)]
+    return {
+        "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
+        "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
+        "loss": "loss, of the zero predictor's",
+        "table": answers.table(rows, ["median", "failed", "dropped"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": answers.panels(rows, "task", "scores", "depth"),
+        "lines": lines,
+        "axes": {"x": "depth", "y": "loss, of the zero predictor's", "log": True},
+        "claims": claims,
+    }  # fmt: skip
+
+
+def references(results: Results) -> list[dict[str, Any]]:
+    """What is known to be good on every task, on the problems that arms are evaluated on."""
+    found = []
+    for name in TASKS:
+        arms = [a for a, _ in results.where(task=name)]
+        if arms:
+            batch = problems(results.study, arms[0], "eval", "cpu")
+            found += [{"panel": name, "label": label, "y": loss}
+                      for label, loss in _reached(arms[0].task, batch).items()]  # fmt: skip
+    return found
+
+
+def _reached(task: Task, batch: Batch) -> dict[str, float]:
+    """Losses of what is no network, of the zero predictor's; Bayes' own is zero where known."""
+    rivals = {f"ridge, λ = {lam:g}": baselines.ridge(lam) for lam in RIDGES}
+    if task.function == "relu-network":
+        rivals["best linear in y"] = best_linear
+    losses = {name: float((predict(batch) - batch.clean).square().mean()) / zero_loss(batch)
+              for name, predict in rivals.items()}  # fmt: skip
+    best = min((name for name in losses if name.startswith("ridge")), key=lambda it: losses[it])
+    return {best: losses[best]} | {k: v for k, v in losses.items() if not k.startswith("ridge")}
+
+
+def _pairs(results: Results) -> dict[tuple[str, str, int], tuple[list[float], list[float]]]:
+    """Log-losses of every arm and of the plain one beside it."""
+    found = {}
+    for a, r in results.where():
+        f = a.factors
+        plain = results.one(**dict(f) | {"scores": PLAIN})
+        if f["scores"] != PLAIN and plain is not None:
+            found[f["task"], f["scores"], f["depth"]] = r["log_loss"], plain["log_loss"]
+    return found
+
+
+def _everywhere(results: Results) -> dict[str, Effect]:
+    """On average over the depths that were trained."""
+    pairs = _pairs(results)
+    found = {}
+    for task, scores in dict.fromkeys((task, scores) for task, scores, _ in pairs):
+        each = [np.subtract(*pair) for key, pair in pairs.items() if key[:2] == (task, scores)]
+        text = f"{task}, all depths: less loss with {scores} scores"
+        found[text] = effect(np.mean(each, axis=0))
+    return found
+
+
+def _each(results: Results) -> dict[str, Effect]:
+    return {
+        f"{task}, depth {depth}: less loss with {scores} scores": paired(*pair)
+        for (task, scores, depth), pair in _pairs(results).items()
+    }

@@ -1,0 +1,195 @@
+"""What can be concluded from a number per seed: intervals, paired differences, contrasts.
+
+A seed is the unit that is repeated, so seeds are what intervals are over: problems can be drawn by
+the million and say nothing about another start. Numbers are log₁₀ of losses, whose spread over
+seeds is about the same for good networks and bad ones. Arms are trained on the same problems from
+the same starts, so differences are taken seed by seed.
+
+`t_interval` is exact for normal numbers; `bca_interval` asks for less. The test of this file
+simulates how often both cover at 20 seeds. Where a question asks several things at once, `holm`
+keeps the chance of any false answer at the level.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import Any, TypeVar
+
+import numpy as np
+
+from inweave.errors import InputError
+
+LEVEL = 0.95
+RESAMPLES = 4000
+NORMAL = NormalDist()
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean with an interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __format__(self, spec: str) -> str:
+        spec = spec or ".4f"
+        return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
+
+    def asdict(self) -> dict[str, float]:
+        return {"mean": self.mean, "low": self.low, "high": self.high}
+
+
+@dataclass(frozen=True)
+class Effect(Interval):
+    """A difference or a contrast, with the p-value of none; `seeds` it is over."""
+
+    p: float
+    seeds: int
+
+    def asdict(self) -> dict[str, float]:
+        return super().asdict() | {"p": self.p, "seeds": self.seeds}
+
+
+def t_interval(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL) -> Interval:
+    """Student's interval of the mean."""
+    x = _several(values)
+    mean, error = float(x.mean()), _error(x)
+    reach = t_quantile(0.5 + level / 2, len(x) - 1) * error if error else 0.0
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def bca_interval(
+    values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL, seed: int = 0
+) -> Interval:
+    """The bootstrap interval of the mean, corrected for bias and skewness.
+
+    B. Efron, "Better bootstrap confidence intervals" (1987). Resampling n values has the spread of
+    √((n-1)/n) of them and knows no quantile of Student's, so the level is widened by both, as T.
+    Hesterberg advises ("What teachers should know about the bootstrap", 2015).
+    """
+    x = _several(values)
+    n, mean = len(x), float(x.mean())
+    if not _error(x):
+        return Interval(mean, mean, mean)
+    which = np.random.default_rng(seed).integers(n, size=(RESAMPLES, n))
+    means = np.sort(x[which].mean(1))
+    below = (np.sum(means < mean) + 0.5 * np.sum(means == mean)) / RESAMPLES
+    bias = NORMAL.inv_cdf(min(max(below, 1 / RESAMPLES), 1 - 1 / RESAMPLES))
+    off = x - mean  # the jackknife's influences, up to a factor
+    skew = float(np.sum(off**3) / (6 * np.sum(off**2) ** 1.5))
+    reach = math.sqrt(n / (n - 1)) * t_quantile(0.5 + level / 2, n - 1)
+
+    def end(z: float) -> float:
+        moved = bias + z
+        return float(np.quantile(means, NORMAL.cdf(bias + moved / (1 - skew * moved))))
+
+    return Interval(mean, end(-reach), end(reach))
+
+
+def effect(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL) -> Effect:
+    """Numbers per seed that are 0 on average if nothing is there: Student's interval and p."""
+    x = _several(values)
+    interval, error = t_interval(x, level), _error(x)
+    if error:
+        p = 2 * (1 - t_cdf(abs(interval.mean) / error, len(x) - 1))
+    else:
+        p = float(interval.mean == 0)
+    return Effect(interval.mean, interval.low, interval.high, p, len(x))
+
+
+def paired(
+    one: Sequence[float] | np.ndarray[Any, Any],
+    other: Sequence[float] | np.ndarray[Any, Any],
+    level: float = LEVEL,
+) -> Effect:
+    """one - other, seed by seed. Seeds at which either is not finite are left out."""
+    a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
+    if a.shape != b.shape:
+        raise InputError(f"paired numbers need the same seeds, got {a.shape} and {b.shape}")
+    difference = a - b
+    return effect(difference[np.isfinite(difference)], level)
+
+
+def holm(p: Mapping[Key, float]) -> dict[Key, float]:
+    """Holm's p-values of a family: each may be held against the level as if it were alone."""
+    found: dict[Key, float] = {}
+    least = 0.0
+    for rank, key in enumerate(sorted(p, key=lambda key: p[key])):
+        least = max(least, min(1.0, (len(p) - rank) * p[key]))
+        found[key] = least
+    return {key: found[key] for key in p}
+
+
+def contrasts(
+    factors: Sequence[str], cells: Mapping[tuple[bool, ...], Sequence[float]], level: float = LEVEL
+) -> dict[str, Effect]:
+    """Main effects and interactions of factors with two levels, from numbers per seed and cell.
+
+    The effect of A is what A changes on average over the other factors; that of A x B is by how
+    much B changes the effect of A, halved, and so on: each is half the difference of the effect
+    that it is an interaction of. All are taken seed by seed.
+    """
+    wanted = set(itertools.product((False, True), repeat=len(factors)))
+    if set(cells) != wanted:
+        raise InputError(f"a full factorial of {len(factors)} factors has {len(wanted)} cells")
+    found = {}
+    for count in range(1, len(factors) + 1):
+        for chosen in itertools.combinations(range(len(factors)), count):
+            total: np.ndarray[Any, Any] = sum(
+                math.prod(1 if cell[i] else -1 for i in chosen) * np.asarray(values, np.float64)
+                for cell, values in cells.items()
+            )  # type: ignore[assignment]
+            each = total / (len(wanted) / 2)
+            name = " x ".join(factors[i] for i in chosen)
+            found[name] = effect(each[np.isfinite(each)], level)
+    return found
+
+
+# -- Student's distribution -----------------------------------------------------------------------
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
+
+
+def t_cdf(t: float, freedom: int) -> float:
+    """P(T <= t). With t = √ν tan θ the density is cosᵛ⁻¹θ, up to a factor."""
+    if math.isinf(t):
+        return float(t > 0)
+
+    def area(end: float) -> float:
+        theta = end * (NODES + 1) / 2
+        return float(end / 2 * np.sum(WEIGHTS * np.cos(theta) ** (freedom - 1)))
+
+    angle = math.atan(abs(t) / math.sqrt(freedom))
+    half = 0.5 * area(angle) / area(math.pi / 2)
+    return 0.5 + math.copysign(half, t)
+
+
+@functools.cache
+def t_quantile(p: float, freedom: int) -> float:
+    """The t with P(T <= t) = p, for p of at least ½, by bisection."""
+    low, high = 0.0, 1.0
+    while t_cdf(high, freedom) < p:
+        high *= 2
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if t_cdf(middle, freedom) < p else (low, middle)
+    return high
+
+
+def _several(values: Sequence[float] | np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1 or len(x) < 2 or not np.isfinite(x).all():
+        raise InputError(f"an interval over seeds needs two finite numbers or more, got {x}")
+    return x
+
+
+def _error(x: np.ndarray[Any, Any]) -> float:
+    """The standard error of the mean; 0 for numbers that are all one."""
+    return 0.0 if np.all(x == x[0]) else float(x.std(ddof=1)) / math.sqrt(len(x))
