@@ -1,7 +1,9 @@
 """One network and its recording, written down for the page.
 
 A head's weights travel as its pieces: which block, which coefficient, which matrix. Identities and
-matrices of ones are named, others are stored once, as far as the budget for weights goes.
+matrices of ones are named, others are stored once, as far as the budget for weights goes. With the
+inputs and how they fill the prompt, that is all it takes to run the network again, so the page does
+when its reader changes something. What is beyond the budget is null, and such a page only replays.
 """
 
 from __future__ import annotations
@@ -12,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from inweave.exact.constants import Ones, Shift
+from inweave.exact.constants import Constant, Ones, Shift
 from inweave.explore.curves import curves
+from inweave.explore.prompts import Filled
 from inweave.explore.record import Recording
 from inweave.explore.references import Answer
 from inweave.explore.report import proof, report
@@ -22,7 +25,7 @@ from inweave.explore.source import source
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.projection import AnyProjection, Projection
-from inweave.model.prompt import Output
+from inweave.model.prompt import Fill, Input, Output, Place
 from inweave.text.network import Words, pretty
 
 
@@ -51,7 +54,7 @@ class Packer:
         self.arrays: list[dict[str, Any]] = []
         self.spent = 0
 
-    def pack(self, answer: Answer | None) -> dict[str, Any]:
+    def pack(self, answer: Answer | None, filled: Filled) -> dict[str, Any]:
         net, kept = self.network, self.kept
         values = [v.ravel() for v in kept.values]
         flat = np.concatenate(values) if values else np.zeros(0)
@@ -73,6 +76,7 @@ class Packer:
             "changes": array(np.array(kept.rectangles, dtype=np.int32).reshape(-1, 5), "int32"),
             "values": array(flat, self.dtype),
             "positions": kept.positions,
+            **self.data(filled),
             "outputs": [self.output(output, answer) for output in net.outputs],
             "reference": answer[0] if answer else None,
             "source": source(self.shown.network),
@@ -94,9 +98,22 @@ class Packer:
         if isinstance(layer, AttentionLayer):
             return {"kind": "attention", "skip": layer.skip,
                     "heads": [self.head(head) for head in layer.heads]}  # fmt: skip
-        units = {"units": layer.V.shape[0]} if isinstance(layer, PointwiseLayer) else {}
-        return {"kind": "pointwise", "skip": layer.skip, **units,
+        said = {"kind": "pointwise", "skip": layer.skip,
                 "functions": curves(layer, self.network, self.kept)}  # fmt: skip
+        if isinstance(layer, PointwiseLayer):
+            units, tokens, width = layer.V.shape
+            arrays = [
+                self.matrix(np.reshape(a, (units * tokens, width)))
+                for a in (layer.V, layer.W, layer.B, layer.C)
+            ]
+            stored = None if None in arrays else [a["dense"] for a in arrays if a is not None]
+            return {**said, "units": units, "relu": layer.activation == "relu",
+                    "dense": stored}  # fmt: skip
+        nets = [
+            {"place": self.place(place), **asdict(function.net)}
+            for place, function in layer.applied
+        ]
+        return {**said, "nets": nets}
 
     def head(self, head: Head) -> dict[str, Any]:
         parts = {}
@@ -125,17 +142,18 @@ class Packer:
             return [{"from": 0, "at": 0, "c": 1, **W}, *bias]
         out = []
         for p in projection.pieces:
-            m = p.matrix
             start = -1 if p.block is None else self.network.layout[p.block].start
-            shape: dict[str, Any] | None = {"rows": m.rows, "cols": m.cols}
-            if isinstance(m, Shift):
-                shape = {"rows": m.rows, "cols": m.cols, "shift": [m.row, m.col, m.size]}
-            elif not isinstance(m, Ones):
-                shape = self.matrix(m.entries())
+            shape = self.constant(p.matrix)
             if shape is None:
                 return None
             out.append({"from": start, "at": p.at, "c": float(p.coefficient), **shape})
         return out
+
+    def constant(self, m: Constant) -> dict[str, Any] | None:
+        """A constant as what it is; None where it is dense and the budget is spent."""
+        if isinstance(m, Shift):
+            return {"rows": m.rows, "cols": m.cols, "shift": [m.row, m.col, m.size]}
+        return {"rows": m.rows, "cols": m.cols} if isinstance(m, Ones) else self.matrix(m.entries())
 
     def matrix(self, entries: Any) -> dict[str, Any] | None:
         """A dense constant, stored once; None where the budget for weights is spent."""
@@ -155,7 +173,41 @@ class Packer:
         return {
             "name": output.name,
             "kind": output.kind,
-            "place": asdict(output.place)
-            | {"start": self.network.layout[output.place.block].start},
+            "place": self.place(output.place),
             "reference": None if found is None else array(found, "float64"),
         }
+
+    def place(self, place: Place) -> dict[str, Any]:
+        return asdict(place) | {"start": self.network.layout[place.block].start}
+
+    def data(self, filled: Filled) -> dict[str, Any]:
+        """The inputs and how they fill the prompt; one that was given is the only input itself."""
+        inputs: tuple[Input, ...]
+        values, net = filled.inputs or {}, self.network
+        if filled.by is not None:
+            inputs, fills = filled.by.inputs, [self.fill(fill) for fill in filled.by.fills]
+        else:
+            name = "H" if self.shown.network.embedding is None else f"H of {self.name}"
+            inputs, values = (Input(name, net.tokens, net.width),), {name: filled.prompt}
+            fills = [self.prompt(name)]
+        return {
+            "inputs": [
+                asdict(one)
+                | {"label": pretty(one.name), "value": array(values[one.name], "float64")}
+                for one in inputs
+            ],
+            "fills": None if None in fills else fills,
+        }
+
+    def prompt(self, name: str) -> dict[str, Any]:
+        """How an input that is the prompt itself fills it: all blocks at once."""
+        place = Place(self.network.layout.names[0], self.network.tokens, self.network.width)
+        return {"place": self.place(place), "source": name, "scale": [], "c": 1, "constant": None}
+
+    def fill(self, fill: Fill) -> dict[str, Any] | None:
+        constant = None if fill.constant is None else self.constant(fill.constant)
+        if fill.constant is not None and constant is None:
+            return None
+        scale = [[name, float(power)] for name, power in fill.scale]
+        return {"place": self.place(fill.place), "source": fill.source, "scale": scale,
+                "c": float(fill.coefficient), "constant": constant}  # fmt: skip

@@ -23,7 +23,7 @@ from inweave.model.cost import check_layers, executed
 from inweave.model.network import Network
 from inweave.version import __version__
 
-VERSION = 1
+VERSION = 2
 # Sizes in the page, that is, in base64.
 EXACT_BYTES = 3_000_000  # states in float64 up to here, in float32 beyond
 MOST_BYTES = 60_000_000  # and no page larger than about this
@@ -47,10 +47,10 @@ def payload(
     hidden = [name for name, net in networks.items() if net.embedding is not None]
     if hidden:
         note += f"; {' and '.join(hidden)} in the basis of the blocks, which an embedding hides"
-    answers = references(shown, {name: own for name, (_, own) in prompts.items()}, reference)
+    answers = references(shown, {name: own.inputs for name, own in prompts.items()}, reference)
     recordings, size = {}, 0
     for name, net in networks.items():
-        recordings[name] = kept = record(net.plain, prompts[name][0], MOST_BYTES // 4)
+        recordings[name] = kept = record(net.plain, prompts[name].prompt, MOST_BYTES // 4)
         size += _encoded(kept.numbers + kept.first.size)
         _check_size(size)
     short = size > EXACT_BYTES
@@ -60,7 +60,7 @@ def payload(
         "inweave": __version__,
         "inputs": note,
         "networks": [
-            Packer(name, one, recordings[name], short, left).pack(answers[name])
+            Packer(name, one, recordings[name], short, left).pack(answers[name], prompts[name])
             for name, one in shown.items()
         ],
     }

@@ -7,7 +7,7 @@ random ones are drawn, small enough that no network overflows on them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -19,10 +19,17 @@ from inweave.model.network import Network
 from inweave.model.prompt import Input, fill_prompt
 from inweave.run.plan import Plan
 
-Filled = tuple[np.ndarray[Any, Any], dict[str, Any] | None]  # a prompt, the inputs behind it
 Drawn = TypeVar("Drawn")
 
 SCALES = (1.0, 0.5, 0.2, 0.05, 0.01)  # of example data, the first on which nothing overflows
+
+
+class Filled(NamedTuple):
+    """A prompt, and the network whose inputs filled it, with their values; none: it was given."""
+
+    prompt: np.ndarray[Any, Any]
+    inputs: dict[str, Any] | None = None
+    by: Network | None = None
 
 
 def plain(value: Any) -> Any:
@@ -85,10 +92,10 @@ def prompts_of(
         if like is None:
             lone[name] = net
         else:
-            out[name] = (out[like][0], None)
+            out[name] = out[like]
             notes.append(f"{name}, without named inputs, on the prompt of {like}")
     if lone:
-        out |= {name: (H, None) for name, H in example_prompts(lone).items()}
+        out |= {name: Filled(H) for name, H in example_prompts(lone).items()}
         notes.append(
             "example data: a random prompt, seed 0" if len(lone) == len(networks)
             else f"{' and '.join(lone)}, without named inputs, on a random prompt, seed 0"
@@ -102,7 +109,7 @@ def _given(networks: Mapping[str, Network], inputs: Mapping[str, Any]) -> dict[s
     H = real("the prompt H", inputs["H"])
     for net in networks.values():
         net.layout.check(H)
-    return {name: (_single(net.in_blocks(H)), None) for name, net in networks.items()}
+    return {name: Filled(_single(net.in_blocks(H))) for name, net in networks.items()}
 
 
 def _check_names(inputs: Mapping[str, Any], known: set[str]) -> None:
@@ -118,7 +125,8 @@ def _check_names(inputs: Mapping[str, Any], known: set[str]) -> None:
 def _filled(network: Network, inputs: Mapping[str, Any]) -> Filled:
     own = {spec.name: plain(inputs[spec.name]) for spec in network.inputs if spec.name in inputs}
     lifted, arithmetic = accept(network.inputs, own)
-    return _single(fill_prompt(network.layout, network.fills, lifted, arithmetic)), own
+    H = fill_prompt(network.layout, network.fills, lifted, arithmetic)
+    return Filled(_single(H), own, network)
 
 
 def _single(H: Array) -> np.ndarray[Any, Any]:

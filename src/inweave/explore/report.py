@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from inweave.explore.shown import Shown
+from inweave.explore.shown import Made, Shown
 from inweave.proof.certificate import as_data
 from inweave.proof.degree import degree_text
 from inweave.text.network import facts
@@ -18,12 +18,19 @@ def report(shown: Shown) -> dict[str, Any]:
         "target": known["target"].upper(),
         "optimize": made.optimize if made else None,
         "program": made.program if made else None,
+        "statics": _counts(made) if made else {},
         "sizes": {str(k): str(v) for k, v in made.sizes.items()} if made else {},
         "numbers": known["stored_numbers"],
         "degree": None if shown.degree is None else str(shown.degree).removeprefix("degree "),
         "bound": known["depth_lower_bound"],
         "holds": known["depth_lower_bound_holds"],
     }
+
+
+def _counts(made: Made) -> dict[str, int]:
+    """The whole numbers that a program was recorded with, sizes of its inputs left out."""
+    sizes = made.traced.sizes if made.traced else {}
+    return {k: v for k, v in made.sizes.items() if k not in sizes and isinstance(v, int)}
 
 
 def proof(shown: Shown) -> dict[str, Any]:

@@ -12,7 +12,9 @@ function loopsIn(node) {
 /** A block's entries in a state. @param {Track} track @param {number} b @param {Float64Array} H */
 function blockOf({ tokens, width, blocks }, b, H) {
   const { start, cols } = blocks[b];
-  return Float64Array.from({ length: tokens * cols }, (_, j) => H[Math.floor(j / cols) * width + start + (j % cols)]);
+  const out = new Float64Array(tokens * cols);
+  for (let r = 0; r < tokens; r++) out.set(H.subarray(r * width + start, r * width + start + cols), r * cols);
+  return out;
 }
 
 /** @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
@@ -34,13 +36,14 @@ export function carriedBlocks(track) {
       const steps = (k - start) / loop.inner;
       if (!(Number.isInteger(steps) && steps > 0 && steps <= loop.repeat)) continue;
       track.blocks.forEach((_, b) => {
+        if (!track.varies[b]) return;
         const now = blockOf(track, b, H);
         moved[b] ||= steps > 1 && distance(now, ends[b]) > 0;
         ends[b] = now;
       });
     }
     const found = track.blocks.flatMap((block, b) => (moved[b] && !answers.has(block) ? [b] : []))
-      .map((block) => ({ block, distances: new Float64Array(track.positions) }));
+      .map((block) => ({ block, distances: new Float64Array(track.run.positions) }));
     for (const [k, H] of found.length ? track.states() : []) {
       for (const { block, distances } of found) {
         distances[k] = distance(blockOf(track, block, H), ends[block]);

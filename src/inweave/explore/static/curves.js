@@ -6,7 +6,7 @@ import { clip, short } from "./text.js";
 /**
  * Curves over depth: of answers and pinned entries, of the distance to the reference, of norms.
  * @typedef {{name: string, values: Float64Array}} Line
- * @typedef {{title: string, name: string, log: boolean, empty: string, note?: string,
+ * @typedef {{title: string, name: string, log: boolean, empty: string, note?: () => string,
  *   lines: (track: Track, i: number) => (Line | null)[]}} Kind
  * @typedef {Panel & {body: HTMLElement, chart: ReturnType<lineChart> | null, series: Series[],
  *   owners: number[]}} Curves
@@ -32,7 +32,8 @@ export function allCurves(app) {
   /** @type {Kind} */
   const distances = {
     title: "Distance to reference", name: "distance", log: true, empty: "",
-    note: `2-norm of answer − reference. Reference: ${source}.${carries ? CARRIED : ""}`,
+    note: () => `2-norm of answer − reference. Reference: ${app.tracks[0].judge || source}.${
+      carries ? CARRIED : ""}`,
     lines: ({ answers, blocks, carried }) => [
       ...answers.map(({ name, distances: values }) => values && { name, values }),
       ...carried.map(({ block, distances: values }) => ({ name: blocks[block].label, values })),
@@ -44,7 +45,16 @@ export function allCurves(app) {
     lines: (track) => track.blocks.map((block, b) => ({ name: block.label, values: track.norms[b] }))
       .filter((_, b) => track.varies[b]).slice(0, 7),
   };
-  return [values, ...(source ? [distances] : []), norms].map((kind) => curves(app, kind));
+  /** @type {Kind} */
+  const effect = {
+    title: "Effect of the ablation", name: "effect", log: true, empty: "",
+    note: () => "2-norm of block − the same block in the whole network.",
+    lines: (track) => track.blocks.map((block, b) => {
+      const moved = track.effect?.norms[b];
+      return moved?.some((v) => v !== 0) ? { name: block.label, values: moved } : null;
+    }).filter(Boolean).slice(0, 7),
+  };
+  return [values, effect, ...(source ? [distances] : []), norms].map((kind) => curves(app, kind));
 }
 
 /** The first entries of the answers. @param {Track} track @param {number} most @returns {Line[]} */
@@ -82,16 +92,21 @@ function curves(app, kind) {
     ...s, name: app.several ? `${s.name}, ${app.tracks[self.owners[j]].data.name}` : s.name,
   }));
   node.append(body, keys);
-  if (kind.note) node.append(el("p", { class: "soft small", text: kind.note }));
+  const note = el("p", { class: "soft small" });
+  if (kind.note) node.append(note);
 
+  let room = 300;
+  const measure = () => (room = body.clientWidth);
   const layout = () => {
     const lines = app.tracks.flatMap((track, i) => kind.lines(track, i).flatMap((line, j) => {
       return line ? [styled(app, line, i, j)] : [];
     }));
     self.series = lines.map(({ series }) => series);
     self.owners = lines.map(({ owner }) => owner);
-    self.chart = lines.length ? depthChart(app, kind.name, log, self.series, body.clientWidth) : null;
+    self.chart = lines.length ? depthChart(app, kind.name, log, self.series, room) : null;
     body.replaceChildren(self.chart?.node ?? el("p", { class: "soft", text: kind.empty }));
+    node.hidden = !lines.length && !kind.empty;
+    write(note, kind.note?.() ?? "");
     spans = lines.map(() => el("span", { class: "value" }));
     keys.replaceChildren(...lines.map(({ series: s, owner }, j) => {
       const name = el("span", { class: "key", text: clip(s.name, 22) });
@@ -105,7 +120,7 @@ function curves(app, kind) {
     spans.forEach((span, j) => write(span, short(Number(self.series[j].values[ks[j]]))));
   };
   /** @type {Curves} */
-  const self = { node, body, chart: null, series: [], owners: [], layout, draw };
+  const self = { node, body, chart: null, series: [], owners: [], measure, layout, draw };
   return self;
 }
 

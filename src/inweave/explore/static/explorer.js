@@ -1,8 +1,11 @@
+import { ablate } from "./ablate.js";
 import { readTheme } from "./colours.js";
 import { allCurves } from "./curves.js";
+import { dataPanel } from "./data.js";
 import { ICONS, chip, el, iconButton, write } from "./dom.js";
 import { helpDialog, press } from "./keyboard.js";
 import { readLink, writeLink } from "./link.js";
+import { Live } from "./live.js";
 import { numbers } from "./numbers.js";
 import { outline } from "./outline.js";
 import { partsOf } from "./parts.js";
@@ -20,7 +23,7 @@ const MOVES = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], Arrow
 /** The page: it owns what is shown and how, and tells its panels when to draw. */
 export class Explorer {
   /** @type {Looks} */
-  look = { scale: "block", fit: false, marks: true, view: "auto", order: "auto" };
+  look = { scale: "block", fit: false, marks: true, view: "auto", order: "auto", difference: false };
   /** @type {Theme} */ theme;
   /** @type {"auto" | "light" | "dark"} */ themeChoice = "auto";
   dark = globalThis.matchMedia("(prefers-color-scheme: dark)");
@@ -28,12 +31,14 @@ export class Explorer {
   cursor = -1; // an entry of the prompt
   source = ""; // of the table of numbers
   frameTime = 0;
+  runTime = 0;
   pending = 0;
+  running = 0;
   /** @type {ReturnType<typeof setTimeout> | undefined} */ settling;
   ending = new AbortController();
   watch = new ResizeObserver(() => this.relayout());
   help = helpDialog();
-  live = el("p", { class: "hidden", "aria-live": "polite" });
+  said = el("p", { class: "hidden", "aria-live": "polite" });
   tip = el("div", { class: "tip", role: "tooltip", hidden: true });
 
   /** @param {HTMLElement} root @param {Payload} payload @param {Model} model @param {boolean} page */
@@ -41,8 +46,12 @@ export class Explorer {
     this.root = root;
     this.model = model;
     this.page = page;
+    this.given = payload.inputs;
+    this.dataNote = el("span", { class: "soft data", text: this.given });
     this.tracks = payload.networks.map((data) => new Track(data));
-    if (!this.tracks.some((t) => t.depth)) this.tracks.forEach((t) => (t.depths = t.numbers));
+    for (const track of this.tracks) track.load(track.stored(), track.references());
+    this.countLayers();
+    this.live = new Live(this.tracks);
     this.several = this.tracks.length > 1;
     this.pins = this.tracks.map(() => /** @type {number[]} */ ([])); // entries whose curves are drawn
     this.reader = new Reader(this.tracks, () => this.changed());
@@ -50,8 +59,9 @@ export class Explorer {
     this.prompts = this.tracks.map((_, i) => prompt(this, i));
     this.charts = allCurves(this);
     const left = this.tracks.flatMap((_, i) => [source(this, i), outline(this, i)]);
-    const centre = [this.transport, ...this.prompts, product(this), numbers(this)];
-    const side = [...this.charts, ...this.tracks.map((_, i) => report(this, i))];
+    const ablation = this.live.able ? [ablate(this)] : [];
+    const centre = [this.transport, ...this.prompts, product(this), ...ablation, numbers(this)];
+    const side = [dataPanel(this), ...this.charts, ...this.tracks.map((_, i) => report(this, i))];
     /** @type {Panel[]} */
     this.panels = [...left, ...centre, ...side];
     const nodes = (/** @type {Panel[]} */ panels) => panels.map((panel) => panel.node);
@@ -59,11 +69,11 @@ export class Explorer {
     this.side = el("aside", { class: "side", "aria-label": "Curves and report" }, ...nodes(side));
     const nav = el("nav", { class: "left", "aria-label": "Layers of the network" }, ...nodes(left));
     const body = el("div", { class: "body" }, nav, this.centre, this.side);
-    const frame = el("div", { class: "frame" }, header(this, payload.inputs), body);
+    const frame = el("div", { class: "frame" }, header(this), body);
     root.classList.add("inweave");
     root.setAttribute("role", "application");
     root.setAttribute("aria-label", "Network explorer");
-    root.replaceChildren(frame, this.tip, this.help, this.live);
+    root.replaceChildren(frame, this.tip, this.help, this.said);
     this.applyTheme();
     this.listen();
     if (page) this.followLink();
@@ -91,6 +101,12 @@ export class Explorer {
     this.watch.disconnect();
     clearTimeout(this.settling);
     cancelAnimationFrame(this.pending);
+    cancelAnimationFrame(this.running);
+  }
+
+  /** Where no network has attention layers, depth counts all layers. */
+  countLayers() {
+    if (!this.tracks.some((t) => t.depth)) this.tracks.forEach((t) => (t.depths = t.numbers));
   }
 
   // -- drawing --------------------------------------------------------------------------------------------
@@ -119,6 +135,9 @@ export class Explorer {
   relayout() {
     this.changed();
     if (!this.centre.clientWidth) return;
+    cancelAnimationFrame(this.pending);
+    this.pending = 0;
+    for (const panel of this.panels) panel.measure?.();
     for (const panel of this.panels) panel.layout?.();
     this.draw();
   }
@@ -138,7 +157,7 @@ export class Explorer {
 
   /** Tell those who listen instead of look. @param {string} text */
   say(text) {
-    write(this.live, text);
+    write(this.said, text);
   }
 
   /** @param {HTMLElement[]} lines none hide it @param {MouseEvent} event */
@@ -153,6 +172,19 @@ export class Explorer {
     tip.style.left = `${event.clientX - left + (over ? -w - 12 : 14)}px`;
     tip.style.top = `${event.clientY - top + (below ? -h - 12 : 16)}px`;
   }
+
+  /** Data or networks changed: run them in the next frame, once, and show what comes of it. */
+  rerun = () => {
+    this.running ||= requestAnimationFrame(() => {
+      this.running = 0;
+      const begun = performance.now();
+      this.live.run();
+      this.countLayers();
+      this.reader.alignBy(this.reader.times.align);
+      this.relayout();
+      this.runTime = performance.now() - begun;
+    });
+  };
 
   // -- changing what is shown -----------------------------------------------------------------------------
   followLink() {
@@ -201,8 +233,8 @@ export class Explorer {
   }
 }
 
-/** @param {Explorer} app @param {string} inputs */
-function header(app, inputs) {
+/** @param {Explorer} app */
+function header(app) {
   const names = app.tracks.map(({ data: { name, report: r } }, i) => {
     const prompt = `${count(r.tokens, "token")} × ${count(r.width, "column")}`;
     const text = `${count(r.depth, "attention layer")} · ${count(r.heads, "head")} · ${prompt}`;
@@ -214,5 +246,5 @@ function header(app, inputs) {
     iconButton("Light or dark (t)", ICONS.theme, () => app.toggleTheme()),
     iconButton("Keyboard and reading guide (?)", ICONS.help, () => app.help.showModal()));
   return el("header", {}, el("div", { class: "brand" }, mark, el("h1", { text: "inweave" })),
-    el("div", { class: "names" }, ...names), el("span", { class: "soft data", text: inputs }), tools);
+    el("div", { class: "names" }, ...names), app.dataNote, tools);
 }

@@ -4,9 +4,9 @@ import { textWidth, tiny } from "./text.js";
 
 /** Heat maps, of the prompt and of small matrices. */
 
-/** @param {Track} track @param {Box} box @returns {Slice} */
-function blockSlice({ now, width, tokens, blocks }, { block }) {
-  return { values: now, width, start: blocks[block].start, rows: tokens, cols: blocks[block].cols };
+/** @param {Track} track @param {Box} box @param {Float64Array} [values] @returns {Slice} */
+function blockSlice({ now, width, tokens, blocks }, { block }, values = now) {
+  return { values, width, start: blocks[block].start, rows: tokens, cols: blocks[block].cols };
 }
 
 /** Whether an entry that a cell stands for passes a test. @param {Grid} grid @param {Slice} slice
@@ -66,14 +66,16 @@ function paintEntries(p, grid, slice, scale, least, rows) {
  *  @param {number} cursor */
 export function paintPrompt(p, track, plan, look, pins, cursor) {
   const { line, soft, accent } = p.theme;
-  const largest = look.fit ? track.blocks.map((_, b) => track.measure(b, track.now).largest) : track.largest;
+  const values = track.seen(look);
+  const over = values === track.now ? track.largest : track.effect?.largest ?? [];
+  const largest = look.fit ? track.blocks.map((_, b) => track.measure(b, values).largest) : over;
   for (const box of plan.boxes) {
     const { x, y, w, h, cell, own } = box;
     const scale = look.scale === "global" ? Math.max(...largest) : largest[box.block];
-    paintEntries(p, box, blockSlice(track, box), scale, 12, Math.min(box.rows, own));
+    paintEntries(p, box, blockSlice(track, box, values), scale, 12, Math.min(box.rows, own));
     if (own < box.rows) p.boxes([[x, y, w, h]], { stroke: line, width: 1, dash: [2, 3] });
     p.boxes([[x - 0.5, y - 0.5, w + 1, own * cell + 1]], { stroke: soft, width: 1 });
-    const edits = look.marks ? track.edits[track.at].filter((e) => e.block === box.block) : [];
+    const edits = look.marks ? track.run.edits[track.at].filter((e) => e.block === box.block) : [];
     if (edits.length) p.boxes(...changeMarks(p, track, box, edits));
     const spots = pins.flatMap((entry) => spotOf(track, box, entry, -0.5));
     p.boxes([...spots, ...spotOf(track, box, cursor, 1)], { stroke: accent, width: 2 });

@@ -59,7 +59,7 @@ export function press(app, event) {
   const { key, altKey } = event;
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.ctrlKey || event.metaKey || app.help.open || target instanceof HTMLSelectElement) return;
-  if (target instanceof HTMLInputElement && target.type !== "range") return;
+  if (target instanceof HTMLInputElement && !target.classList.contains("scrubber")) return;
   if (altKey && !key.startsWith("Arrow")) return;
   if (key === " " && target.closest("button, summary, a")) return;
   if (key !== " " && !altKey && target.closest(".scroller.table")) return;

@@ -34,12 +34,14 @@ export function numbers(app) {
     table.dataset.layer = layer;
     table.dataset.source = app.source;
     table.replaceChildren(el("caption", { class: "hidden", text: title }),
-      ...tableParts(sourceOf(track, app.parts, app.source)));
+      ...tableParts(sourceOf(track, app.parts, app.source, track.seen(app.look))));
     const part = app.source.startsWith("part");
-    const exact = part ? "computed by this page from the prompt and the weights"
+    const exact = part || !app.live.asStored ? "computed by this page from the prompt and the weights"
       : track.data.rounded ? "rounded to single precision" : "exact, as the network computed them";
     const bold = part || !track.at ? "" : "; bold: changed by this layer";
-    write(caption, `${track.data.name}, ${track.at ? `after layer ${layer}` : "input"}; ${exact}${bold}`);
+    const less = track.seen(app.look) === track.now || part ? "" : ", less what the whole network computes";
+    const where = track.at ? `after layer ${layer}` : "input";
+    write(caption, `${track.data.name}${less}, ${where}; ${exact}${bold}`);
   };
   return { node, settle };
 }
@@ -54,20 +56,20 @@ function sourceNames(track, parts) {
 }
 
 /** The numbers of a source, its columns in named groups.
- *  @param {Track} track @param {Parts | null} parts @param {string} name */
-function sourceOf(track, parts, name) {
+ *  @param {Track} track @param {Parts | null} parts @param {string} name @param {Float64Array} values */
+function sourceOf(track, parts, name, values) {
   const [kind, which] = name.split(" ");
   if (kind === "part" && parts) {
     const id = /** @type {PartName} */ (which);
-    const { rows, cols, values } = parts[id];
+    const { rows, cols } = parts[id];
     const groups = [{ label: PART_NAMES[id], cols }];
-    return { groups, rows, values, width: cols, start: 0, isNew: () => false };
+    return { groups, rows, values: parts[id].values, width: cols, start: 0, isNew: () => false };
   }
   const blocks = kind === "block" ? [track.blocks[Number(which)]] : track.blocks;
   const whole = kind !== "block" || track.tall[Number(which)];
   const rows = whole ? track.tokens : blocks[0].rows;
   const isNew = (/** @type {number} */ entry) => track.isNew(entry);
-  return { groups: blocks, rows, values: track.now, width: track.width, start: blocks[0].start, isNew };
+  return { groups: blocks, rows, values, width: track.width, start: blocks[0].start, isNew };
 }
 
 /** @param {ReturnType<sourceOf>} source */

@@ -11,7 +11,7 @@ export function outline(app, i) {
   const lines = [track.data.name]; // the same as text, for a picture
   /** @type {{row: HTMLElement, part: TreeNode}[]} */
   const rows = [];
-  /** @type {{row: HTMLElement, part: TreeNode, label: HTMLElement}[]} */
+  /** @type {{row: HTMLElement, part: TreeNode, label: HTMLElement, name: HTMLElement}[]} */
   const modules = [];
   /** @param {TreeNode} part @param {HTMLElement} into @param {string} indent */
   const add = (part, into, indent) => {
@@ -25,9 +25,9 @@ export function outline(app, i) {
       into.append(row);
     } else if (part.plain) part.body.forEach((inner) => add(inner, into, indent));
     else {
-      const { row, inner, label, text } = moduleRow(part, (by) => reader.turn(i, part, by));
-      lines.push(indent + text);
-      if (part.repeat > 0) modules.push({ row, part, label });
+      const { row, inner, label, name } = moduleRow((by) => reader.turn(i, part, by));
+      lines.push(indent + moduleText(part));
+      modules.push({ row, part, label, name });
       part.body.forEach((next) => add(next, inner, `${indent}    `));
       into.append(row);
     }
@@ -46,7 +46,15 @@ export function outline(app, i) {
     const head = i === reader.net ? reader.head : -1;
     markRow(input, track.at === 0, head);
     for (const { row, part } of rows) markRow(row, part.layer === layer, head);
-    for (const { row, part, label } of modules) {
+    const off = app.live.ablations[i].filter((a) => a.kind === "head");
+    for (const { row, part } of rows) {
+      const mine = off.filter((a) => a.layer === part.layer && (a.at === null || a.at === track.at));
+      row.querySelectorAll(".head").forEach((node, h) => {
+        node.classList.toggle("off", mine.some((a) => a.head === h));
+      });
+    }
+    for (const { row, part, label, name } of modules) {
+      write(name, moduleText(part));
       const turn = turns.find((t) => t.node === part);
       const begun = track.at >= part.position(turns);
       write(label, turn ? `step ${turn.step + 1} / ${part.repeat}` : begun ? "done" : "ahead");
@@ -56,17 +64,21 @@ export function outline(app, i) {
   return { node, draw };
 }
 
+/** @param {TreeNode} part */
+function moduleText({ repeat, skip }) {
+  const times = repeat === 1 && skip ? [] : [`repeat ${repeat} ×`];
+  return [...times, ...(skip ? ["skip around"] : [])].join(", ");
+}
+
 /** A repeated module, or one with a skip around it, with buttons that move by its steps.
- *  @param {TreeNode} part @param {(by: number) => void} turn */
-function moduleRow(part, turn) {
-  const times = part.repeat === 1 ? [] : [`repeat ${part.repeat} ×`];
-  const text = [...times, ...(part.skip ? ["skip around"] : [])].join(", ");
+ *  @param {(by: number) => void} turn */
+function moduleRow(turn) {
   const inner = el("ol");
-  const label = el("span", { class: "count" });
-  const bar = el("div", { class: "repeat" }, el("span", { text }),
+  const [name, label] = [el("span"), el("span", { class: "count" })];
+  const bar = el("div", { class: "repeat" }, name,
     iconButton("Previous step", ICONS.less, () => turn(-1)), label,
     iconButton("Next step", ICONS.more, () => turn(1)));
-  return { row: el("li", { class: "module" }, bar, inner), inner, label, text };
+  return { row: el("li", { class: "module" }, bar, inner), inner, label, name };
 }
 
 /** @param {Layer} layer @param {number} number @param {(head: number) => void} go

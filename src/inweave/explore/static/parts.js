@@ -59,9 +59,9 @@ export class Matrix {
 }
 
 /** Visit the entries of a piece's matrix: an identity's, stored ones, or ones everywhere.
- *  @param {Piece} piece @param {Track} track
+ *  @param {Constant} piece @param {ArrayLike<number>[]} arrays
  *  @param {(row: number, col: number, entry: number) => void} visit */
-function eachEntry({ shift, dense, rows, cols }, { arrays }, visit) {
+export function eachEntry({ shift, dense, rows, cols }, arrays, visit) {
   if (shift) {
     const [row, col, size] = shift;
     for (let j = 0; j < size; j++) visit(row + j, col + j, 1);
@@ -79,7 +79,7 @@ function project(track, part) {
   const out = new Float64Array(tokens * width);
   const touched = new Uint8Array(width);
   for (const piece of part.pieces) {
-    eachEntry(piece, track, (i, j, entry) => {
+    eachEntry(piece, track.arrays, (i, j, entry) => {
       const to = piece.at + j;
       touched[to] = 1;
       if (piece.from < 0) out[i * width + to] += piece.c * entry;

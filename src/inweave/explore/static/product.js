@@ -59,7 +59,7 @@ export function product(app) {
       show("Pointwise layer", "", note(`A pointwise layer of ${layer.units ?? 0} units per entry.`));
     } else show("Head", layer ? "This layer has no heads." : track.at ? "A skip has no heads." : AT_START);
   };
-  return { node, layout: () => (room = body.clientWidth), draw };
+  return { node, measure: () => (room = body.clientWidth), draw };
 }
 
 /** Which product is cheaper to begin with. @param {Parts} parts */

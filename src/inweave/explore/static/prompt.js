@@ -61,8 +61,10 @@ export function prompt(app, i) {
   const legend = el("div", { class: "legend" });
   node.append(what, scroller, el("div", { class: "under" }, legend, rule));
 
+  let room = 600;
+  const measure = () => (room = scroller.clientWidth);
   const layout = () => {
-    self.plan = arrange(track, Math.max(220, scroller.clientWidth - 2), look.view, expanded);
+    self.plan = arrange(track, Math.max(220, room - 2), look.view, expanded);
     rule.hidden = !self.plan.binned;
     // where each block has its own scale, it is the same for all networks: stated once, below the last
     const stated = look.scale === "global" || i === app.tracks.length - 1;
@@ -70,7 +72,8 @@ export function prompt(app, i) {
   };
   const draw = () => {
     paint(new CanvasPainter(canvas, self.plan.width, self.plan.height, app.theme));
-    write(heading, titleText(track));
+    const less = track.seen(look) === track.now ? "" : ", less that of the whole network";
+    write(heading, titleText(track) + less);
     write(what, doing(track));
     what.title = doing(track);
     node.classList.toggle("focused", app.several && i === reader.net);
@@ -79,7 +82,7 @@ export function prompt(app, i) {
     const after = `after layer ${track.key(track.at)}`;
     canvas.setAttribute("aria-label", `Heat map of the prompt ${after}; its numbers are in the table below`);
   };
-  const self = { node, canvas, plan: arrange(track, 600, "auto", -1), layout, draw, settle };
+  const self = { node, canvas, plan: arrange(track, 600, "auto", -1), measure, layout, draw, settle };
   return self;
 }
 
@@ -115,6 +118,7 @@ function tipLines(track, box, entry) {
     el("span", { class: "number", text: String(track.now[entry]) }),
     ...(isBinned(box) ? [line("largest magnitude in its bin")] : []),
     ...(track.isNew(entry) ? [line(`was ${short(track.before[entry])} before this layer`)] : []),
+    ...(track.clean ? [line(`${short(track.clean.now[entry])} in the whole network`)] : []),
     made,
   ];
 }

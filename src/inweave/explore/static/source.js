@@ -87,7 +87,7 @@ export function source(app, i) {
  *  @param {Track} track @param {number} b */
 export function expression(track, b) {
   let k = track.at;
-  while (k > 0 && !track.edits[k].some((edit) => edit.block === b)) k--;
+  while (k > 0 && !track.run.edits[k].some((edit) => edit.block === b)) k--;
   if (!k) return track.varies[b] ? "not written yet" : "from the input";
   const { layer, skip } = track.root.locate(k);
   const where = `layer ${track.numbers[k]}`;

@@ -1,5 +1,6 @@
 import { carriedBlocks } from "./carried.js";
 import { unpack } from "./payload.js";
+import { apply, effectOf, stateAt } from "./recording.js";
 import { TreeNode } from "./tree.js";
 
 const CHECKPOINT_BYTES = 6.4e7; // of states kept to start scrubbing from
@@ -7,52 +8,85 @@ const CHECKPOINT_BYTES = 6.4e7; // of states kept to start scrubbing from
 /** One network's pass: the state at any position, and what can be derived from all of them. */
 export class Track {
   at = -2; // nothing shown yet, not even the input
+  every = 32; // positions from checkpoint to checkpoint
   /** @type {Float64Array[]} */ checkpoints = [];
+  /** @type {Recording} */ run;
+  /** @type {Int32Array} how many layers have been executed, */ numbers;
+  /** @type {Int32Array} attention layers among them, */ depths;
+  /** @type {Int32Array} and skips since the last layer */ skips;
+  /** @type {number[]} magnitudes, of each block */ largest;
+  /** @type {boolean[]} whether a block ever reaches below its own rows */ tall;
+  /** @type {boolean[]} whether a block ever changes */ varies;
+  /** @type {Float64Array[]} of each block at each position */ norms;
+  /** @type {Float64Array} the last state */ end;
+  /** @type {Answer[]} */ answers = [];
+  /** @type {ReturnType<typeof carriedBlocks>} */ carried = [];
+  /** @type {Track | null} the same network with nothing ablated */ clean = null;
+  /** @type {ReturnType<typeof effectOf> | null} of what is ablated */ effect = null;
+  judge = ""; // what answers are compared with, where it is not what came with the page
 
-  /** @param {NetworkData} data */
-  constructor(data) {
+  /** Without a run yet. @param {NetworkData} data @param {TreeNode} [root]
+   *  @param {ArrayLike<number>[]} [arrays] */
+  constructor(data, root, arrays) {
     const { tokens, width, blocks } = data.layout;
-    const { positions } = data;
     this.data = data;
     this.tokens = tokens;
     this.width = width;
     this.blocks = blocks;
-    this.positions = positions;
-    this.root = new TreeNode({ repeat: 1, skip: false, body: data.modules });
-    this.first = unpack(data.first);
-    this.values = unpack(data.values);
-    this.arrays = data.arrays.map(unpack);
+    this.root = root ?? new TreeNode({ repeat: 1, skip: false, body: data.modules });
+    this.arrays = arrays ?? data.arrays.map(unpack);
     this.owner = new Int32Array(width); // the block of each column
     blocks.forEach((b, i) => this.owner.fill(i, b.start, b.start + b.cols));
-    this.edits = this.readEdits();
-    this.every = Math.max(32, Math.ceil((positions * tokens * width * 8) / CHECKPOINT_BYTES));
-    this.numbers = new Int32Array(positions); // of layers executed,
-    this.depths = new Int32Array(positions); // of attention layers among them,
-    this.skips = new Int32Array(positions); // and of skips since the last layer
-    this.count();
-    this.largest = blocks.map(() => 0);
-    this.tall = blocks.map(() => false); // whether a block ever reaches below its own rows
-    this.varies = blocks.map((_, b) => this.edits.some((list) => list.some((e) => e.block === b)));
-    this.norms = blocks.map(() => new Float64Array(positions));
-    this.answers = data.outputs.map((output) => this.answer(output));
-    this.survey();
-    this.carried = carriedBlocks(this);
     this.now = new Float64Array(tokens * width);
     this.before = new Float64Array(tokens * width);
-    this.show(0);
+    this.difference = new Float64Array(tokens * width); // to the clean run
   }
 
-  /** What each position writes. */
-  readEdits() {
+  /** The answers that came with the page. */
+  references() {
+    return this.data.outputs.map(({ reference }) => reference && unpack(reference));
+  }
+
+  /** Show a run. @param {Recording} run @param {(ArrayLike<number> | null)[]} wanted the answers
+   *  @param {Track | null} [clean] */
+  load(run, wanted, clean = null) {
+    const { blocks, tokens, width } = this;
+    const { positions } = run;
+    this.run = run;
+    this.clean = clean;
+    this.effect = clean && effectOf(this, clean);
+    this.every = Math.max(32, Math.ceil((positions * tokens * width * 8) / CHECKPOINT_BYTES));
+    this.numbers = new Int32Array(positions);
+    this.depths = new Int32Array(positions);
+    this.skips = new Int32Array(positions);
+    this.count();
+    this.largest = blocks.map(() => 0);
+    this.tall = blocks.map(() => false);
+    this.varies = blocks.map(() => false);
+    for (const list of run.edits) for (const { block } of list) this.varies[block] = true;
+    this.norms = blocks.map(() => new Float64Array(positions));
+    this.answers = this.data.outputs.map((output, i) => this.answer(output, wanted[i]));
+    this.checkpoints = [];
+    this.survey();
+    this.carried = carriedBlocks(this);
+    this.end = stateAt(run, positions - 1, width);
+    const at = Math.max(0, Math.min(this.at, this.last));
+    this.at = -2;
+    this.show(at);
+  }
+
+  /** The run that came with the page. @returns {Recording} */
+  stored() {
+    const { positions } = this.data;
     const changes = unpack(this.data.changes);
-    const edits = Array.from({ length: this.positions }, () => /** @type {Edit[]} */ ([]));
+    const edits = Array.from({ length: positions }, () => /** @type {Edit[]} */ ([]));
     let from = 0;
     for (let i = 0; i < changes.length; i += 5) {
       const [k, row, col, rows, cols] = changes.subarray(i, i + 5);
       edits[k].push({ block: this.owner[col], row, col, rows, cols, from });
       from += rows * cols;
     }
-    return edits;
+    return { first: unpack(this.data.first), edits, values: unpack(this.data.values), positions };
   }
 
   count() {
@@ -67,16 +101,15 @@ export class Track {
     }
   }
 
-  /** @param {Output} output @returns {Answer} */
-  answer({ name, kind, place, reference }) {
+  /** @param {Output} output @param {ArrayLike<number> | null} wanted @returns {Answer} */
+  answer({ name, kind, place }, wanted) {
     const [rows, cols] = place.diagonal ? [1, 1] : [place.rows, place.cols];
     const cells = Array.from({ length: rows * cols }, (_, j) => {
       const at = [Math.floor(j / cols), j % cols];
       const [r, c] = place.transpose ? at.reverse() : at;
       return (place.row + r) * this.width + place.start + place.col + c;
     });
-    const wanted = reference && unpack(reference);
-    const distances = wanted && new Float64Array(this.positions);
+    const distances = wanted && new Float64Array(this.run.positions);
     return { name: name || "answer", kind, cols, cells, wanted, distances };
   }
 
@@ -85,7 +118,7 @@ export class Track {
     const { blocks, norms } = this;
     for (const [k, H] of this.states()) {
       if (k % this.every === 0) this.checkpoints.push(H.slice());
-      const touched = new Set(k ? this.edits[k].map((e) => e.block) : blocks.keys());
+      const touched = new Set(k ? this.run.edits[k].map((e) => e.block) : blocks.keys());
       for (let b = 0; b < blocks.length; b++) {
         if (!touched.has(b)) norms[b][k] = norms[b][k - 1];
         else {
@@ -121,7 +154,7 @@ export class Track {
 
   /** The last position. */
   get last() {
-    return this.positions - 1;
+    return this.run.positions - 1;
   }
 
   /** How many layers run in all. */
@@ -137,8 +170,8 @@ export class Track {
   /** Every position and its state, each state written over the one before.
    *  @returns {Generator<[number, Float64Array]>} */
   *states() {
-    const H = Float64Array.from(this.first);
-    for (let k = 0; k < this.positions; k++) {
+    const H = Float64Array.from(this.run.first);
+    for (let k = 0; k < this.run.positions; k++) {
       this.apply(H, k);
       yield [k, H];
     }
@@ -146,12 +179,7 @@ export class Track {
 
   /** Apply the changes of one position to a state. @param {Float64Array} H @param {number} k */
   apply(H, k) {
-    for (const { row, col, rows, cols, from } of this.edits[k]) {
-      for (let r = 0; r < rows; r++) {
-        const values = this.values.subarray(from + r * cols, from + (r + 1) * cols);
-        H.set(values, (row + r) * this.width + col);
-      }
-    }
+    apply(this.run, H, k, this.width);
   }
 
   /** Make `now` the state at a position and `before` the one before it. @param {number} k */
@@ -167,6 +195,15 @@ export class Track {
     this.now.set(this.before);
     if (k > 0) this.apply(this.now, k);
     this.at = k;
+    const { clean } = this;
+    if (!clean) return;
+    clean.show(k);
+    this.now.forEach((v, i) => (this.difference[i] = v - clean.now[i]));
+  }
+
+  /** What is drawn: the state, or its difference to the clean run. @param {Looks} look */
+  seen(look) {
+    return look.difference && this.clean ? this.difference : this.now;
   }
 
   /** Whether an entry is not what it was before. @param {number} entry */
@@ -177,12 +214,12 @@ export class Track {
   /** One entry's value at every position. @param {number} entry */
   history(entry) {
     const [row, col] = [Math.floor(entry / this.width), entry % this.width];
-    const out = new Float64Array(this.positions).fill(this.first[entry]);
-    this.edits.forEach((list, k) => {
+    const out = new Float64Array(this.run.positions).fill(this.run.first[entry]);
+    this.run.edits.forEach((list, k) => {
       for (const e of list) {
         const [r, c] = [row - e.row, col - e.col];
         const within = r >= 0 && r < e.rows && c >= 0 && c < e.cols;
-        if (within) out.fill(this.values[e.from + r * e.cols + c], k);
+        if (within) out.fill(this.run.values[e.from + r * e.cols + c], k);
       }
     });
     return out;
@@ -208,7 +245,7 @@ export class Track {
 
   /** @param {string} key */
   fromKey(key) {
-    for (let k = 0; k < this.positions; k++) if (this.key(k) === key) return k;
+    for (let k = 0; k < this.run.positions; k++) if (this.key(k) === key) return k;
     return parseInt(key, 10) > 0 ? this.last : 0;
   }
 }

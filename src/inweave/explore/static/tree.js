@@ -10,23 +10,32 @@ export class TreeNode {
   repeat = 1;
   skip = false;
   inner = 1;
+  start = 0;
+  span = 1;
   /** @type {TreeNode[]} */ body = [];
 
-  /** @param {ModuleData} data @param {TreeNode | null} [parent] @param {number} [start] */
-  constructor(data, parent = null, start = 0) {
+  /** @param {ModuleData} data @param {TreeNode | null} [parent] */
+  constructor(data, parent = null) {
     this.parent = parent;
-    this.start = start;
     if ("layer" in data) this.layer = data.layer;
     else {
-      [this.repeat, this.skip, this.inner] = [data.repeat, data.skip, 0];
-      for (const part of data.body) {
-        const node = new TreeNode(part, this, this.inner);
-        this.body.push(node);
-        this.inner += node.span;
+      [this.repeat, this.skip] = [data.repeat, data.skip];
+      this.body = data.body.map((part) => new TreeNode(part, this));
+    }
+    this.measure(0);
+  }
+
+  /** Count positions, again after `repeat` has changed somewhere inside. @param {number} start */
+  measure(start) {
+    this.start = start;
+    if (this.layer < 0) {
+      this.inner = 0;
+      for (const part of this.body) {
+        part.measure(this.inner);
+        this.inner += part.span;
       }
       if (this.skip) this.inner += 1;
     }
-    /** @type {number} */
     this.span = this.repeat * this.inner;
   }
 
@@ -45,6 +54,11 @@ export class TreeNode {
   find(layer) {
     if (this.layer === layer) return this;
     return this.body.map((part) => part.find(layer)).find(Boolean) ?? null;
+  }
+
+  /** All modules that were made to be repeated. @returns {TreeNode[]} */
+  get loops() {
+    return [...(this.repeat === 1 ? [] : [this]), ...this.body.flatMap((part) => part.loops)];
   }
 
   /** What stands at position 1, 2, and so on: a layer, or the module whose skip is added.

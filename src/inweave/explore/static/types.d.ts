@@ -3,8 +3,9 @@
 // -- what arrives: the value that inweave/explore/payload.py writes
 type Packed = { dtype: "float64" | "float32" | "int32"; shape: number[]; data: string };
 type Block = { name: string; label: string; rows: number; cols: number; start: number };
-type Piece = { from: number; at: number; c: number; rows: number; cols: number;
-  shift?: [row: number, col: number, size: number]; dense?: number };
+type Constant = { rows: number; cols: number; shift?: [row: number, col: number, size: number];
+  dense?: number };
+type Piece = Constant & { from: number; at: number; c: number };
 type Part = { text: string; pieces: Piece[] };
 type Head = { lines: [what: string, dest: string][];
   parts: { query: Part; key: Part; value: Part } | null };
@@ -14,15 +15,22 @@ type HeadAt = [layer: number, head: number | null];
 type Source = { lines: { text: string; heads: HeadAt[] }[]; why: string };
 type Curve = { name: string; where: string; units: number; note: string; log: boolean;
   x: (number | null)[]; net: (number | null)[]; true?: (number | null)[] };
+type PointwiseNet = { place: Place; weights: number[]; biases: number[]; outputs: number[];
+  constant: number };
 type Layer = { kind: "attention" | "pointwise"; skip: boolean; made: Record<number, string>;
-  heads?: Head[]; functions?: Curve[]; units?: number };
+  heads?: Head[]; functions?: Curve[]; units?: number; relu?: boolean; dense?: number[] | null; nets?: PointwiseNet[] };
 type ModuleData = { layer: number } | { repeat: number; skip: boolean; body: ModuleData[] };
 type Place = { rows: number; cols: number; row: number; col: number; transpose: boolean; diagonal: number;
   start: number };
+type Input = { name: string; label: string; rows: number; cols: number; kind: "scalar" | "vector" | "matrix";
+  sign: "any" | "nonnegative" | "positive"; value: Packed };
+type Fill = { place: Place; source: string | null; constant: Constant | null;
+  scale: [name: string, power: number][]; c: number };
 type Output = { name: string; kind: string; place: Place; reference: Packed | null };
 type NetworkData = { name: string; layout: { tokens: number; width: number; blocks: Block[] };
   modules: ModuleData[]; layers: Layer[]; arrays: Packed[]; rounded: boolean; first: Packed; changes: Packed;
-  values: Packed; positions: number; outputs: Output[]; reference: string | null; source: Source;
+  values: Packed; positions: number; inputs: Input[]; fills: Fill[] | null; outputs: Output[];
+  reference: string | null; source: Source;
   report: Record<string, any>; certificate: Record<string, any> | null;
   claim: Record<string, any> | null };
 type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[] };
@@ -39,6 +47,14 @@ type Matrix = import("./parts.js").Matrix;
 type Turn = { node: TreeNode; step: number };
 /** A rectangle of the prompt that a position writes; its values begin at `from`. */
 type Edit = { block: number; row: number; col: number; rows: number; cols: number; from: number };
+/** A run: the input, and what each position writes. */
+type Recording = { first: ArrayLike<number>; edits: Edit[][]; positions: number;
+  values: Float64Array | Float32Array | Int32Array };
+/** A head that writes nothing, at one position or at all; or a block that is replaced at a position. */
+type Ablation = { kind: "head"; layer: number; head: number; at: number | null }
+  | { kind: "block"; block: number; at: number; by: "zeros" | "other" };
+/** A block that is replaced at a position: by that of another state, or by zeros. */
+type Replacement = { at: number; block: number; state: Float64Array | null };
 /** Where an answer stands in the prompt, and its distance to the reference over all positions. */
 type Answer = { name: string; kind: string; cols: number; cells: number[]; wanted: ArrayLike<number> | null;
   distances: Float64Array | null };
@@ -50,9 +66,10 @@ type Theme = { name: "light" | "dark"; colours: Uint8ClampedArray; lines: string
   mono: string; ink: string; soft: string; faint: string; line: string; panel: string; accent: string;
   grid: string };
 type Looks = { scale: "block" | "global"; fit: boolean; marks: boolean; view: "auto" | "matrix" | "blocks";
-  order: "auto" | "QK" | "KV" };
-/** `layout` follows sizes and looks, `draw` the scrubber, `settle` a scrubber that came to rest. */
-type Panel = { node: HTMLElement; layout?(): void; draw?(): void; settle?(): void };
+  order: "auto" | "QK" | "KV"; difference: boolean };
+/** `measure` reads sizes before anybody writes, `layout` follows sizes, looks and runs, `draw` the scrubber,
+ *  `settle` a scrubber that came to rest. */
+type Panel = { node: HTMLElement; measure?(): void; layout?(): void; draw?(): void; settle?(): void };
 /** How a curve is drawn, and what it is called. */
 type Key = Pick<Series, "name" | "colour" | "dash">;
 type Painter = import("./painter.js").CanvasPainter | import("./painter.js").SvgPainter;
