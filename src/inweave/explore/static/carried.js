@@ -4,6 +4,8 @@
  * these blocks are from where they end shows what the loop does.
  */
 
+const ROUNDING = 1e-9; // of the largest entry: less is no change
+
 /** The outermost repeated modules. @param {TreeNode} node @returns {TreeNode[]} */
 function loopsIn(node) {
   return node.repeat > 1 ? [node] : node.body.flatMap(loopsIn);
@@ -38,7 +40,7 @@ export function carriedBlocks(track) {
       track.blocks.forEach((_, b) => {
         if (!track.varies[b]) return;
         const now = blockOf(track, b, H);
-        moved[b] ||= steps > 1 && distance(now, ends[b]) > 0;
+        moved[b] ||= steps > 1 && distance(now, ends[b]) > ROUNDING * track.largest[b];
         ends[b] = now;
       });
     }
