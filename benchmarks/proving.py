@@ -2,7 +2,8 @@
 
 By algebra, all polynomial entries of the gallery in both targets, as written and hoisted, and the
 paper's two networks of ridge regression. One row is the slowest of many; each must have been
-proved. At random points, ridge regression with its loop collapsed, at many numbers of steps.
+proved. At random points, ridge regression with its loop collapsed, plain and with momentum, at many
+numbers of steps.
 """
 
 from __future__ import annotations
@@ -62,15 +63,19 @@ def rows(
     problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in nets.items()}
     yield _row("the paper's networks", problems, threads)
     for (n, d), steps in collapsed.items():
-        found = {f"T={T:,}": _verified(n, d, T) for T in steps}
+        found = {
+            f"{program.name}, T={T:,}": _verified(program, n, d, T)
+            for program in (gallery.ridge_gd, gallery.heavy_ball, gallery.nesterov)
+            for T in steps
+        }
         name = f"n={n} d={d}, T up to {max(steps):,}"
         yield _slowest("verify, depth mode", name, found, threads, DEPTH_BAR)
 
 
-def _verified(n: int, d: int, steps: int) -> float:
-    """Seconds to verify ridge regression whose loop is collapsed, at random points."""
+def _verified(program: inweave.Program, n: int, d: int, steps: int) -> float:
+    """Seconds to verify a program whose loop is collapsed, at random points."""
     sizes = {"n": n, "d": d, "steps": steps}
-    net = inweave.compile(gallery.ridge_gd, optimize="depth", verify=False, **sizes)
+    net = inweave.compile(program, optimize="depth", verify=False, **sizes)
     start = time.process_time()
     net.verify()
     return time.process_time() - start

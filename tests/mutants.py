@@ -263,6 +263,13 @@ MUTANTS = [
         "an answer may read what a loop left behind",
     ),
     Mutant(
+        "proof/runs.py",
+        "if sum(runs for _, _, runs in (*short, last)) > 1:",
+        "if sum(runs for _, _, runs in (*short, last)) > 2:",
+        "tests/test_runs.py",
+        "in words, a run trades letters with another one",
+    ),
+    Mutant(
         "proof/algebra.py",
         'entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)',
         "entered = self.carrying(state, module, before)",

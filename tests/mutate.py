@@ -2,11 +2,11 @@
 
 Numbers, offsets, flags, the order of things, tables of functions, inputs and answers with their
 kinds and signs; `tests.changed` has the list. A mutant that changes the function must be refused by
-each of the two checks: at random points of a field, and by algebra where that proves the network as
-it was. Whether it does is decided independently: by the dense executor, on inputs over exact
-rationals, against the network that was compiled. Mutants that differ on some input but pass a check
-have survived it; there must be none. Those that never differ are equivalent (a coefficient that
-meets only zeros, say).
+each of the checks: at random points of a field, and by algebra and in words at a random point where
+these prove the network as it was. Whether it does is decided independently: by the dense executor,
+on inputs over exact rationals, against the network that was compiled. Mutants that differ on some
+input but pass a check have survived it; there must be none. Those that never differ are equivalent
+(a coefficient that meets only zeros, say).
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import VerificationError
+from inweave.exact.field import Field, random_prime
 from inweave.language.program import Traced
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt, of_kind
 from inweave.network import Network
+from inweave.proof import runs
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.check import verify
 from inweave.proof.interface import compatible
@@ -135,7 +137,16 @@ def by_algebra(network: Network, traced: Traced) -> None:
     prove(traced, network)
 
 
-CHECKS = {"field": at_points, "algebra": by_algebra}
+def in_words(network: Network, traced: Traced) -> None:
+    """Words at a random point."""
+    compatible("mutant", traced, network)
+    if any(module.carries for module in network.modules):
+        raise NotProved("there are loops")
+    rng = np.random.default_rng(1)
+    runs.compare(traced, network, Field(random_prime(rng)), rng)
+
+
+CHECKS = {"field": at_points, "algebra": by_algebra, "words": in_words}
 
 
 def passes(check: str, network: Network, traced: Traced) -> bool:
@@ -202,9 +213,9 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=100, help="two changes at once, of each")
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()
-    line = "{:34} {:>7} {:>9} {:>11} {:>9} {:>9} {:>11} {:>8}"
-    print(line.format("", "field", "", "", "algebra", "", "", ""))
-    print(line.format("network", *WORDS, *WORDS, "invalid"))
+    line = "{:34}" + " {:>9} {:>9} {:>11}" * len(CHECKS) + " {:>8}"
+    print(line.format("", *(text for check in CHECKS for text in (check, "", "")), ""))
+    print(line.format("network", *WORDS * len(CHECKS), "invalid"))
     total = Count({check: Counter() for check in CHECKS})
     for name, network in networks():
         count = check(network, args.most, args.seed, args.pairs)

@@ -1,4 +1,4 @@
-"""Both checks refuse every changed network that computes something else."""
+"""All checks refuse every changed network that computes something else."""
 
 from __future__ import annotations
 
@@ -24,10 +24,12 @@ NAMES = [" ".join(chosen) for chosen in CHOSEN] + [program.name for program, _ i
 
 
 @pytest.mark.parametrize("i", range(len(NAMES)), ids=lambda i: NAMES[i])
-def test_no_mutant_that_changes_the_function_survives_either_check(i):
+def test_no_mutant_that_changes_the_function_survives_a_check(i):
     count = check(network(i), most=40, seed=i, doubled=10)
     assert count.survivors == []
-    assert list(count.words) == ["field", "algebra"]
+    looped = any(module.carries for module in network(i).modules)
+    in_words = network(i).is_polynomial and not looped
+    assert list(count.words) == ["field", "algebra", *["words"] * in_words]
     assert all(words["killed"] >= 20 for words in count.words.values())
 
 

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import inweave
 import inweave.network
 import inweave.paper
-from inweave import Matrix, Scalar, Vector
+from inweave import Matrix, Scalar, Vector, gallery
 from inweave.cli.show import report
 from inweave.errors import CompileError, InputError, ProgramError, VerificationError
 from inweave.exact.arithmetic import Rationals
@@ -150,13 +150,15 @@ def test_the_float_difference_is_how_far_apart_program_and_network_are():
 
 
 def test_a_collapsed_loop_of_many_steps_is_checked_only_on_request():
-    """The program is held against it in every step, unless it carries short columns."""
+    """The program is held against it in every step, unless words do or it carries short columns."""
+    weighted, many = gallery.weighted_least_squares, affine.LARGEST + 1
     with pytest.warns(UserWarning, match=r"takes about \d+ s or more, and 5 s were allowed"):
-        net = inweave.compile(ridge_gd, n=4, d=affine.LARGEST + 1, steps=100_000, optimize="depth")
+        net = inweave.compile(weighted, n=4, d=many, steps=100_000, optimize="depth")
     assert net.certificate is None
-    for mode in ("faithful", "depth"):
-        net = inweave.compile(ridge_gd, n=4, d=3, steps=100_000, optimize=mode)
-        assert net.certificate is not None
+    for program, d in ((weighted, 3), (ridge_gd, many)):
+        for mode in ("faithful", "depth"):
+            net = inweave.compile(program, n=4, d=d, steps=100_000, optimize=mode)
+            assert net.certificate is not None
 
 
 def test_trials_and_seeds_are_whole_numbers():
@@ -497,9 +499,10 @@ def test_a_tied_loop_is_proved_by_induction_and_the_cost_does_not_grow():
         assert net.verify().method == "algebra"
 
 
-def test_a_collapsed_loop_is_run_whole():
-    net = inweave.compile(ridge_gd, optimize="depth", n=4, d=2, steps=81)
-    assert net.certificate.method == "direct"
+def test_a_collapsed_loop_is_written_in_words_or_run_whole():
+    for program, method in ((ridge_gd, "words"), (gallery.weighted_least_squares, "direct")):
+        net = inweave.compile(program, optimize="depth", n=4, d=2, steps=81)
+        assert net.certificate.method == method
 
 
 def test_a_symmetric_state_is_proved_by_induction_over_symmetric_states():

@@ -51,9 +51,9 @@ class Step:
     def __init__(self, loop: ex.Loop, known: evaluate.Known, arithmetic: Arithmetic) -> None:
         self.loop, self.known, self.arithmetic = loop, known, arithmetic
         self.turned = [x.rows == 1 < x.cols for x in loop.carried]
-        shapes = [x.shape[::-1] if x.rows == 1 < x.cols else x.shape for x in loop.carried]
+        shapes = [_upright(x) for x in loop.carried]
         self.sizes = [rows for rows, _ in shapes]
-        if len({cols for _, cols in shapes}) > 1 or sum(self.sizes) > LARGEST:
+        if len({cols for _, cols in shapes}) > 1:
             raise NotAffine
         self.moving: dict[ex.Expr, Moving] = {
             x: Moving({i: None}, self.turned[i]) for i, x in enumerate(loop.carried)
@@ -156,6 +156,11 @@ class Step:
         return Moving(dict(parts), x.turned)
 
 
+def _upright(x: ex.Expr) -> tuple[int, int]:
+    """The shape of what is carried, where a row stands as a column."""
+    return (x.cols, 1) if x.rows == 1 else x.shape
+
+
 def column_size(loop: ex.Loop) -> int | None:
     """How long a column of what a loop carries is, if its step is affine; None if not seen."""
     known: evaluate.Known = {x: Bounded(x.shape, VARIABLE) for x in loop.outer}
@@ -172,7 +177,7 @@ def powered(
     loop: ex.Loop, start: Sequence[Array], known: evaluate.Known, arithmetic: Arithmetic
 ) -> list[Array]:
     """What a loop ends with; NotAffine if its steps have to be taken."""
-    if loop.times <= FEW:
+    if loop.times <= FEW or sum(_upright(x)[0] for x in loop.carried) > LARGEST:
         raise NotAffine
     step = Step(loop, known, arithmetic)
     blocks = step.rows()

@@ -56,8 +56,8 @@ def prove(traced: Traced, network: Network) -> Proof:
 class Prover(States):
     """One proof: the alphabet, the program's values, and the network's state in words."""
 
-    def __init__(self, traced: Traced, network: Network) -> None:
-        super().__init__(network, Alphabet(Reading.of(traced)))
+    def __init__(self, traced: Traced, network: Network, alphabet: Alphabet | None = None) -> None:
+        super().__init__(network, alphabet or Alphabet(Reading.of(traced)))
         self.traced = traced
         self.often = ex.read_often(traced.outputs.values())
         self._applied: dict[tuple[str, tuple[int, int]], list[tuple[Words, Words]]] = {}
@@ -65,7 +65,7 @@ class Prover(States):
 
     def proof(self) -> Proof:
         roots = list(self.traced.outputs.values())
-        self._check_loops(roots)
+        self.check_loops(roots)
         known: Known = {}
         for x in ex.ordered(roots):
             if isinstance(x, ex.InputExpr):
@@ -81,7 +81,7 @@ class Prover(States):
             self.same(self.read(state, output.place), expected, f"output {output.name!r}")
         return Proof(self.by_induction, self._generic_sizes(), self.alphabet.written_letters)
 
-    def _check_loops(self, roots: Sequence[ex.Expr]) -> None:
+    def check_loops(self, roots: Sequence[ex.Expr]) -> None:
         """Give up at once if a loop is not repeated that is too long to be written out."""
         parts = [part for module in self.network.modules for part in module.walk()]
         repeated = {part.repeat for part in parts if isinstance(part, Module) and part.carries}
@@ -143,6 +143,12 @@ class Prover(States):
         return value
 
     # -- loops ------------------------------------------------------------------------------------
+    def steps(self, loop: ex.Loop, scope: Scope) -> list[Words]:
+        """What a loop ends with that the network does not repeat, step by step."""
+        if loop.times > MOST_STEPS:
+            raise NotProved("a loop of many steps is not repeated by the network")
+        return scope.unrolled(loop)
+
     def _loop(self, module: Module, state: State, scope: Scope) -> State:
         """Prove one step of a loop for all states, and go on with symbols for its results."""
         loop = scope.next_loop(module)
@@ -284,7 +290,7 @@ class Scope:
             return self.prover.applied(x.function, known[x.x])
         if isinstance(x, ex.LoopResult):
             if x.loop not in self.results:
-                self.results[x.loop] = self._unrolled(x.loop)
+                self.results[x.loop] = self.prover.steps(x.loop, self)
             return self.results[x.loop][x.index]
         raise NotProved(f"{type(x).__name__} has no words")
 
@@ -320,10 +326,8 @@ class Scope:
         alphabet = self.prover.alphabet
         return alphabet.total(size, size, [(c, alphabet.constant(piece)) for piece, c in pieces])
 
-    def _unrolled(self, loop: ex.Loop) -> list[Words]:
-        """A loop that the network does not repeat, step by step."""
-        if loop.times > MOST_STEPS:
-            raise NotProved("a loop of many steps is not repeated by the network")
+    def unrolled(self, loop: ex.Loop) -> list[Words]:
+        """What a loop ends with, step by step."""
         if loop in self.ahead:
             self.ahead.remove(loop)
         self.prover.by_induction = False

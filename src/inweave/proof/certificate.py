@@ -18,6 +18,7 @@ from inweave.model.network import Network
 METHODS = {
     "algebra": "sums of words, loops by induction",
     "direct": "the whole network on random inputs",
+    "words": "sums of words, with random numbers for scalars and for what is repeated",
     "induction": "one step of each tied loop on a random state, and all else directly",
 }
 UNCHECKED = "recorded in the file, not checked here"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 
 import numpy as np
@@ -29,7 +29,7 @@ from inweave.proof.certificate import Certificate
 from inweave.proof.cost import seconds as cost_of_two
 from inweave.proof.degree import degree_text
 from inweave.proof.diagnosis import first_layer
-from inweave.proof.field_check import Comparison, Mismatch, Point
+from inweave.proof.field_check import WORDS, Comparison, Mismatch, Point
 from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
 from inweave.proof.interface import compatible, conditions
@@ -46,6 +46,7 @@ from inweave.run.plan import Plan
 TRIALS = 2  # at least
 UNLIKELY = 1e-12  # with no more than this a wrong network passes, or there is no certificate
 MOST_TRIALS = 100
+IN_WORDS = 0.05  # seconds of a trial in words, about
 SECONDS = 60.0  # for trials that nobody asked for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
 
@@ -114,17 +115,8 @@ def verify(
             return _by_algebra(name, traced, network, plan, record)
         except NotProved:
             pass
-    budget, in_full = (
-        Budget(float(seconds), cost_of_two(traced, plan, whole) / 2) for whole in (False, True)
-    )
-    if trials is None and budget.trials < TRIALS:
-        raise TooFewTrials(
-            f"program {name!r} and its network are compared at random points, which takes about "
-            f"{budget.enough(TRIALS)} s or more, and {seconds:g} s were allowed: call "
-            f"net.verify(seconds={budget.enough(TRIALS)})"
-        )
     seed = secrets.randbelow(2**53) if seed is None else int(seed)
-    check = Check(name, traced, network.plain, trials, budget, in_full, seed, reference)
+    check = Check(name, traced, network.plain, plan, trials, float(seconds), seed, reference)
     notes, limits = function_notes(traced), conditions(traced, network)
     try:
         found = check.run(opaque=True)
@@ -137,7 +129,7 @@ def verify(
     return Certificate(
         program=name,
         network=network.fingerprint,
-        method="direct" if found.method == "direct" else "induction",
+        method=found.method if found.method in ("direct", WORDS) else "induction",
         prime=found.prime,
         seed=seed,
         trials=found.trials,
@@ -193,12 +185,13 @@ class Check:
     name: str
     traced: Traced
     network: Network
+    plan: Plan
     asked: int | None  # trials
-    budget: Budget
-    in_full: Budget  # where loops are compared in all of their steps
+    seconds: float
     seed: int
     reference: Callable[[], Network] | None
     risk: float = 0.0
+    budget: Budget = field(init=False)  # of the method at hand
 
     def run(self, opaque: bool) -> Passed:
         """How program and network were found equal.
@@ -207,10 +200,11 @@ class Check:
         equals its program even so; another one may need that it is an inverse.
         """
         comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
-        ways = len(comparison.methods) * (2 if reciprocals(self.traced) else 1)
-        for method in comparison.methods:
-            if method == "direct" and comparison.pairs is not None:
-                self._in_full()
+        quick = self.asked is None and self.seconds >= TRIALS * IN_WORDS
+        methods = [method for method in comparison.methods if method != WORDS or quick]
+        ways = len(methods) * (2 if reciprocals(self.traced) else 1)
+        for method in methods:
+            self._allow(method, comparison.pairs is not None)
             try:
                 found = self._repeated(comparison, method, opaque, rng, UNLIKELY / ways)
                 return replace(found, risk=min(1.0, self.risk + found.risk))
@@ -271,16 +265,26 @@ class Check:
             trial += 1
         return Passed(method, size, needed, least, size.risk(needed))
 
-    def _in_full(self) -> None:
-        """Go on with all steps of loops, if there is time for that."""
-        self.budget = self.in_full
-        if self.asked is None and self.budget.trials < 1:
-            raise TooFewTrials(
-                f"one step of a repeated module is not one step of program {self.name!r}; whether "
-                f"all of them are equal takes about {self.budget.enough(TRIALS)} s or more to "
-                f"see, and {self.budget.seconds:g} s were allowed: call "
-                f"net.verify(seconds={self.budget.enough(TRIALS)})"
-            )
+    def _allow(self, method: str, repeated: bool) -> None:
+        """Go on in this way, if there is time for it; with loops in all their steps, if it must."""
+        if method == WORDS:
+            self.budget = Budget(self.seconds, IN_WORDS)
+            return
+        whole = repeated and method == "direct"
+        self.budget = Budget(self.seconds, cost_of_two(self.traced, self.plan, whole) / 2)
+        if self.asked is not None or self.budget.trials >= (1 if whole else TRIALS):
+            return
+        told = (
+            f"one step of a repeated module is not one step of program {self.name!r}; whether all "
+            "of them are equal takes"
+            if whole
+            else f"program {self.name!r} and its network are compared at random points, which takes"
+        )
+        raise TooFewTrials(
+            f"{told} about {self.budget.enough(TRIALS)} s or more{' to see' * whole}, and "
+            f"{self.seconds:g} s were allowed: call "
+            f"net.verify(seconds={self.budget.enough(TRIALS)})"
+        )
 
     @property
     def trials(self) -> int:
@@ -312,7 +316,7 @@ class Check:
             )
         return TooFewTrials(
             f"{message}{sure} trials are enough for {UNLIKELY:g}, which takes about "
-            f"{self.budget.enough(sure)} s, and {self.budget.seconds:g} s were allowed: call "
+            f"{self.budget.enough(sure)} s, and {self.seconds:g} s were allowed: call "
             f"net.verify(seconds={self.budget.enough(sure)})"
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.proof.affine import FEW, column_size
+from inweave.proof.affine import FEW, LARGEST, column_size
 from inweave.proof.field_check import matched_loops
 from inweave.run.plan import Plan
 
@@ -52,7 +52,7 @@ def program_work(traced: Traced, once: bool = False, powered: bool = False) -> t
                 total += step
                 continue
             size = column_size(loop) if outermost and powered and loop.times > FEW else None
-            if size is None:
+            if size is None or size > LARGEST:
                 total += loop.times * step
             else:
                 total += 3 * step[0] + loop.times.bit_length(), step[1] * size // 2

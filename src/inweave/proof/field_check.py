@@ -6,7 +6,8 @@ leaves everything else as it was, and what follows agrees for a random state too
 repetitions at the cost of one. Where a step equals the program's on symmetric states only, it is
 proved for those, together with the symmetry of the start and of what a step leaves. Where a step
 changes other blocks too, which the answer need not depend on, it is proved whatever stands in them.
-Induction can only fail to prove: if it does, the whole loop is run instead, and that decides.
+Induction can only fail to prove: if it does, the whole loop is run instead, and that decides. So it
+is in words, where the network has no loops at all: see `runs`.
 
 The same code runs in two worlds: at a `Point` of the field it compares, and over `Bounds` it says
 how large the polynomials are that are compared, from which follows how sure the comparison is.
@@ -30,14 +31,15 @@ from inweave.language.program import Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.prompt import Place, fill_blocks, rooted
-from inweave.proof import affine
+from inweave.proof import affine, runs
 from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
+from inweave.proof.states import NotProved
 from inweave.run.plan import Plan
 
 Pairs = list[tuple[ex.Loop, int]]
 """The program's outermost loops, each with the index of the module that repeats it."""
 
-LOOSE = "loose induction"
+WORDS, LOOSE = "words", "loose induction"
 
 State = dict[str, Array]
 """The prompt, block by block, each as high as the prompt is."""
@@ -178,10 +180,18 @@ class Comparison:
     @property
     def methods(self) -> tuple[str, ...]:
         """Ways to compare, the cheapest first; each can decide, only the last must."""
-        return ("induction", "symmetric induction", LOOSE, "direct")[0 if self.pairs else 3 :]
+        if self.pairs:
+            return "induction", "symmetric induction", LOOSE, "direct"
+        return (WORDS, "direct") if runs.are_readable(self.traced, self.network) else ("direct",)
 
     def compare(self, method: str, world: World) -> None:
         """Raise Mismatch if program and network differ in a world."""
+        if method == WORDS and isinstance(world, Point):
+            try:
+                runs.compare(self.traced, self.network, world.arithmetic.field, world.rng)
+            except NotProved as found:
+                raise Mismatch(str(found)) from None
+            return
         if method == "direct" or self.pairs is None:
             self._directly(world)
             return

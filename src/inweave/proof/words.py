@@ -312,6 +312,10 @@ class Alphabet:
         if self.written_letters > MOST_LETTERS:
             raise TooManyWords
 
+    def is_nothing(self, c: Number) -> bool:
+        """Whether a coefficient is zero."""
+        return not c
+
     def expected(self, letters: int) -> None:
         """Give up before so many letters are written, if they are too many."""
         if self.written_letters + letters > MOST_LETTERS:
@@ -406,11 +410,7 @@ class Words:
         return self.alphabet.total(self.rows, self.cols, [(ONE, self), (c, other)])
 
     def times(self, c: Number) -> Words:
-        c = _number(c)
-        if c == 1:
-            return self
-        terms = {word: c * d for word, d in self.terms.items()} if c else {}
-        return Words(self.alphabet, self.rows, self.cols, terms)
+        return self if c == 1 else self.alphabet.total(self.rows, self.cols, [(c, self)])
 
     def __matmul__(self, other: Words) -> Words:
         assert self.cols == other.rows, (self.shape, other.shape)
@@ -458,7 +458,7 @@ class Words:
         for (scalars, chain), c in self.terms.items():
             symbols, constants = self._apart(chain)
             groups.setdefault((scalars, symbols), []).append((c, constants))
-        if not all(_cancel(group) for group in groups.values()):
+        if not all(_cancel(group, self.alphabet) for group in groups.values()):
             return False
         for group in groups.values():
             for different in _differing(group):
@@ -529,7 +529,7 @@ class Lines:
         return found
 
 
-def _cancel(group: Group) -> bool:
+def _cancel(group: Group, alphabet: Alphabet) -> bool:
     """Whether words with the same symbols add up to zero, their constants written out."""
     shapes = [constant.shape for constant in group[0][1]]
     if len(group) == 1 or any([k.shape for k in ks] != shapes for _, ks in group):
@@ -542,7 +542,7 @@ def _cancel(group: Group) -> bool:
         for entries in itertools.product(*map(_entries, constants)):
             where = tuple(at for at, _ in entries)
             total[where] = total.get(where, 0) + math.prod((x for _, x in entries), start=c)
-    return not any(total.values())
+    return all(map(alphabet.is_nothing, total.values()))
 
 
 def _entries(constant: Constant) -> list[tuple[int, Number]]:

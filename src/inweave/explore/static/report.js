@@ -75,6 +75,7 @@ function said(c) {
     ];
   }
   const how = c.method === "direct" ? "the whole network at random inputs"
+    : c.method === "words" ? "sums of words, with random numbers for scalars and for what is repeated"
     : "one step of each tied loop at a random state";
   return [
     "Verified equal to the program",
