@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -161,3 +163,36 @@ def test_a_number_times_a_unit_vector_is_that_number_in_its_place():
     s = graph.source("s", 1, 1, "s")
     node = graph.mul(s, graph.const(Shift(1, 4, 0, 2, 1)))
     assert (node.op, node.args, node.data[2]) == ("sum", (s,), ((1, 0, 2),))
+
+
+@given(st.data(), st.booleans(), st.booleans())
+def test_neighbouring_slices_that_stand_as_in_their_value_are_one(data, flip, across):
+    rows, cols = 7, 5
+    graph, x = Graph(), np.random.default_rng(0).normal(size=(rows, cols))
+    source, size = graph.source("x", rows, cols, "x"), cols if across else rows
+    cuts = sorted({0, size, *data.draw(st.lists(st.integers(0, size), max_size=3))})
+    left_out = data.draw(st.sampled_from([None, *cuts[:-1]]))
+    shape, parts, wanted = (cols, rows) if flip else (rows, cols), [], np.zeros((rows, cols))
+    for low, high in pairwise(cuts):
+        if low == left_out:
+            continue
+        box = (0, low, rows, high - low) if across else (low, 0, high - low, cols)
+        place = (box[1], box[0]) if flip else box[:2]
+        parts.append((1, graph.view(source, *box, flip), *place))
+        wanted[box[0] : box[0] + box[2], box[1] : box[1] + box[3]] = x[
+            box[0] : box[0] + box[2], box[1] : box[1] + box[3]
+        ]
+    found = graph.total(*shape, parts)
+    np.testing.assert_array_equal(value(found, {"x": x}), wanted.T if flip else wanted)
+    if left_out is None:
+        assert found is (graph.flip(source) if flip else source)
+
+
+def test_a_step_makes_as_many_calls_for_many_clusters_as_for_few():
+    """Their lengths stand in blocks of their own, which are made alike."""
+    entry = gallery.get("gaussian_mixture")
+    few, many = (
+        entry.compile(verify=False, optimize="speed", n=20, d=6, k=k).plan.from_inputs.code.calls
+        for k in (7, 12)
+    )
+    assert few == many

@@ -48,9 +48,8 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
     """The same sum, with terms that are alike as one."""
     if len(terms) < 2:
         return list(terms)
-    whole = [isinstance(t.core, int) and (t.core > 1 or not t.scalars) for t in terms]
-    rest = [term for term, is_whole in zip(terms, whole, strict=True) if is_whole]
-    families = _families([t for t, is_whole in zip(terms, whole, strict=True) if not is_whole])
+    rest = [term for term in terms if _is_identity(term)]
+    families = _families(term for term in terms if not _is_identity(term))
     _join(graph, families)
     _look_deeper(families)
     masked: dict[Mask, list[tuple[Fraction, Node]]] = {}
@@ -65,6 +64,10 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
         else:
             rest += [term for term, _ in members]
     return rest + [_standing(graph, terms[0], mask, parts) for mask, parts in masked.items()]
+
+
+def _is_identity(term: Term) -> bool:
+    return isinstance(term.core, int) and (term.core > 1 or not term.scalars)
 
 
 def _families(terms: Iterable[Term], named: bool = False) -> dict[Pattern, list[Member]]:
@@ -82,8 +85,8 @@ def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
         return
     for pattern, members in _families(single.values(), named=True).items():
         if len(members) >= FEWEST:
-            terms = [term for term, _ in members]
-            for other in [other for other, term in single.items() if term in terms]:
+            joined = {term for term, _ in members}
+            for other in [other for other, term in single.items() if term in joined]:
                 del families[other]
             families[pattern] = members
 

@@ -96,6 +96,14 @@ class Repeat:
         walk(self)
         return [*found]
 
+    @property
+    def fills(self) -> Iterator[int]:
+        """The slots that it fills, loops inside included."""
+        yield from (*self.phis, *(counter.slot for counter in self.counters))
+        yield from (stack.out for stack in self.stacks)
+        for line in self.body:
+            yield from line.fills if isinstance(line, Repeat) else [line.out]
+
     @cached_property
     def last(self) -> dict[int, int]:
         """The last line of the body that fills a slot; -1 for the next ones filled elsewhere."""
@@ -117,6 +125,7 @@ class Code:
     outputs: tuple[int, ...] = ()
     flops: int = 0
     heaviest: int = 0  # flops of the one operation that has most of them
+    shapes: dict[int, tuple[int, int]] = field(default_factory=dict)  # of sources
 
     @cached_property
     def widest(self) -> int:
@@ -329,6 +338,7 @@ class _Encoder:
     def _node(self, node: Node, lines: Lines) -> None:
         if node.op == "source":
             self.slot[node] = self.out.sources[node.data] = self._fresh()
+            self.out.shapes[self.slot[node]] = node.shape
         elif node.op == "const":
             content = identity(1) if node in self._even else node.data
             self.slot[node] = self._fixed("const", content)

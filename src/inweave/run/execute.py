@@ -8,7 +8,7 @@ operator. Loops are the one thing libraries differ in: numpy steps through preal
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, partial
 from typing import Any
@@ -20,7 +20,9 @@ from inweave.exact.constants import Array, zeros
 from inweave.run import numpy
 from inweave.run.code import Code, Lead, Line, Lines, Repeat
 from inweave.run.functions import applied, layer
+from inweave.run.numpy import Look
 from inweave.run.reuse import into, reused
+from inweave.run.shown import shown
 
 Step = Callable[[list[Any]], None]
 
@@ -39,6 +41,7 @@ class Bound:
         self._batched = self._plain = steps_of(
             code.lines, functions, partial(_repeated, arithmetic)
         )
+        self.shown: set[int] = set()  # sources that a product shows to be finite
         self.of: Callable[[Sequence[Array]], list[Array]] = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
@@ -47,10 +50,11 @@ class Bound:
             def in_numpy(loop: Repeat, body: list[Step]) -> Step:
                 return numpy.loop(loop, _repeated(arithmetic, loop, body))
 
-            self._plain = steps_of(code.lines, single, in_numpy)
-            self._batched = steps_of(
-                code.lines, several, in_numpy, reused(code.lines, code.outputs, code.fixed)
-            )
+            shows = shown(code, arithmetic.dtype)
+            self.shown = {slot for slots in shows.values() for slot in slots}
+            self._plain = steps_of(code.lines, single, in_numpy, shown=shows)
+            into = reused(code.lines, code.outputs, code.fixed)
+            self._batched = steps_of(code.lines, several, in_numpy, into, shows)
         elif self.library == "torch":
             from inweave.run import in_torch, lent
 
@@ -89,24 +93,23 @@ class Bound:
             slots[slot] = array
         return self.through(slots, any(len(array.shape) > 2 for array in arrays))
 
-    def through(self, slots: list[Any], batched: bool) -> list[Array]:
-        """The outputs, given slots with the sources filled in; `batched` if any has batch axes."""
+    def through(self, slots: list[Any], batched: bool, look: Look | None = None) -> list[Array]:
+        """The outputs, given slots with the sources filled in; `batched` if any has batch axes.
+
+        A `look` at products, and in a batch at all sources that these do not show, may raise.
+        """
         if batched and self.library == "numpy":
-            outs = self.looking(slots, lambda _: True)
-            assert outs is not None
-            return outs
-        return self._through_batch(slots) if batched else self._through(self._plain, slots)
+            return numpy.in_pieces(self.code, self._through_batch, slots, self.shown, look)
+        return self._through(self._batched if batched else self._plain, slots, look)
 
-    def looking(self, slots: list[Any], look: numpy.Look) -> list[Array] | None:
-        """The outputs for a batch in numpy, if a `look` at all sources is satisfied."""
-        return numpy.in_pieces(self.code, self._through_batch, slots, look)
+    def _through_batch(self, slots: list[Any], look: Look | None) -> list[Array]:
+        return self._through(self._batched, slots, look)
 
-    def _through_batch(self, slots: list[Any]) -> list[Array]:
-        return self._through(self._batched, slots)
-
-    def _through(self, steps: Sequence[Step], slots: list[Any]) -> list[Array]:
+    def _through(self, steps: Sequence[Step], slots: list[Any], look: Look | None) -> list[Array]:
         for step in steps:
             step(slots)
+            if look is not None and isinstance(step, Shown):
+                look(slots[step.slot])
         return [slots[slot] for slot in self.code.outputs]
 
     def follow(self, sources: Mapping[Any, Array], steps: list[int]) -> None:
@@ -127,16 +130,27 @@ def in_batch(outs: Sequence[Array], lead: Lead, arithmetic: Arithmetic) -> list[
     ]
 
 
+class Shown:
+    """A place between lines where what stands in a slot may be looked at."""
+
+    def __init__(self, slot: int) -> None:
+        self.slot = slot
+
+    def __call__(self, slots: list[Any]) -> None: ...
+
+
 # -- from lines to calls --------------------------------------------------------------------------
 def steps_of(
     lines: Lines,
     functions: Mapping[str, Any],
     loop: Callable[[Repeat, list[Step]], Step],
     reused: Mapping[int, int] | None = None,
+    shown: Container[int] = (),
 ) -> list[Step]:
     """Stretches of lines between loops, and the loops, which `loop` makes of their bodies.
 
-    Some lines write into operands; see `inweave.run.reuse`.
+    Some lines write into operands; see `inweave.run.reuse`. What those in `shown` make may be
+    looked at.
     """
     steps: list[Step] = []
     stretch: list[tuple[Any, int, int, int]] = []
@@ -147,6 +161,9 @@ def steps_of(
             side = None if reused is None else reused.get(i)
             function = functions[line.op] if side is None else into(line.op, side)
             stretch.append((function, line.a, line.b, line.out))
+            if i in shown:
+                stretch = []
+                steps.append(Shown(line.out))
         else:
             stretch = []
             steps.append(loop(line, steps_of(line.body, functions, loop)))

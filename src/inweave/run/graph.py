@@ -554,7 +554,8 @@ class Graph:
                 box = [*first.data[:4]]
                 box[2 + axis] = end - start
                 parts = [part for part in parts if part not in [other for _, _, other in group]]
-                parts.append((sign, self.view(base, *box, flip), row, col))
+                top, left, rows, cols = box
+                parts.append((sign, self.view(base, top, left, rows, cols, flip), row, col))
         return parts
 
     def _wider_mask(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:

@@ -9,7 +9,7 @@ kept for some steps, and then looked at together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds wi
 KEPT = 1 << 14  # entries that are kept until they are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
 
-Look = Callable[[Array], bool]
+Look = Callable[[Array], None]
+"""Raises where an array is not what it should be."""
 
 
 def loop(loop: Repeat, otherwise: Step) -> Step:
@@ -34,33 +35,40 @@ def loop(loop: Repeat, otherwise: Step) -> Step:
 
 
 def in_pieces(
-    code: Code, through: Callable[[list[Any]], list[Array]], slots: list[Any], look: Look
-) -> list[Array] | None:
+    code: Code,
+    through: Callable[[list[Any], Look | None], list[Array]],
+    slots: list[Any],
+    shown: Container[int],
+    look: Look | None,
+) -> list[Array]:
     """The outputs for a batch, computed for as many problems at a time as a cache holds.
 
     Every operation goes through the whole batch, so that what one has written is far away when the
     next one reads it; and new memory of such size comes from the system, which clears it first.
-    Also the `look` at the inputs, piece by piece, brings them nearer; None where it fails. What all
+    Also the `look` at the inputs that are not `shown`, piece by piece, brings them nearer. What all
     problems share is computed once, so there nothing is cut.
     """
     sources = {slot: slots[slot] for slot in code.sources.values()}
     axes = max(x.ndim for x in sources.values())
     whole = {slot: x for slot, x in sources.items() if x.ndim == axes and x.shape[0] > 1}
     count = max((len(x) for x in whole.values()), default=1)
-    piece = _piece(code, sum(x[0].size for x in whole.values()))
-    rest = [x for slot, x in sources.items() if slot not in whole]
-    if count < 2 * piece or any(x.size > 1 for x in rest):
-        return through(slots) if all(map(look, sources.values())) else None
-    if not all(map(look, rest)):
-        return None
+    piece = _piece(code, sum(x[0].size for slot, x in whole.items() if slot not in shown))
+    rest = {slot: x for slot, x in sources.items() if slot not in whole}
+    cut = count >= 2 * piece and all(x.size == 1 for x in rest.values())
+    if look is not None:
+        for slot, x in (rest if cut else sources).items():
+            if slot not in shown:
+                look(x)
+    if not cut:
+        return through(slots, look)
     outs: list[Array] = []
     for start in range(0, count, piece):
         inside = slots.copy()
         for slot, x in whole.items():
             inside[slot] = x[start : start + piece]
-            if not look(inside[slot]):
-                return None
-        found = through(inside)
+            if look is not None and slot not in shown:
+                look(inside[slot])
+        found = through(inside, look)
         if not outs:
             outs = [
                 np.empty((count, *x.shape[1:]), x.dtype) if x.ndim == axes else x for x in found
@@ -72,9 +80,9 @@ def in_pieces(
 
 
 def _piece(code: Code, read: int) -> int:
-    """Problems at a time: their largest values fit a cache, and so do their inputs if that pays.
+    """Problems at a time: their largest values fit a cache, and so does what is read if that pays.
 
-    To read these twice from afar costs less than to make more calls of a piece of few entries.
+    To read inputs twice from afar costs less than to make more calls of a piece of few entries.
     """
     inputs = max(PIECE, code.calls * ENTRIES)
     return max(1, min(PIECE // code.widest, inputs // max(1, read)))

@@ -113,8 +113,12 @@ class Short:
         return lambda number: np.array(number, dtype=dtype, ndmin=2)
 
 
+class NotFinite(Exception):
+    """An array may hold what is not finite."""
+
+
 class Ready(Short):
-    """A call of numpy; the inputs of a batch are looked at while they are computed with."""
+    """A call of numpy; inputs are looked at while they are computed with, or in what they make."""
 
     looks_along = True
 
@@ -125,8 +129,10 @@ class Ready(Short):
         self.fills = [(slot, *way) for slot, way in zip(sources.values(), ways, strict=True)]
         self.batched = any(known.sources[name].ndim > 2 for name in sources)
         self.bound, self.is_number = bound, self.shapes == [()]
-        self.along = self.batched and self.looks_along
-        self.looked = {at for _, at, _ in self.fills} if self.along else set[int]()
+        self.along = self.look if self.looks_along else None
+        self.looked = {at for slot, at, _ in self.fills if self.batched or slot in bound.shown}
+        if not self.looks_along:
+            self.looked = set()
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:
         for at in self.numbers:
@@ -135,8 +141,15 @@ class Ready(Short):
         for at in self.arrays:
             if at not in self.looked and not self.is_finite(values[at]):
                 return None
-        outs = self.outs(values)
-        return None if outs is None else (self.answer(outs), self.reach(outs))
+        try:
+            outs = self.outs(values)
+        except NotFinite:
+            return None
+        return self.answer(outs), self.reach(outs)
+
+    def look(self, value: Any) -> None:
+        if not self.is_finite(value):
+            raise NotFinite
 
     def is_finite(self, value: Any) -> bool:
         """Whether an array is finite for sure, by one quick pass over it.
@@ -146,16 +159,13 @@ class Ready(Short):
         flat = value if value.ndim == 1 else value.ravel("K")
         return isfinite(vdot(flat, flat))  # vdot warns of nothing
 
-    def filled(self, values: Sequence[Any]) -> list[Array] | None:
-        """The answers as matrices, each with all batch axes of the inputs; None if not finite."""
+    def filled(self, values: Sequence[Any]) -> list[Array]:
+        """The answers as matrices, each with all batch axes of the inputs."""
         slots = self.bound.slots.copy()
         for slot, at, lift in self.fills:
             slots[slot] = values[at] if lift is None else lift(values[at])
-        if self.along:
-            outs = self.bound.looking(slots, self.is_finite)
-        else:
-            outs = self.bound.through(slots, self.batched)
-        return in_batch(outs, self.lead, self.arithmetic) if self.lead and outs else outs
+        outs = self.bound.through(slots, self.batched, self.along)
+        return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
 
     # What is not finite goes the long way, where divergence is refused in words.
     outs = np.errstate(invalid="ignore", over="ignore")(filled)
@@ -320,7 +330,6 @@ class InJax(Ready):
         import jax.numpy as jnp
 
         outs = self.filled(values)
-        assert outs is not None
         finite = jnp.stack([jnp.all(jnp.isfinite(value)) for value in values]).all()
         tops = [jnp.max(jnp.abs(out), initial=0.0) for out in outs]
         facts = jnp.stack([finite.astype(outs[0].dtype), jnp.stack(tops).max()])
