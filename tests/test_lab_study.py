@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 import torch
 
+from inweave.cli import main
 from inweave.errors import InputError
 from inweave.lab import baselines, study
 from inweave.lab.ensemble import Try, assemble, tries
-from inweave.lab.experiments import bias
+from inweave.lab.experiments import bias, construction, noise, perturb
 from inweave.lab.forms import form
 from inweave.lab.optimizers import muon, orthogonal
+from inweave.lab.spectral import Spectrum, nearest
 from inweave.lab.study import Arm, Results, Study
 from inweave.lab.tasks import Task, draw, stream
 from inweave.lab.trainer import Settings, Stage, Trainer, train_ensemble
@@ -195,9 +197,10 @@ def test_a_prompt_may_hold_its_own_constants():
     assert 0.01 <= float(batch.lam.min()) < 0.02
     assert 5 < float(batch.lam.max()) <= 10
     torch.testing.assert_close(batch.sigma.square(), batch.lam)
+    torch.testing.assert_close((batch.w * batch.u).sum(1), batch.clean)
     steps = batch.eta * (task.n * task.variance + batch.lam)
     assert 0.2 <= float(steps.min()) < float(steps.max()) <= 0.6
-    noise = (batch.noisy - batch.clean) / batch.sigma
+    noise = (batch.noisy - batch.clean) / (batch.sigma * task.output_scale)
     assert float(noise.square().mean()) == pytest.approx(1.0, abs=0.2)
     torch.testing.assert_close(
         baselines.bayes(task)(batch), baselines.ridge(batch.lam)(batch), rtol=1e-9, atol=1e-12
@@ -215,7 +218,7 @@ def test_a_prompt_may_hold_its_own_constants():
 def test_the_three_comparisons_of_the_bias_are_what_they_are_called():
     of = {}
     for a in bias.study(False, 0).arms:
-        if a.factors["heads"] != bias.HEADS:
+        if a.factors.get("heads", bias.HEADS) != bias.HEADS:
             of[a.factors["layers"], a.factors["bias"], a.factors["heads"]] = a
     for layers in bias.LAYERS:
         elsa = of[layers, True, 7]
@@ -226,12 +229,91 @@ def test_the_three_comparisons_of_the_bias_are_what_they_are_called():
         assert counted == elsa.model["parameters"]
 
 
-def test_a_study_is_answered_as_soon_as_there_are_arms():
-    made = bias.study(True, 0)
-    found = {"log_loss": [-1.0, -1.1], "median": [0.1, 0.1], "failed": [0.0, 0.0],
-             "dropped": [0.0, 0.0], "parameters": 5,
-             "curve": {"step": [1], "loss": [[0.5, 0.6]]}}  # fmt: skip
-    assert bias.answer(Results(made, {}))["rows"] == []
-    whole = bias.answer(Results(made, {a.name: found for a in made.arms}))
-    assert len(whole["rows"]) == len(made.arms)
-    assert any("bias x skip x constants" in claim["claim"] for claim in whole["claims"])
+STUDIES = {"bias": bias, "construction": construction, "noise": noise, "perturb": perturb}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_is_answered_from_whatever_arms_there_are(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    made = STUDIES[name].study(True, 0)
+    assert STUDIES[name].answer(Results(made, {}))["rows"] == []
+    arms = tuple(replace(a, steps=2) for a in made.arms[:: max(1, len(made.arms) // 3)])
+    small = replace(made, arms=arms, search_steps=2, grid=made.grid[:1], seeds=(0, 1), problems=60,
+                    batch=4)  # fmt: skip
+    monkeypatch.setattr(STUDIES[name], "study", lambda *_: small)
+    assert main(["lab", "run", name, "--quick", "--out", str(tmp_path)]) == 0
+    result = json.loads((tmp_path / f"{name}.json").read_text())
+    assert result["complete"]
+    assert "cannot" in result["supports"]
+    assert len(result["rows"]) >= len(arms)
+    assert all(row["loss"]["low"] <= row["loss"]["high"] for row in result["rows"])
+    assert {p.stem for p in (tmp_path / name).glob("*.json")} >= {a.name for a in arms}
+    assert (tmp_path / f"lab-{name}.png").read_bytes().startswith(b"\x89PNG")
+    assert result["rows"][0]["label"] in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_full_study_has_20_seeds_two_optimizers_and_one_budget_of_search(name):
+    made = STUDIES[name].study(False, 0)
+    assert len(made.seeds) == 20
+    assert {one.optimizer for one in made.grid} == {"adamw", "muon"}
+    assert 1e-16 in {one.epsilon for one in made.grid}
+    assert STUDIES[name].answer(Results(made, {}))["rows"] == []
+
+
+def test_the_construction_is_descent_step_by_step():
+    """What step-wise supervision asks for is what the paper's networks do."""
+    for name in ("enumerated", "designed"):
+        task = bias.ridge_task(2)
+        made = form(name, task.n, task.d)
+        batch = draw(task, 30, stream(0), torch.float64)
+        built = construction.construction(made, 3)
+        (stage,) = construction.stages(3, "steps", False)(built)
+        goal = stage.goal(batch)
+        torch.testing.assert_close(stage.template(made.prompt(batch)).detach(), goal)
+        descent = Spectrum(batch, task).descent(3)
+        torch.testing.assert_close(goal[:, -1], descent)
+        exact = assemble(perturb.perturbed(made, 0.0), (0,), (Try(0.0),))
+        torch.testing.assert_close(
+            exact.predict(made.prompt(batch))[0].detach(), Spectrum(batch, task).descent(2)
+        )
+    shorter = construction.stages(3, "end", True)(built)
+    assert [stage.template.parts[0].repeat for stage in shorter] == [1, 2, 3]
+
+
+def test_the_measures_know_the_construction():
+    """The construction itself: at no distance, and it responds to η as descent does."""
+    arm = construction.arm("enumerated", 2, 2, "end", False)
+    ensemble = assemble(lambda _: construction.construction(arm.form, 2), (0, 1), (Try(0.0),))
+    batch = draw(arm.task, 400, stream(0), torch.float64)
+    batch = replace(batch, clean=baselines.bayes(arm.task)(batch))
+    found = construction.measure(arm, ensemble, batch)
+    assert max(found["to_construction"]) < -20
+    assert min(found["to_chebyshev"]) > -4
+    assert found["descent_steps"] == [2, 2]
+    assert found["response_eta"] == pytest.approx([1.0, 1.0])
+    assert max(max(layers) for layers in found["gauge"]) < 1e-6
+    losses = found["references"]
+    assert losses["polynomial"] < losses["construction"]
+    assert losses["chebyshev"] < losses["construction"]
+
+
+def test_methods_of_the_spectrum_are_those_computed_step_by_step():
+    task = bias.ridge_task(3)
+    batch = draw(task, 50, stream(0), torch.float64)
+    spectrum = Spectrum(batch, task)
+    torch.testing.assert_close(spectrum.ridge(), baselines.ridge(batch.lam)(batch))
+    torch.testing.assert_close(spectrum.descent(2**20), spectrum.ridge(), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(spectrum.newton(30), spectrum.ridge(), rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(spectrum.chebyshev(3), spectrum.ridge(), rtol=0.5, atol=0.5)
+    middle = (spectrum.s.amin(1) + spectrum.s.amax(1))[:, None] / 2
+    torch.testing.assert_close(
+        spectrum.chebyshev(1), spectrum.predict((1 / middle).expand_as(spectrum.s))
+    )
+    gaps = [float((spectrum.best_polynomial(k) - spectrum.ridge()).square().mean())
+            for k in (1, 2, 3, 4)]  # fmt: skip
+    assert gaps == sorted(gaps, reverse=True)
+    own = torch.stack([spectrum.descent(5), spectrum.descent(64)])
+    assert nearest(own, spectrum.descent) == [5, 64], "no cap at 8"
+    with pytest.raises(InputError, match="no λ and η of their own"):
+        Spectrum(draw(TASK, 5, stream(0)), TASK)

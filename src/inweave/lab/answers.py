@@ -7,7 +7,6 @@ contrast of them with its interval, and the p-value that Holm gives it within it
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -34,6 +33,11 @@ def row(label: str, result: Mapping[str, Any], **more: Any) -> dict[str, Any]:
         "parameters": result["parameters"],
         "log_loss": list(logs), **more,
     }  # fmt: skip
+
+
+def loss(result: Mapping[str, Any]) -> float:
+    """The mean over seeds of log₁₀ loss, taken back to a loss."""
+    return float(10 ** statistics.fmean(result["log_loss"]))
 
 
 def reference(label: str, loss: float) -> dict[str, Any]:
@@ -117,13 +121,3 @@ def settings(results: Results) -> dict[str, Any]:
         "tries": len(study.grid), "arms": len(study.arms),
         "steps": sorted({arm.steps for arm in study.arms}),
     }  # fmt: skip
-
-
-def support(results: Results, quick_says: str) -> str:
-    """Which claims this form of a study can support."""
-    seeds = len(results.study.seeds)
-    if results.missing:
-        return f"{len(results.missing)} of {len(results.study.arms)} arms are missing"
-    if math.isclose(seeds, 20):
-        return ""
-    return f"{seeds} seeds. {quick_says}"

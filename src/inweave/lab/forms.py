@@ -56,8 +56,8 @@ class Form:
     outputs: tuple[Output, ...]
     eta: float = 0.0
     lam: float = 0.0
-    constants: bool = True
     first_of: int = 0
+    constants: bool = True
 
     def prompt(self, batch: Batch) -> Tensor:
         """The prompts of a batch, (B, tokens, width)."""
@@ -131,8 +131,8 @@ def form(
     d: int,
     eta: float = 0.0,
     lam: float = 0.0,
-    constants: bool = True,
     first_of: int = 0,
+    constants: bool = True,
 ) -> Form:
     """The form of that name for n examples with d features; roots of eta and lam are taken."""
     at_least(1, n=n, d=d)
@@ -144,8 +144,8 @@ def form(
     if name in ("designed", "enumerated"):
         net = ridge_lsa(n, d, 1) if name == "designed" else ridge_elsa(n, d, 1)
         return Form(
-            name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam, constants,
-            first_of,
+            name, n, d, net.layout, net.inputs, net.fills, net.outputs, eta, lam, first_of,
+            constants,
         )  # fmt: skip
     inputs = [Input("X", n, d), Input("y", n, 1, "vector"), Input("u", d, 1, "vector")]
     if name in ROWS:

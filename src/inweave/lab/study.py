@@ -213,6 +213,8 @@ def run(
             done = False
         if not done:
             missing.append(arm.name)
+        if device.startswith("cuda"):
+            torch.cuda.empty_cache()
     return missing
 
 

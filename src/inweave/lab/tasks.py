@@ -43,7 +43,8 @@ class Task:
     noise: standard deviation `noise`, or per prompt uniform on (0, `noise_max`), or per prompt one
     of `noise_levels`, or of variance λ, log-uniform on `lam_range` per prompt: then the prompt may
     say λ, and ridge regression with it is the posterior mean. With `eta_range` a prompt has a step
-    size too, η = r / (n E x² + λ), the r log-uniform.
+    size too, η = r / (n E x² + λ), the r log-uniform. `output_scale` multiplies functions and
+    noise.
 
     relevance: example i is about the query's function only as far as its relevance ρ says, with
     value √ρ x·w + √(1-ρ) x·w' and a w' of its own. ρ falls from example to example: evenly from 1
@@ -67,6 +68,7 @@ class Task:
     noise_levels: tuple[float, ...] = ()
     lam_range: tuple[float, ...] = ()
     eta_range: tuple[float, ...] = ()
+    output_scale: float = 1.0
     query_scale: float = 1.0
     query_shift: float = 0.0
     hidden: int = 20
@@ -92,7 +94,7 @@ class Task:
             raise InputError(f"relevance {self.relevance!r} needs function = 'linear'")
         all_finite(self)
         at_least(1, d=self.d, n=self.n)
-        positive(input_scale=self.input_scale)
+        positive(input_scale=self.input_scale, output_scale=self.output_scale)
         at_least(1, hidden=self.hidden, levels=self.levels)
         at_least(0, pool=self.pool, noise=self.noise, noise_max=self.noise_max)
         refuse_unless(self.levels <= 31, "levels", "at most 31 (a tree has 2**levels)", self.levels)
@@ -137,7 +139,7 @@ class Task:
         return 1 - middles if self.relevance == "graded" else (middles < 0.5).to(middles)
 
     def mean_square_noise(self) -> float:
-        """E σ² of the noise."""
+        """E σ² of the noise, in units of `output_scale`."""
         if self.lam_range:
             low, high = self.lam_range
             return (high - low) / math.log(high / low) if low < high else low
@@ -150,9 +152,10 @@ class Task:
 class Batch:
     """Problems side by side: examples (B, n, d) and (B, n), query (B, d), its two targets (B,).
 
-    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt; `lam`
-    and `eta` the constants that a prompt may hold, where each has its own; `keys` (B, n, 2) and
-    `key` (B, 2) say how relevant each example is to the query.
+    `w` is the true weight vector where there is one; `sigma` the noise level of each prompt, in
+    units of the task's `output_scale`; `keys` (B, n, 2) and `key` (B, 2) say how relevant each
+    example is to the query; `lam` and `eta` are the constants that a prompt may hold, where each
+    has its own.
     """
 
     X: Tensor
@@ -162,10 +165,10 @@ class Batch:
     noisy: Tensor
     sigma: Tensor
     w: Tensor | None = None
-    lam: Tensor | None = None
-    eta: Tensor | None = None
     keys: Tensor | None = None
     key: Tensor | None = None
+    lam: Tensor | None = None
+    eta: Tensor | None = None
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -272,16 +275,19 @@ def draw(
         keys, values = _relevant(task, points, values, draws)
     sigma, noise = _noise(task, values, draws)
     noisy = values if noise is None else values + noise
+    if task.output_scale != 1.0:
+        values, noisy = values * task.output_scale, noisy * task.output_scale
+        w = None if w is None else w * task.output_scale
     lam = sigma.square() if task.lam_range else None
     eta = None
     if task.eta_range:
         share = _log_uniform(task.eta_range, size, draws)
         eta = share / (task.n * task.variance + (0.0 if lam is None else lam))
-    batch = Batch(
-        points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w, lam,
-        eta,
+    asked = {} if keys is None else {"keys": keys[:, :-1], "key": keys[:, -1]}
+    return Batch(
+        points[:, :-1], noisy[:, :-1], points[:, -1], values[:, -1], noisy[:, -1], sigma, w,
+        **asked, lam=lam, eta=eta,
     )  # fmt: skip
-    return batch if keys is None else replace(batch, keys=keys[:, :-1], key=keys[:, -1])
 
 
 def _log_uniform(ends: tuple[float, ...], size: int, draws: Draws) -> Tensor:

@@ -7,7 +7,8 @@ each with the number found and whether it holds. Figures are made from the JSON 
 
 Those with a `run` reproduce published numbers. Those with a `study` settle open questions by the
 method of `inweave.lab.study`: each arm has a file of its own in a folder beside the JSON, and
-`answer` says what they amount to, as soon as there are some.
+`answer` says what they amount to, as soon as there are some. Their `QUICK` says what the quick form
+can support and what it cannot.
 """
 
 from __future__ import annotations
@@ -44,7 +45,14 @@ EXPERIMENTS = {
         "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
     ),
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
+    "construction": Experiment("Can training find the paper's constructions?", 150, 180),
     "bias": Experiment("Does the bias help when networks are trained?", 150, 180),
+    "noise": Experiment(
+        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 100, 181
+    ),
+    "perturb": Experiment(
+        "How much noise does a construction bear, and does training repair it?", 100, 184
+    ),
 }
 
 
@@ -90,7 +98,11 @@ def run(
         if hasattr(module, "run"):
             return {"complete": True} | dict(module.run(quick=quick, device=device, seed=seed))
         study = module.study(quick, seed).scaled(share)
-        return _studied(module, study, out / name, device, within, part)
+        content = _studied(module, study, out / name, device, within, part)
+        if quick:
+            content["supports"] = module.QUICK
+            content["table"] += f"\n\n{module.QUICK}"
+        return content
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # products this small only wait for each other on more

@@ -1,0 +1,274 @@
+"""Can training find the paper's constructions?
+
+Networks of exactly the constructions' shape, for 1 to 4 steps: two ELSA layers of four heads on the
+enumerated form, tied over the steps, and a read-out; one LSA layer of three heads on the designed
+form. Every prompt has its own λ, log-uniform from 0.01 to 10, and its own η; the noise has variance
+λ, so ridge regression with the prompt's λ is Bayes' answer. What varies:
+
+- `supervision`: `end` asks for the answer only; `steps` also asks that the block w hold after every
+  module what gradient descent with the prompt's η and λ has after that step.
+- `curriculum`: one module first, then two, and so on, each for an equal share of the steps.
+
+What is asked of a trained network is whether it does what its construction does: how far its
+predictions are from that many steps of descent, whether they respond to λ as ridge regression does
+and to η as descent does, how far its layers are from the construction's (in a gauge). And if not
+that, what else: it is held beside Chebyshev's and Newton's methods of as many steps, the best
+polynomial of as many coefficients, and any number of descent steps.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from inweave.errors import needs_extra
+from inweave.lab import answers, baselines, measures
+from inweave.lab.ensemble import Ensemble
+from inweave.lab.experiments.bias import ridge_task
+from inweave.lab.forms import Form, FormName, form
+from inweave.lab.inference import paired
+from inweave.lab.spectral import Spectrum, nearest
+from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start, summary
+from inweave.lab.tasks import Batch
+from inweave.lab.trainer import Stage
+from inweave.nn import AttentionNetwork, ExtendedLinearAttention, from_network
+from inweave.paper.ridge import ridge_elsa, ridge_lsa
+
+with needs_extra("the lab", "lab"):
+    import torch
+    from torch import Tensor, nn
+
+STEPS = 1600
+SHAPES: dict[FormName, dict[str, Any]] = {
+    "enumerated": {"bias": True, "blocks": 2, "heads": 4, "tied": True, "readout": True},
+    "designed": {"bias": False, "blocks": 1, "heads": 3, "tied": True, "readout": True},
+}
+NUDGE = 0.05  # of log λ and log η, when a response is measured
+PROBLEMS = 4096  # on which it is
+
+
+QUICK = """\
+This form can support: asked for every step, an LSA network comes nearer to its construction than
+if asked for the answer. It cannot say anything of ELSA, of depth 3 and 4, of d above 2 or of a
+curriculum: it has 5 seeds, 600 steps and one optimizer."""
+
+
+def construction(made: Form, steps: int) -> AttentionNetwork:
+    """The paper's network, in float64."""
+    net = (ridge_elsa if made.name == "enumerated" else ridge_lsa)(made.n, made.d, steps)
+    return from_network(net)
+
+
+class Stepwise(AttentionNetwork):
+    """The same network, giving the block w after every step, and the answer: (B, steps d + 1)."""
+
+    def forward(self, H: Tensor) -> Tensor:
+        column, d = self.layout["w"].start, self.layout["u"].rows
+        seen = []
+        steps, reader = self.parts
+        for state in steps.steps(H):
+            seen.append(state[..., :d, column])
+            H = state
+        return torch.cat([*seen, self.read(reader(H)).unsqueeze(-1)], -1)
+
+
+def iterates(steps: int) -> Callable[[Batch], Tensor]:
+    """What gradient descent has: w after every step, and the answer."""
+
+    def goal(batch: Batch) -> Tensor:
+        assert batch.lam is not None
+        assert batch.eta is not None
+        n = batch.X.shape[1]
+        eta, lam = n * batch.eta[:, None], batch.lam[:, None] / n  # for the gradient of the mean
+        found = baselines.descent_weights(batch, steps, eta, lam)
+        return torch.cat([*found, (found[-1] * batch.u).sum(-1, keepdim=True)], -1)
+
+    return goal
+
+
+def stages(steps: int, supervision: str, curriculum: bool) -> Callable[[nn.Module], list[Stage]]:
+    def of(model: nn.Module) -> list[Stage]:
+        assert isinstance(model, AttentionNetwork)
+        found = []
+        for k in range(1 if curriculum else steps, steps + 1):
+            template = copy.deepcopy(model)
+            template.parts[0].repeat = k
+            if supervision == "steps":
+                m = template
+                template = Stepwise(m.parts, m.layout, m.inputs, m.fills, m.outputs)
+                found.append(Stage(template, iterates(k)))
+            else:
+                found.append(Stage(template, lambda batch: batch.clean))
+        return found
+
+    return of
+
+
+def arm(name: FormName, d: int, steps: int, supervision: str, curriculum: bool) -> Arm:
+    task = ridge_task(d)
+    made = form(name, task.n, task.d)
+    model = SHAPES[name] | {"depth": steps}
+    factors = {"form": name, "d": d, "depth": steps, "supervision": supervision,
+               "curriculum": curriculum}  # fmt: skip
+    title = f"{name}-d{d}-{steps}-{supervision}" + "-curriculum" * curriculum
+    return Arm(
+        title, factors, task, made, model, start(made, **model), STEPS,
+        against=baselines.bayes(task), stages=stages(steps, supervision, curriculum),
+    )  # fmt: skip
+
+
+def study(quick: bool, seed: int) -> Study:
+    if quick:
+        arms = [arm("designed", 2, k, how, False) for k in (1, 2) for how in ("end", "steps")]
+        grid = tuple(one for one in GRID if one.epsilon == 1e-16 and one.lr < 0.02)
+        quickly = tuple(replace(each, steps=600) for each in arms)
+        seeds = tuple(range(seed, seed + 5))
+        return Study("construction", quickly, 64, 150, seeds, 1, grid, 2000, measure=measure)
+    arms = [
+        arm("enumerated", d, k, how, curriculum)
+        for d in (3, 5, 10)
+        for k in (1, 2, 3, 4)
+        for how in ("end", "steps")
+        for curriculum in ((False, True) if k > 1 else (False,))
+    ]
+    arms += [arm("designed", 3, k, how, False) for k in (1, 2, 3, 4) for how in ("end", "steps")]
+    seeds = tuple(range(seed, seed + SEEDS))
+    grid = tuple(one for one in GRID if one.scale < 0.5)
+    return Study(
+        "construction", tuple(arms), 128, STEPS // 4, seeds, 2, grid, measure=measure,
+        keep_weights=True,
+    )  # fmt: skip
+
+
+# -- what a trained network does ------------------------------------------------------------------
+@torch.no_grad()
+def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
+    """Numbers per seed, but for `references`, the losses of the methods themselves."""
+    few = batch.rows(slice(0, PROBLEMS))
+    unit, steps = float(few.clean.square().mean()), arm.factors["depth"]
+    spectrum = Spectrum(few, arm.task)
+    methods = {
+        "construction": spectrum.descent(steps),
+        "chebyshev": spectrum.chebyshev(steps),
+        "newton": spectrum.newton(steps),
+        "polynomial": spectrum.best_polynomial(steps),
+    }
+    own = ensemble.predict(arm.form.prompt(few))
+    found: dict[str, Any] = {"references": {}}
+    for name, rival in methods.items():
+        found[f"to_{name}"] = summary((own - rival).square(), unit)["log_loss"]
+        theirs = summary((rival - few.clean).square().unsqueeze(0), unit)
+        found["references"][name] = theirs["log_loss"][0]
+    found["descent_steps"] = nearest(own, spectrum.descent)
+    found["coefficients"] = nearest(own, spectrum.best_polynomial, tuple(range(1, 13)))
+    found["response_lam"] = _response(arm, ensemble, few, "lam", Spectrum.ridge)
+    found["response_eta"] = _response(arm, ensemble, few, "eta", lambda s: s.descent(steps))
+    found["gauge"] = gauge(arm, ensemble)
+    return found
+
+
+def _response(
+    arm: Arm, ensemble: Ensemble, batch: Batch, name: str, method: Callable[[Spectrum], Tensor]
+) -> list[float]:
+    """How predictions change with λ or η in the prompt alone, against a method's change.
+
+    Over the half of all problems on which a network changes least: it may explode on others.
+    """
+    value = getattr(batch, name)
+    ends = [replace(batch, **{name: value * (1 + sign * NUDGE)}) for sign in (1, -1)]
+    own, rival = (
+        one - other
+        for one, other in (
+            [ensemble.predict(arm.form.prompt(end)) for end in ends],
+            [method(Spectrum(end, arm.task)) for end in ends],
+        )
+    )
+    size = torch.nan_to_num(own.abs(), nan=torch.inf)
+    kept = size <= size.median(1, keepdim=True).values
+    slope = (torch.where(kept, own * rival, 0.0)).sum(1)
+    return (slope / (kept * rival.square()).sum(1).clamp(min=1e-300)).tolist()
+
+
+def gauge(arm: Arm, ensemble: Ensemble) -> list[list[float]]:
+    """For each seed, how far every layer is from the construction's, relative to that."""
+    built = construction(arm.form, arm.factors["depth"]).to(ensemble.rows.device)
+    wanted = _layers(built)
+    found = []
+    for m in range(len(ensemble.seeds)):
+        layers = _layers(ensemble.member(m).to(ensemble.rows.device))
+        pairs = zip(layers, wanted, strict=True)
+        found.append([measures.gauge_distance(one, other) for one, other in pairs])
+    return found
+
+
+def _layers(model: AttentionNetwork) -> list[ExtendedLinearAttention]:
+    every = [layer for module in model.parts for layer in module.body]
+    return [layer for layer in every if isinstance(layer, ExtendedLinearAttention)]
+
+
+# -- the answer -----------------------------------------------------------------------------------
+def label(factors: dict[str, Any]) -> str:
+    depth, d = factors["depth"], factors["d"]
+    kind = "ELSA" if factors["form"] == "enumerated" else "LSA, designed"
+    how = "every step" if factors["supervision"] == "steps" else "the answer"
+    said = f"{kind}, d = {d}, {depth} step{'s' * (depth > 1)}, asked for {how}"
+    return f"{said}, curriculum" if factors["curriculum"] else said
+
+
+def answer(results: Results) -> dict[str, Any]:
+    rows, effects = [], {}
+    for a, r in results.where():
+        m, name = r["measures"], label(dict(a.factors))
+        middle = {key: _middle(m[key]) for key in MEASURES}
+        rows.append(
+            answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
+                        gauge=_middle([max(layers) for layers in m["gauge"]]),
+                        references={key: 10**value for key, value in m["references"].items()},
+                        **{key: 10**value if key.startswith("to_") else value
+                           for key, value in middle.items()})
+        )  # fmt: skip
+        reference = m["references"]["construction"]
+        effects[f"{name}: less loss than the construction"] = paired(
+            r["log_loss"], [reference] * len(r["log_loss"])
+        )
+    claims = answers.family(effects) + answers.family(_pairs(results))
+    labels = {a.name: label(dict(a.factors)) for a, _ in results.where(d=3, depth=2)}
+    return {
+        "settings": answers.settings(results),
+        "rows": rows,
+        "loss": "excess over Bayes, of the zero predictor's",
+        "table": answers.table(rows, ["to_construction", "response_lam", "response_eta", "gauge",
+                                      "descent_steps", "failed"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": answers.curves(results, labels),
+        "lines": [],
+        "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
+        "claims": claims,
+    }  # fmt: skip
+
+
+MEASURES = ("to_construction", "to_chebyshev", "to_newton", "to_polynomial", "descent_steps",
+            "coefficients", "response_lam", "response_eta")  # fmt: skip
+
+
+def _pairs(results: Results) -> dict[str, Any]:
+    """Does asking for every step, or a curriculum, bring networks nearer to the construction?"""
+    found = {}
+    for a, r in results.where():
+        f = dict(a.factors)
+        for change, text in (
+            ({"supervision": "end"}, "nearer to the construction than if asked for the answer"),
+            ({"curriculum": False}, "nearer to the construction than without a curriculum"),
+        ):
+            other = None if f.items() >= change.items() else results.one(**f | change)
+            if other is not None:
+                found[f"{label(f)}: {text}"] = paired(
+                    r["measures"]["to_construction"], other["measures"]["to_construction"]
+                )
+    return found
+
+
+def _middle(values: Sequence[float]) -> float:
+    return float(torch.tensor(values, dtype=torch.float64).median())

@@ -1,0 +1,108 @@
+"""Do deeper LSA networks adapt to a noise level that changes from prompt to prompt?
+
+d = 10, n = 20, σ uniform on (0, 5) per prompt, and the prompt does not say it. Bayes' answer is
+ridge regression that knows σ. Beside it: ridge with one λ tuned for all prompts, ridge with λ = σ̂²
+estimated from the prompt (adaptive), and λ = a σ̂² + b with a, b tuned, all tuned to what networks
+are evaluated by. Networks of one, two and four untied layers, the query attended to by nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from inweave.lab import answers, baselines
+from inweave.lab.ensemble import Ensemble, tries
+from inweave.lab.forms import form
+from inweave.lab.inference import Effect, paired
+from inweave.lab.study import SEEDS, Arm, Results, Study, start, summary
+from inweave.lab.tasks import Batch, Task
+
+TASK = Task(d=10, n=20, noise_max=5.0)
+FORM = form("examples", TASK.n, TASK.d)
+STEPS = 3000
+DEPTHS = (1, 2, 4)
+RATES, SCALES = (1e-3, 3e-3, 1e-2), (0.1, 0.2, 0.4)
+GRID = (
+    *tries(*RATES, scales=SCALES, epsilon=1e-16),
+    *tries(*RATES, scales=SCALES),
+    *tries(*RATES, scales=SCALES, optimizer="muon"),
+)
+
+
+QUICK = """\
+This form can support: two layers have less loss than one. It cannot say whether networks reach
+adaptive ridge regression, which takes four layers, nor how sure that is: it has 5 seeds, 1000
+steps and one optimizer."""
+
+
+def arm(depth: int) -> Arm:
+    model: dict[str, Any] = {"bias": False, "depth": depth, "queries": 1}
+    return Arm(
+        f"{depth}-layers", {"depth": depth}, TASK, FORM, model, start(FORM, **model), STEPS,
+        against=baselines.bayes(TASK),
+    )  # fmt: skip
+
+
+def study(quick: bool, seed: int) -> Study:
+    if quick:
+        arms = tuple(replace(arm(depth), steps=1000) for depth in (1, 2))
+        grid = tries(3e-3, 1e-2, scales=(0.2, 0.4), epsilon=1e-16)
+        seeds = tuple(range(seed, seed + 5))
+        return Study("noise", arms, 64, 250, seeds, 1, grid, 4000, measure=measure)
+    arms = tuple(arm(depth) for depth in DEPTHS)
+    return Study("noise", arms, 512, STEPS // 4, tuple(range(seed, seed + SEEDS)), 3, GRID,
+                 measure=measure)  # fmt: skip
+
+
+def measure(_: Arm, __: Ensemble, batch: Batch) -> dict[str, Any]:
+    """The losses of ridge regressions, tuned on one half of the problems, on the other."""
+    half = len(batch) // 2
+    tuning, rest = batch.rows(slice(0, half)), batch.rows(slice(half, None))
+    (lam,) = baselines.tune(baselines.ridge, [(0.1, 60.0)], tuning)
+    a, b = baselines.tune(baselines.tuned_adaptive_ridge, [(0.1, 3.0), (0.0, 20.0)], tuning)
+    rivals = {
+        f"ridge, one λ = {lam:.1f}, tuned": baselines.ridge(lam),
+        "ridge, λ = σ̂²": baselines.adaptive_ridge,
+        f"ridge, λ = {a:.2f} σ̂² + {b:.1f}, tuned": baselines.tuned_adaptive_ridge(a, b),
+        "least squares": baselines.least_squares,
+    }
+    unit = float(rest.clean.square().mean())
+    return {
+        name: summary((rival(rest) - rest.clean).square().unsqueeze(0), unit)["log_loss"][0]
+        for name, rival in rivals.items()
+    }
+
+
+def label(depth: int) -> str:
+    return f"{depth} LSA layer{'s' * (depth > 1)}"
+
+
+def answer(results: Results) -> dict[str, Any]:
+    found = {a.factors["depth"]: r for a, r in results.where()}
+    rows = [answers.row(label(k), r, group="trained") for k, r in found.items()]
+    deepest = found.get(max(found, default=0), {"measures": {}})
+    rows += [answers.reference(name, 10**loss) for name, loss in deepest["measures"].items()]
+    effects: dict[str, Effect] = {}
+    for k, more in zip(list(found), list(found)[1:], strict=False):
+        effects[f"{label(more)}: less loss than {label(k)}"] = paired(
+            found[more]["log_loss"], found[k]["log_loss"]
+        )
+    for k, r in found.items():
+        for name, loss in deepest["measures"].items():
+            effects[f"{label(k)}: less loss than {name}"] = paired(
+                r["log_loss"], [loss] * len(r["log_loss"])
+            )
+    claims = answers.family(effects)
+    labels = {a.name: label(a.factors["depth"]) for a, _ in results.where()}
+    return {
+        "settings": answers.settings(results) | {"task": TASK.__dict__},
+        "rows": rows,
+        "loss": "excess over Bayes, of the zero predictor's",
+        "table": answers.table(rows, ["median", "failed", "dropped"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": answers.curves(results, labels),
+        "lines": [],
+        "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
+        "claims": claims,
+    }  # fmt: skip

@@ -1,0 +1,124 @@
+"""How much noise does a construction bear, and does training repair it?
+
+The paper's ELSA construction for two steps on the enumerated form, and its LSA construction on the
+designed form: every weight and bias gets normal noise of growing size, the same for every size but
+for that, then the network is trained. Losses before and after, in float64, on ridge regression with
+a λ and an η in every prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from inweave.errors import needs_extra
+from inweave.lab import answers, baselines
+from inweave.lab.ensemble import Ensemble, tries
+from inweave.lab.experiments.bias import ridge_task
+from inweave.lab.experiments.construction import construction
+from inweave.lab.forms import Form, FormName, form
+from inweave.lab.inference import paired
+from inweave.lab.spectral import Spectrum
+from inweave.lab.study import SEEDS, Arm, Results, Study, summary
+from inweave.lab.tasks import Batch, stream
+from inweave.nn import AttentionNetwork
+
+with needs_extra("the lab", "lab"):
+    import torch
+
+TASK = ridge_task(3)
+DEPTH = 2
+STEPS = 1600
+SIZES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
+RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
+# a start is a construction, which no scale is to change
+GRID = (*tries(*RATES, epsilon=1e-16), *tries(*RATES), *tries(*RATES, optimizer="muon"))
+
+
+QUICK = """\
+This form can support: the LSA construction bears noise of 0.01 and not of 0.1, and training
+brings it below its own loss. It cannot say anything of ELSA, nor how far training gets: it has 5
+seeds, 300 steps and one optimizer."""
+
+
+def perturbed(made: Form, size: float) -> Callable[[int], AttentionNetwork]:
+    """`make(seed)` for the construction with normal noise on every weight and bias."""
+
+    @torch.no_grad()
+    def make(seed: int) -> AttentionNetwork:
+        model, generator = construction(made, DEPTH), stream(seed, "perturb")
+        for p in model.parameters():
+            p.add_(size * torch.randn(p.shape, generator=generator, dtype=p.dtype))
+        return model
+
+    return make
+
+
+def arm(name: FormName, size: float) -> Arm:
+    made = form(name, TASK.n, TASK.d)
+    return Arm(
+        f"{name}-{size:g}", {"form": name, "size": size}, TASK, made,
+        {"construction": name, "depth": DEPTH, "size": size}, perturbed(made, size), STEPS,
+        against=baselines.bayes(TASK),
+    )  # fmt: skip
+
+
+def study(quick: bool, seed: int) -> Study:
+    if quick:
+        arms = tuple(replace(arm("designed", size), steps=300) for size in (0.0, 0.01, 0.1))
+        grid = tries(3e-4, 1e-3, 3e-3, epsilon=1e-16)
+        seeds = tuple(range(seed, seed + 5))
+        return Study("perturb", arms, 64, 100, seeds, 1, grid, 2000, measure=measure)
+    names: tuple[FormName, ...] = ("enumerated", "designed")
+    every = tuple(arm(name, size) for name in names for size in SIZES)
+    seeds = tuple(range(seed, seed + SEEDS))
+    return Study("perturb", every, 256, STEPS // 4, seeds, 3, GRID, measure=measure)
+
+
+def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
+    """The loss of the construction without noise: as many steps of descent."""
+    descent = Spectrum(batch, arm.task).descent(DEPTH)
+    errors = (descent - batch.clean).square().unsqueeze(0)
+    return {"construction": summary(errors, float(batch.clean.square().mean()))["log_loss"][0]}
+
+
+def label(factors: dict[str, Any]) -> str:
+    kind = "ELSA, enumerated" if factors["form"] == "enumerated" else "LSA, designed"
+    return f"{kind}, noise {factors['size']:g}"
+
+
+def answer(results: Results) -> dict[str, Any]:
+    rows, series, effects = [], [], {}
+    for a, r in results.where():
+        name = label(dict(a.factors))
+        before = r | r["before"] | {"dropped": [0.0] * len(r["log_loss"])}
+        rows.append(answers.row(f"{name}, before", before, factors=dict(a.factors)))
+        rows.append(answers.row(f"{name}, after training", r, factors=dict(a.factors)))
+        level = [r["measures"]["construction"]] * len(r["log_loss"])
+        effects[f"{name}: after training less loss than the construction"] = paired(
+            r["log_loss"], level
+        )
+    for kind in ("enumerated", "designed"):
+        found = [(a.factors["size"], r) for a, r in results.where(form=kind)]
+        for when in ("before", "after"):
+            y = [answers.loss(r["before"] if when == "before" else r) for _, r in found]
+            series.append({"label": f"{kind}, {when}", "group": f"{kind}, {when} training",
+                           "x": [size for size, _ in found], "y": y})  # fmt: skip
+    claims = answers.family(effects)
+    first = next(iter(results.by_arm.values()), None)
+    lines = [] if first is None else [
+        {"label": f"{DEPTH} steps of descent", "y": 10 ** first["measures"]["construction"]}
+    ]  # fmt: skip
+    return {
+        "settings": answers.settings(results) | {"task": TASK.__dict__},
+        "rows": rows,
+        "loss": "excess over Bayes, of the zero predictor's",
+        "table": answers.table(rows, ["median", "failed", "dropped"])
+        + "\n\n" + answers.claims_text(claims),
+        "series": series,
+        "lines": lines,
+        "axes": {"x": "standard deviation of the noise", "y": "loss, of the zero predictor's",
+                 "log": True, "symlogx": 0.001},
+        "claims": claims,
+    }  # fmt: skip
