@@ -135,7 +135,7 @@ def _losses(result: dict[str, Any], half: bool) -> str:
 
 @lab.command
 def run(
-    name: str,
+    names: Annotated[list[str], Parameter(negative=())],
     /,
     *,
     out: Path = Path("lab"),
@@ -146,7 +146,7 @@ def run(
     part: str = "1/1",
     share: float = 1.0,
 ) -> None:
-    """Run an experiment (`inweave lab list` names them).
+    """Run experiments (`inweave lab list` names them).
 
     A study, whose arms each have a file of their own in OUT/NAME, goes on from those that are
     there; several processes can each do a part of it.
@@ -161,8 +161,8 @@ def run(
 
     Parameters
     ----------
-    name
-        The experiment, or all (studies).
+    names
+        The experiments, or all (studies).
     out
         The folder that NAME.json and its figure go to.
     quick
@@ -177,12 +177,12 @@ def run(
         Of all training steps of a study, for one that would take too long.
     """
     from inweave.lab.devices import check_device
-    from inweave.lab.experiments import names, run
+    from inweave.lab.experiments import named, run
     from inweave.lab.report import report
 
     check_device(device)
     began = time.monotonic()
-    for each in names(name):
+    for each in [name for given in names for name in named(given)]:
         left = within - (time.monotonic() - began)
         with watched(each):
             path = run(

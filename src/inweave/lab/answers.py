@@ -17,7 +17,6 @@ from inweave.lab.study import Results
 
 LOSS = "loss"
 CURVE = ("x", "y", "low", "high")
-COLUMNS = ("bca", "median", "failed", "dropped", "parameters")
 
 
 def row(label: str, result: Mapping[str, Any], **more: Any) -> dict[str, Any]:

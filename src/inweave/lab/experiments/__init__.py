@@ -47,6 +47,9 @@ EXPERIMENTS = {
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
     "construction": Experiment("Can training find the paper's constructions?", 150, 180),
     "bias": Experiment("Does the bias help when networks are trained?", 150, 180),
+    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 200),
+    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 60),
+    "explained": Experiment("What do networks compute that beat their construction?", 30, 60),
     "noise": Experiment(
         "Do deeper LSA networks adapt to a noise level that changes per prompt?", 100, 181
     ),
@@ -56,7 +59,7 @@ EXPERIMENTS = {
 }
 
 
-def names(name: str) -> Sequence[str]:
+def named(name: str) -> Sequence[str]:
     """The experiment of that name, or all studies."""
     if name == "all":
         return [each for each in EXPERIMENTS if hasattr(_module(each), "study")]
@@ -86,7 +89,7 @@ def run(
 
     from inweave.lab.checkpoint import write_json
 
-    (name,) = names(name)
+    (name,) = named(name)
     module = _module(name)
     began, cpu = time.monotonic(), time.process_time()
     out.mkdir(parents=True, exist_ok=True)
