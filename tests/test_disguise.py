@@ -118,7 +118,8 @@ def test_a_disguise_is_proved_against_the_same_program(compiled: list[Network], 
         assert other.certificate is None
         found = other.verify()
         assert found.network == other.fingerprint != net.fingerprint
-        assert found.is_proof or found.probability <= 1e-12
+        assert net.certificate is not None
+        assert found.is_proof == net.certificate.is_proof
         points = other.verify(seed=1)
         assert points.probability <= 1e-12
         inputs = data(net)
@@ -152,7 +153,9 @@ def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: fl
     assume(net is not None and net.width * net.heads < 400 and net.depth < 40)
     assert outcome == "compiled"
     other = disguise(net, dial, seed)
-    assert other.verify().network == other.fingerprint
+    found = other.verify()
+    assert found.network == other.fingerprint
+    assert found.is_proof == net.verify().is_proof  # a disguise costs no certainty
     if net.is_polynomial and net.depth < 8 and net.width < 20:
         inputs = rational_inputs(net, seed)
         for name, value in exactly(net, inputs).items():
