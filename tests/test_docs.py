@@ -43,9 +43,9 @@ def test_the_code_on_the_page_of_the_explorer_runs(
     names: dict[str, object] = {"__name__": "page"}
     for code in (first, *others):
         exec(compile(code, "explorer.md", "exec", dont_inherit=True), names)
-    assert len(others) == 2
-    assert (tmp_path / "ridge.html").is_file()
-    assert (tmp_path / "both.html").is_file()
+    assert len(others) == 3
+    for page in ("ridge.html", "story.html", "both.html"):
+        assert (tmp_path / page).is_file()
     rng = np.random.default_rng(0)
     for name in ("table", "new"):
         np.savetxt(f"{name}.csv", rng.normal(size=(8, 3)), "%f", ",", header="a,b,y", comments="")

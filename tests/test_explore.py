@@ -30,7 +30,8 @@ from inweave import (
     Place,
     PointwiseLayer,
 )
-from inweave.errors import BlockError, DTypeError, InputError, ShapeError
+from inweave.errors import BlockError, DTypeError, FileFormatError, InputError, ShapeError
+from inweave.explore import story
 from inweave.explore.document import STATIC, asset, digest, inert, module
 from inweave.explore.payload import payload as contents
 from inweave.explore.record import PieceExecutor, Recording, record
@@ -469,6 +470,33 @@ def test_a_page_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
     with pytest.raises(BlockError):
         NET.explore(tmp_path / "page.html", X=1)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_story_is_data_and_what_it_does_not_know_is_refused() -> None:
+    said = {"title": "One", "text": "Two", "layer": "3", "off": [[0, 1]], "inputs": {"eta": 0.5}}
+    [chapter] = story.read(json.dumps([said]))
+    assert (chapter.title, chapter.layer, chapter.off) == ("One", "3", ((0, 1),))
+    page = inweave.explore.page(NET, INPUTS, story=[chapter])
+    [found] = read_back(page)["story"]
+    assert found["inputs"] == {"eta": 0.5}
+    assert found["steps"] is None
+    assert payload({"net": NET}, INPUTS)["story"] == []
+    with pytest.raises(FileFormatError, match="lair"):
+        story.read('[{"title": "One", "text": "Two", "lair": "3"}]')
+
+
+# -- what the page runs networks with --------------------------------------------------------------
+def test_the_inputs_and_their_places_come_along() -> None:
+    data = payload({"net": NET}, INPUTS)["networks"][0]
+    values = {one["name"]: unpacked(one["value"]) for one in data["inputs"]}
+    assert all(np.array_equal(values[name].ravel(), np.ravel(INPUTS[name])) for name in INPUTS)
+    assert {fill["source"] for fill in data["fills"] if fill["source"]} == set(INPUTS)
+    assert data["report"]["statics"] == {"steps": 3}
+    trained = Network(NET.layout, NET.modules, outputs=NET.outputs)
+    _, follows = payload({"net": NET, "trained": trained}, INPUTS)["networks"]
+    assert follows["fills"] == data["fills"]  # so that it follows the other's data
+    [only] = payload({"bare": BARE}, {})["networks"][0]["inputs"]
+    assert (only["name"], only["rows"], only["cols"]) == ("H", 3, 4)
 
 
 # -- the widget ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from inweave.cli.fill import Scale
 from inweave.cli.numbers import Numbers
 from inweave.cli.show import report
 from inweave.data import diabetes
+from inweave.explore.story import read
 from inweave.gallery.least_squares import ridge_gd as ridge_from
 from inweave.network import Network
 from inweave.paper import ridge_elsa, ridge_lsa
@@ -29,6 +31,7 @@ from inweave.paper import ridge_elsa, ridge_lsa
 LEARN_FROM = 400  # rows in the prompt; the other 42 are predicted
 LAM = 40.0  # with this, 729 steps reach the closed form to the last digits
 PAGE = (12, 9)  # rows and steps on the explorer's page
+STORY = files("inweave.cli").joinpath("demo_story.json")  # of that page
 SHOWN = 3  # predicted rows in the table
 GRADIENT, CLOSED = "descent in numpy", "closed form"
 PAPER = {"LSA, paper": ridge_lsa, "ELSA, paper": ridge_elsa}
@@ -123,7 +126,7 @@ def _write_page(problem: Problem, path: Path) -> None:
     sizes = {"n": n, "d": problem.X.shape[1], "steps": steps}
     modes = {f"{steps} steps on {n} of the patients": "faithful", "the same, least depth": "depth"}
     shown = {said: inweave.compile(ridge, optimize=mode, **sizes) for said, mode in modes.items()}
-    explore.write(path, shown, inputs)
+    explore.write(path, shown, inputs, story=read(STORY.read_text(encoding="utf-8")))
 
 
 def _print_networks(steps: int, made: dict[str, Network]) -> None:

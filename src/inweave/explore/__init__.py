@@ -7,14 +7,15 @@ disk. `Widget` shows the same module, made of `static/*.js`, in a notebook.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inweave.explore.document import html
 from inweave.explore.payload import payload as contents
 from inweave.explore.shown import Several, named
+from inweave.explore.story import Chapter
 
-__all__ = ["Widget", "compare", "page", "write"]
+__all__ = ["Chapter", "Widget", "compare", "page", "write"]
 
 
 def page(
@@ -22,15 +23,16 @@ def page(
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
+    story: Sequence[Chapter] = (),
 ) -> str:
     """The page of one network, or of several on the same data, as text.
 
     Without inputs, random ones are drawn, or a random prompt where no inputs are named. `H` instead
     of named inputs is the prompt itself. `reference` is the answer that the networks' answers are
     compared with, or a mapping from outputs to answers; if it is not given, the program that a
-    network was compiled from says.
+    network was compiled from says. `story` are chapters that the page tells.
     """
-    return html(contents(named(networks), {} if inputs is None else inputs, reference))
+    return html(contents(named(networks), {} if inputs is None else inputs, reference, story))
 
 
 def write(
@@ -39,11 +41,12 @@ def write(
     inputs: Mapping[str, Any] | None = None,
     *,
     reference: Any = None,
+    story: Sequence[Chapter] = (),
 ) -> None:
     """Write the page to a file, whole or not at all; several networks are scrubbed together."""
     from inweave import atomic
 
-    atomic.write(path, page(networks, inputs, reference=reference))
+    atomic.write(path, page(networks, inputs, reference=reference, story=story))
 
 
 compare = write

@@ -10,7 +10,7 @@ is in the basis of its blocks, where columns have names.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inweave.errors import InputError
@@ -19,6 +19,7 @@ from inweave.explore.prompts import prompts_of
 from inweave.explore.record import record
 from inweave.explore.references import references
 from inweave.explore.shown import Shown
+from inweave.explore.story import Chapter, packed
 from inweave.model.cost import check_layers, executed
 from inweave.model.network import Network
 from inweave.version import __version__
@@ -36,8 +37,9 @@ def payload(
     shown: Mapping[str, Shown],
     inputs: Mapping[str, Any],
     reference: Any = None,
+    story: Sequence[Chapter] = (),
 ) -> dict[str, Any]:
-    """What the page needs to show these networks on the same inputs."""
+    """What the page needs to show these networks on the same inputs, and to tell a story."""
     if not shown:
         raise InputError("there is no network to explore")
     networks = {name: one.network for name, one in shown.items()}
@@ -63,6 +65,7 @@ def payload(
             Packer(name, one, recordings[name], short, left).pack(answers[name], prompts[name])
             for name, one in shown.items()
         ],
+        "story": packed(story),
     }
     return unicode(data)  # type: ignore[no-any-return]
 

@@ -2,7 +2,7 @@ import { ablate } from "./ablate.js";
 import { readTheme } from "./colours.js";
 import { allCurves } from "./curves.js";
 import { dataPanel } from "./data.js";
-import { ICONS, chip, el, iconButton, write } from "./dom.js";
+import { ICONS, button, chip, el, iconButton, write } from "./dom.js";
 import { helpDialog, press } from "./keyboard.js";
 import { readLink, writeLink } from "./link.js";
 import { Live } from "./live.js";
@@ -14,6 +14,7 @@ import { doing, prompt } from "./prompt.js";
 import { Reader } from "./reader.js";
 import { report } from "./report.js";
 import { linkHeads, source } from "./source.js";
+import { story } from "./story.js";
 import { count, short } from "./text.js";
 import { Track } from "./track.js";
 import { transport, whereText } from "./transport.js";
@@ -69,7 +70,8 @@ export class Explorer {
     this.side = el("aside", { class: "side", "aria-label": "Curves and report" }, ...nodes(side));
     const nav = el("nav", { class: "left", "aria-label": "Layers of the network" }, ...nodes(left));
     const body = el("div", { class: "body" }, nav, this.centre, this.side);
-    const frame = el("div", { class: "frame" }, header(this), body);
+    this.story = story(this, payload.story);
+    const frame = el("div", { class: "frame" }, header(this, payload.story.length > 0), this.story.node, body);
     root.classList.add("inweave");
     root.setAttribute("role", "application");
     root.setAttribute("aria-label", "Network explorer");
@@ -77,6 +79,7 @@ export class Explorer {
     this.applyTheme();
     this.listen();
     if (page) this.followLink();
+    if (page && payload.story.length && !globalThis.location.hash) this.story.go(0);
     this.settle();
   }
 
@@ -178,13 +181,17 @@ export class Explorer {
     this.running ||= requestAnimationFrame(() => {
       this.running = 0;
       const begun = performance.now();
-      this.live.run();
-      this.countLayers();
-      this.reader.alignBy(this.reader.times.align);
+      this.runNow();
       this.relayout();
       this.runTime = performance.now() - begun;
     });
   };
+
+  runNow() {
+    this.live.run();
+    this.countLayers();
+    this.reader.alignBy(this.reader.times.align);
+  }
 
   // -- changing what is shown -----------------------------------------------------------------------------
   followLink() {
@@ -233,8 +240,8 @@ export class Explorer {
   }
 }
 
-/** @param {Explorer} app */
-function header(app) {
+/** @param {Explorer} app @param {boolean} told whether there is a story */
+function header(app, told) {
   const names = app.tracks.map(({ data: { name, report: r } }, i) => {
     const prompt = `${count(r.tokens, "token")} × ${count(r.width, "column")}`;
     const text = `${count(r.depth, "attention layer")} · ${count(r.heads, "head")} · ${prompt}`;
@@ -242,7 +249,8 @@ function header(app) {
       el("strong", { text: name }), el("span", { class: "soft", text }));
   });
   const mark = el("span", { class: "mark", "aria-hidden": "true" });
-  const tools = el("div", { class: "tools" },
+  const begin = button("Story", () => app.story.go(app.story.at < 0 ? 0 : -1), { class: "begin" });
+  const tools = el("div", { class: "tools" }, ...(told ? [begin] : []),
     iconButton("Light or dark (t)", ICONS.theme, () => app.toggleTheme()),
     iconButton("Keyboard and reading guide (?)", ICONS.help, () => app.help.showModal()));
   return el("header", {}, el("div", { class: "brand" }, mark, el("h1", { text: "inweave" })),

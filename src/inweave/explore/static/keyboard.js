@@ -11,6 +11,7 @@ const KEYS = [
   ["s", "colour scale per block, or one for all"],
   ["v", "the prompt as one matrix, or block by block"],
   ["t", "light, dark"],
+  ["c, Shift c", "next, previous chapter of a story"],
   ["Alt + arrows", "move from entry to entry of the prompt; Enter draws its curve"],
 ];
 
@@ -47,6 +48,8 @@ function actions(app, shift) {
     v: () => app.restyle({ view: prompts[reader.net].plan.view === "matrix" ? "blocks" : "matrix" }),
     t: () => app.toggleTheme(),
     n: () => reader.nextNetwork(),
+    c: () => app.story.go(app.story.at + 1),
+    C: () => app.story.go(Math.max(0, app.story.at - 1)),
     "?": () => app.help.showModal(),
     " ": () => app.transport.play(),
     Enter: () => app.pin(reader.net, app.cursor),

@@ -33,7 +33,10 @@ type NetworkData = { name: string; layout: { tokens: number; width: number; bloc
   reference: string | null; source: Source;
   report: Record<string, any>; certificate: Record<string, any> | null;
   claim: Record<string, any> | null };
-type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[] };
+type Chapter = { title: string; text: string; show: string; network: number; layer: string; head: number;
+  inputs: Record<string, number>; steps: number | null; off: [layer: number, head: number][];
+  difference: boolean };
+type Payload = { version: number; inweave: string; inputs: string; networks: NetworkData[]; story: Chapter[] };
 type Model = { get(name: string): any; set(name: string, value: any): void;
   on(event: string, action: () => void): void; save_changes(): void };
 
