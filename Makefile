@@ -29,7 +29,7 @@ test: $(VENV)/.dev ## run the whole test suite; ARGS="-k name" narrows it
 	$(ONE_THREAD) $(PY) -m pytest -n 2 -m "not browser" $(ARGS)
 
 .PHONY: test-browser
-test-browser: $(VENV)/.browser ## run the tests that need a real Chromium
+test-browser: $(VENV)/.browser $(VENV)/.docs ## run the tests that need a real Chromium
 	scripts/system-packages chromium
 	$(ONE_THREAD) $(PY) -m pytest -m browser tests/browser $(ARGS)
 
@@ -108,6 +108,12 @@ bench: $(VENV)/.dev ## measure inweave beside hand-written code
 .PHONY: docs
 docs: $(VENV)/.docs ## build the documentation into docs/_build/html
 	$(PY) -m sphinx --fail-on-warning --keep-going docs docs/_build/html $(ARGS)
+
+.PHONY: figures
+figures: $(VENV)/.browser $(VENV)/.docs ## draw the documentation's pictures again; ARGS="--only readme"
+	scripts/system-packages chromium
+	$(ONE_THREAD) $(PY) -m scripts.screenshots $(ARGS)
+	$(ONE_THREAD) $(PY) scripts/readme_figure.py
 
 .PHONY: clean
 clean: ## remove the environment and everything built

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import re
 import shlex
@@ -18,7 +16,6 @@ from pathlib import Path
 import pytest
 
 import inweave
-from inweave import paper
 from inweave.cli import main
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -99,30 +96,6 @@ def test_the_commands_of_the_readme_run(
     rows = [len(path.read_text("utf-8").splitlines()) for path in (Path("predictions.csv"), TABLE)]
     assert rows[0] == rows[1]
     assert "by attention" not in capsys.readouterr().err, "a file that is imported prints nothing"
-
-
-def test_the_numbers_in_the_prose_are_so() -> None:
-    prose = " ".join(README.read_text("utf-8").split())
-    deep = inweave.compile(examples_ridge(), n=3, d=2, steps=729, optimize="depth", verify=False)
-    assert deep.depth == deep.depth_lower_bound == 8
-    assert "729 steps of ridge regression take 8 layers, and the bound is 8;" in prose
-    by_paper = [made(3, 2, 729).depth for made in (paper.ridge_lsa, paper.ridge_elsa)]
-    assert "the paper's networks take {} and {} layers".format(*by_paper) in prose
-    stored = json.loads((ROOT / "docs" / "lab" / "two-step.json").read_text("utf-8"))
-    losses = {row["label"].partition(",")[0]: row["loss"]["mean"] for row in stored["rows"]}
-    assert losses["two tied LSA layers"] < 0.75 * losses["two GD steps"]
-    assert "more than a quarter below two gradient steps" in prose
-
-
-def examples_ridge() -> inweave.Program:
-    """The program of the example's file, which is not run as a whole."""
-    spec = importlib.util.spec_from_file_location("examples_ridge", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    found: inweave.Program = module.ridge
-    return found
 
 
 def test_what_is_to_be_cited_is_this_version_and_the_paper_of_the_readme() -> None:
