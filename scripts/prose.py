@@ -21,13 +21,16 @@ import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
 import inweave
-from benchmarks import beyond_memory, kernel
+from benchmarks import beyond_memory, kernel, precision
+from benchmarks import gallery as by_entry
+from benchmarks import ridge as by_size
 from inweave import gallery, paper
 from inweave.circuits import suite
 from inweave.cli.app import EPILOGUE
@@ -140,6 +143,17 @@ def short_of_two_steps() -> str:
     return "quarter" if loss["two tied LSA layers"] < 0.75 * loss["two GD steps"] else "no part"
 
 
+def without_tables(library: str) -> tuple[float, float]:
+    """How much longer networks with tables take than the library's own functions: most, median."""
+    stored = json.loads((ROOT / "benchmarks" / "results" / "gallery.json").read_text("utf-8"))
+    ratios = [
+        row["value"]
+        for row in stored["rows"]
+        if row.get("against") == f"{library}, by hand, no tables"
+    ]
+    return max(ratios), median(ratios)
+
+
 def page_of_figures() -> float:
     """Megabytes of the page of the pictures of docs/explorer.md."""
     net = inweave.compile(ridge, n=12, d=4, steps=81, verify=False)
@@ -204,6 +218,19 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("the paper's networks take {} and {} layers",
               lambda: (paper.ridge_lsa(3, 2, 729).depth, paper.ridge_elsa(3, 2, 729).depth)),
         EXIT,
+    ),
+    "docs/benchmarks.md": (
+        Claim("Bars: {} for the median of a library's rows, {} for each of them",
+              lambda: (by_size.MEDIAN, by_size.WORST)),
+        Claim("a median of {} for a library, and {} for every row where the hand-written code "
+              "takes {:.0f} µs or more",
+              lambda: (by_entry.MEDIAN, by_entry.WORST, 1e6 * by_entry.COUNTS)),
+        Claim("takes up to {:.1f} times as long in numpy (median {:.1f}) and up to {:.1f} times in "
+              "jax ({:.1f}):", lambda: (*without_tables("numpy"), *without_tables("jax"))),
+        Claim("over {} random problems of every gallery program", lambda: (precision.SEEDS,)),
+        Claim("never less than float32 resolves ({:.1f}e-7)",
+              lambda: (1e7 * np.finfo(np.float32).eps,)),
+        Claim("holds every ratio to at most {:.0f}.", lambda: (precision.BAR,)),
     ),
     "docs/index.md": (Claim("with Python {} or newer", lambda: (python(),)),),
     "docs/install.md": (Claim("needs Python {} or newer", lambda: (python(),)),),
@@ -334,8 +361,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         '"row 3 of n"', "n > 4", '"at n = 7 only"', "exit code is 0",
     ),
     "docs/explorer.md": (
-        "A prompt of 176 columns", "at layer 3 with head 1", "so 0 is the input; heads count from 0;", "after layer 2.",
-        "with 2 of them",
+        "A prompt of 176 columns", "at layer 3 with head 1", "so 0 is the input;",
+        "heads count from 0;", "after layer 2.", "with 2 of them",
     ),
     "docs/howto/depth.md": (
         "A sum of 2ᵏ terms", "steps 4 to 6",
@@ -352,7 +379,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 # Pages of which every number is looked at elsewhere: by a script that writes them whole, or by the
-# test that each row of them names.
+# test that each row of them names; and that of the benchmarks, which also tells what was measured
+# once, where and beside what.
 ELSEWHERE = ("api", "benchmarks", "circuits", "errata", "gallery", "lab-results", "open-questions",
              "paper-map")  # fmt: skip
 
