@@ -109,7 +109,8 @@ class Prompt(nn.Module):
             )
 
     def forward(self, inputs: dict[str, Tensor]) -> Tensor:
-        lead = torch.broadcast_shapes(*(x.shape[:-2] for x in inputs.values()))
+        shapes = [x.shape[:-2] for x in inputs.values()]
+        lead = torch.broadcast_shapes(*shapes)  # type: ignore[no-untyped-call]
         H = self.fixed.expand(*lead, -1, -1)
         for fill in self.fills:
             H = H + nn.functional.pad(self._standing(fill, inputs), fill.around)
