@@ -84,6 +84,20 @@ def panels(
     return list(curves.values())
 
 
+def points(label: str, found: Sequence[tuple[float, Mapping[str, Any]]]) -> dict[str, Any]:
+    """A line of a panel: the losses of arms over some number, with intervals over seeds."""
+    every = [t_interval(result["log_loss"]) for _, result in found]
+    return {"label": label, "x": [x for x, _ in found],
+            **{key: [10 ** getattr(one, name) for one in every]
+               for key, name in (("y", "mean"), ("low", "low"), ("high", "high"))}}  # fmt: skip
+
+
+def effects(label: str, found: Sequence[tuple[float, Effect]]) -> dict[str, Any]:
+    """A line of a panel: effects on log₁₀ loss, with their intervals."""
+    return {"label": label, "x": [x for x, _ in found], "y": [e.mean for _, e in found],
+            "low": [e.low for _, e in found], "high": [e.high for _, e in found]}  # fmt: skip
+
+
 def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
     """The rows as aligned text."""
     width = max((len(r["label"]) for r in rows), default=0)

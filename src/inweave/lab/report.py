@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,20 @@ from inweave.lab.results import read_result
 
 # what a row may say beside its loss, in the order of the columns
 EXTRA = {
-    "median": "the median over seeds and problems, where the loss is the mean",
-    "wild": "the share of problems missed by 100 times the zero predictor's loss or more",
-    "skipped": "the share of training steps not taken, because the gradient overflowed",
-    "best_seed": "the loss of the best seed",
+    "median": "the median over problems (and over seeds), where the loss is a mean",
+    "failed": "the share of problems missed by 10 times the zero predictor's loss or more",
+    "dropped": "the share of training problems left out, because their gradient overflowed",
     "cosine": "the mean cosine between its sensitivities and the trained network's",
-    "nearest": "for each seed the number of gradient steps, up to 8, whose predictions are nearest",
+    "to_construction": "the mean squared distance to the construction's predictions, as a loss",
+    "to_chebyshev": "that to as many steps of Chebyshev's method",
+    "to_newton": "that to as many steps of Newton's",
+    "to_polynomial": "that to the best polynomial with as many coefficients",
+    "descent_steps": "the number of gradient steps, up to a million, whose predictions are nearest",
+    "response_lam": "how predictions respond to λ in the prompt: 1 as ridge regression's, 0 not",
+    "response_eta": "how they respond to η in the prompt: 1 as the construction's, 0 not",
+    "gauge": "the largest relative distance of a layer to the construction's, in a gauge",
+    "parameters": "how many numbers are trained",
+    "products": "the scalar multiplications of all layers, in the cheapest order",
 }
 
 
@@ -71,10 +79,17 @@ def markdown(result: dict[str, Any]) -> str:
             cells += [_cell(row.get(name)) for name in columns]
             lines.append("| " + " | ".join(cells) + " |")
         lines.append("")
-    for claim in result["claims"]:
-        verdict = "holds" if claim["holds"] else "does not hold"
-        lines.append(f"- {claim['claim']}: **{verdict}** ({claim['value']:.4g})")
+    lines += [f"- {_said(claim)}" for claim in result["claims"]]
     return "\n".join(lines) + "\n"
+
+
+def _said(claim: Mapping[str, Any]) -> str:
+    """A claim with its number, or with a factor, its interval and Holm's p."""
+    verdict = "holds" if claim["holds"] else "does not hold"
+    if "p" not in claim:
+        return f"{claim['claim']}: **{verdict}** ({claim['value']:.4g})"
+    factor, low, high = (f"{10 ** claim[key]:.3g}" for key in ("value", "low", "high"))
+    return f"{claim['claim']}: **{verdict}** (x {factor} [{low}, {high}], p = {claim['p']:.2g})"
 
 
 def _cell(value: float | str | None) -> str:
@@ -88,16 +103,15 @@ def figure(result: dict[str, Any], path: Path) -> Path:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    panels = list(dict.fromkeys(s["panel"] for s in result["series"] if "panel" in s))
-    size = (8.0, 0.26 * len(result["rows"]) + 1.5) if result.get("bars") else (7.0, 4.2)
-    if panels:
-        size = (3.1 * len(panels) + 0.6, 3.6)
-    drawing, axes = plt.subplots(1, len(panels) or 1, figsize=size, layout="constrained")
-    if panels:
-        _panels(drawing, list(axes) if len(panels) > 1 else [axes], result, panels)
-    elif result.get("bars"):
-        _bars(axes, result)
+    if panels := list(_in_panels(result)):
+        drawing, every = plt.subplots(
+            1, len(panels), figsize=(3.4 * len(panels) + 0.6, 4.0), layout="constrained",
+            squeeze=False,
+        )  # fmt: skip
+        for axes, panel in zip(every[0], panels, strict=True):
+            _panel(axes, panel)
     else:
+        drawing, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         _curves(axes, result)
     with atomically(path) as file:
         drawing.savefig(file, format="png", dpi=110, metadata={"Software": ""})
@@ -127,30 +141,6 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
     axes.legend(fontsize=8, frameon=False)
 
 
-def _panels(drawing: Any, axes: list[Any], result: dict[str, Any], panels: list[str]) -> None:
-    """A panel for each task: curves with their intervals, and what is known beside them."""
-    colours: dict[str, str] = {}
-    for at, panel in zip(axes, panels, strict=True):
-        for s in (s for s in result["series"] if s["panel"] == panel):
-            known = s["group"] in colours
-            colour = colours.setdefault(s["group"], f"C{len(colours)}")
-            at.plot(s["x"], s["y"], "o-", color=colour, lw=1.3, ms=3.5,
-                    label=None if known else s["group"])  # fmt: skip
-            at.fill_between(s["x"], s["low"], s["high"], color=colour, alpha=0.2, lw=0)
-        for i, line in enumerate(line for line in result["lines"] if line["panel"] == panel):
-            at.axhline(line["y"], color="0.4", ls=("--", ":", "-.")[i % 3], lw=0.9)
-            at.annotate(line["label"], (0.98, line["y"]), xycoords=("axes fraction", "data"),
-                        ha="right", va="bottom", fontsize=6, color="0.3")  # fmt: skip
-        at.set_title(panel, fontsize=9)
-        at.set_xlabel(result["axes"]["x"], fontsize=8)
-        at.set_xticks(sorted({x for s in result["series"] for x in s["x"]}))
-        at.tick_params(labelsize=7)
-        if result["axes"].get("log"):
-            at.set_yscale("log")
-    axes[0].set_ylabel(result["axes"]["y"], fontsize=8)
-    drawing.legend(loc="outside lower center", ncols=len(colours), fontsize=8, frameon=False)
-
-
 def _range(result: dict[str, Any]) -> tuple[float, float] | None:
     """Where the curves spend their time, so that no first loss and no spike hides the rest."""
     finite = [[y for y in s["y"] if math.isfinite(y)] for s in result["series"]]
@@ -163,41 +153,39 @@ def _range(result: dict[str, Any]) -> tuple[float, float] | None:
     return low - 0.1 * room, high + 0.3 * room
 
 
-def _bars(axes: Any, result: dict[str, Any]) -> None:
-    """One line per row with a group: its mean and interval, and the median where means mislead.
+def _in_panels(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """The panels of a result, which it gives whole or by naming one with every curve and line."""
+    yield from result.get("panels", ())
+    series = [one for one in result["series"] if "panel" in one]
+    for title in dict.fromkeys(one["panel"] for one in series):
+        lines = [one for one in series if one["panel"] == title]
+        ends = [end(x for one in lines for x in one["x"]) for end in (min, max)]
+        known = [{"label": one["label"], "x": ends, "y": [one["y"]] * 2, "dashed": True}
+                 for one in result["lines"] if one["panel"] == title]  # fmt: skip
+        yield {**result["axes"], "title": title, "lines": lines + known}
 
-    Rows without a group are references, drawn as vertical lines.
-    """
-    from matplotlib.ticker import LogLocator, NullFormatter
 
-    rows = [row for row in reversed(result["rows"]) if "group" in row]
-    references = [row for row in result["rows"] if "group" not in row]
-    top = 3 * max((row["loss"]["mean"] for row in references), default=math.inf)
-    colours: dict[str, str] = {}
-    for row in reversed(rows):
-        if row["group"] not in colours:
-            colours[row["group"]] = f"C{len(colours)}"
-            axes.plot([], [], "o", color=colours[row["group"]], label=row["group"])
-    for i, row in enumerate(rows):
-        loss, colour = row["loss"], colours[row["group"]]
-        inside = loss["mean"] < top
-        axes.plot(loss["mean"] if inside else top, i, "o" if inside else ">", color=colour, ms=5)
-        if loss["low"] < top:
-            axes.plot([loss["low"], min(loss["high"], top)], [i, i], color=colour, lw=2)
-        if "wild" in row and row["median"] < top:
-            axes.plot(row["median"], i, "|", color=colour, ms=9, mew=2)
-    axes.set_yticks(range(len(rows)), [row["label"] for row in rows], fontsize=7)
-    for i, row in enumerate(references):
-        at, style = row["loss"]["mean"], ("--", ":", "-.")[i % 3]
-        axes.axvline(at, color="0.4", lw=0.8, ls=style)
-        axes.text(at, len(rows) - 0.2, row["label"], fontsize=6, rotation=90, ha="center")
-    axes.set_ylim(-0.7, len(rows) - 0.3)
-    axes.set_xscale("log")
-    if not references:  # little more than a decade: name the steps within it
-        axes.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.legend(fontsize=8, loc="upper left", framealpha=1.0)
-    said = f"{result['loss']}: ● mean with 95 % interval"
-    said += f" (▶: above {top:.2g}), | median" if references else ""
-    axes.set_xlabel(said, fontsize=8)
+def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
+    """Lines with intervals over seeds; what was not trained is dashed."""
+    for i, line in enumerate(panel["lines"]):
+        dashed = line.get("dashed", False)
+        colour = "0.4" if dashed else f"C{i}"
+        style = ("--", ":", "-.", (0, (1, 4)))[i % 4] if dashed else "-"
+        axes.plot(line["x"], line["y"], color=colour, ls=style, lw=1.3,
+                  marker=None if dashed or len(line["x"]) > 12 else "o", ms=4,
+                  label=line["label"])  # fmt: skip
+        if "low" in line:
+            axes.fill_between(line["x"], line["low"], line["high"], color=colour, alpha=0.18, lw=0)
+    if panel.get("log"):
+        axes.set_yscale("log")
+    else:
+        axes.axhline(0.0, color="0.8", lw=0.8)
+    if panel.get("logx"):
+        axes.set_xscale("log", base=2)
+        ticks = sorted({x for line in panel["lines"] for x in line["x"]})
+        if len(ticks) <= 6:
+            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    axes.set_title(panel["title"], fontsize=9)
+    axes.set_xlabel(panel["x"])
+    axes.set_ylabel(panel["y"])
+    axes.legend(fontsize=6.5, frameon=False)

@@ -78,7 +78,7 @@ class Arm:
     `factors` say what the arm differs by, for the analysis; `model` describes what `make(seed)`
     makes. `stages(model)` are there if the parameters are not simply trained as that model's to
     give `target`. Losses are of predictions held `against` those of a predictor, or else against
-    the target. Arms with the same `search` share one.
+    the target; a search may be `scored` against another. Arms with the same `search` share one.
     """
 
     name: str
@@ -90,6 +90,7 @@ class Arm:
     steps: int
     target: Target = "clean"
     against: Predictor | None = None
+    scored: Predictor | None = None
     stages: Callable[[nn.Module], Sequence[Stage]] | None = None
     search: str = ""
 
@@ -202,7 +203,7 @@ def run(
     """
     folder.mkdir(parents=True, exist_ok=True)
     began = time.monotonic()
-    mine = _part([arm for arm in study.arms if result(study, arm, folder) is None], part)
+    mine = [arm for arm in _part(study.arms, part) if result(study, arm, folder) is None]
     missing = []
     for arm in mine:
         left = within - (time.monotonic() - began)
@@ -276,7 +277,8 @@ def search(study: Study, arm: Arm, folder: Path, device: str) -> dict[str, Any]:
     known = _stored(path)
     if known is not None and known["digest"] == wanted:
         return known
-    tuning = problems(study, arm, "tune", device)
+    scored = arm if arm.scored is None else replace(arm, against=arm.scored)
+    tuning = problems(study, scored, "tune", device)
     unit, seeds = zero_loss(tuning), range(SEARCHING, SEARCHING + study.search_seeds)
     one = study.search_steps
     ensemble, pace = _trained(study, arm, one, tuple(seeds), study.grid, unit, device)

@@ -112,23 +112,23 @@ def _counts(layout: Any, model: dict[str, Any]) -> dict[str, int]:
 
 def study(quick: bool, seed: int) -> Study:
     both = (False, True)
-    layers = (1, 2) if quick else LAYERS
-    budgets = (1,) if quick else BUDGETS
+    if quick:
+        few = [arm(bias, None, constants, 1, MIDDLE) for constants in both for bias in both]
+        grid = tuple(one for one in GRID if one.epsilon != 1e-8 or one.optimizer == "muon")
+        grid = tuple(one for one in grid if one.lr < 0.02 and one.scale > 0.2)
+        seeds = tuple(range(seed, seed + 5))
+        return Study("bias", tuple(few), 64, STEPS, seeds, 1, grid, 2000)
     arms = [
         arm(bias, skip, constants, depth, budget)
-        for depth in layers
+        for depth in LAYERS
         for skip in (both if depth > 1 else (None,))
         for constants in both
         for bias in both
-        for budget in budgets
+        for budget in BUDGETS
     ]
-    if quick:
-        grid = tuple(one for one in GRID if one.epsilon == 1e-16 and one.lr > 1e-3)
-        seeds = tuple(range(seed, seed + 5))
-        return Study("bias", tuple(arms), 32, 100, seeds, 1, grid, 2000)
     arms += [
         arm(bias, True if depth > 1 else None, True, depth, MIDDLE, heads)
-        for depth in layers
+        for depth in LAYERS
         for bias, heads in ((True, ELSA_HEADS), *((False, n) for n in LSA_HEADS.values()))
     ]
     arms += [tied(bias, depth) for depth in (3, 4) for bias in both]
@@ -159,9 +159,11 @@ def answer(results: Results) -> dict[str, Any]:
     ]  # fmt: skip
     claims = [c for found in (_bias(results), _interactions(results), _sizes(results))
               for c in answers.family(found)]  # fmt: skip
+    longest = max(a.factors.get("budget", 0) for a in results.study.arms)
     labels = {
-        a.name: label(dict(a.factors) | {"budget": 16}).removesuffix(", 16 x steps")
-        for a, _ in results.where(budget=16, layers=2, heads=HEADS)
+        a.name: label(dict(a.factors)).rpartition(",")[0]
+        for a, _ in results.where(budget=longest, constants=True, heads=HEADS)
+        if a.factors["layers"] in (1, 4)
     }
     return {
         "settings": answers.settings(results) | {"task": TASK.__dict__},
@@ -170,10 +172,43 @@ def answer(results: Results) -> dict[str, Any]:
         "table": answers.table(rows, ["median", "failed", "dropped"])
         + "\n\n" + answers.claims_text(claims),
         "series": answers.curves(results, labels),
+        "panels": _panels(results, longest),
         "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
         "claims": claims,
     }  # fmt: skip
+
+
+def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
+    """Losses over layers with constants and without, contrasts over layers, training curves."""
+    panels = []
+    for constants in (True, False):
+        lines = []
+        for bias in (False, True):
+            for skip in (True, False):
+                found = [
+                    (a.factors["layers"], r)
+                    for a, r in results.where(
+                        bias=bias, constants=constants, budget=budget, heads=HEADS
+                    )
+                    if a.factors["skip"] in (skip, None)
+                ]
+                name = f"{'ELSA' if bias else 'LSA'}, {'skip' if skip else 'no skip'} inside"
+                if found:
+                    lines.append(answers.points(name, found))
+        held = "constants in the prompt" if constants else "no constants"
+        panels.append({"title": held, "x": "layers", "y": "excess over Bayes, of zero's",
+                       "log": True, "logx": True, "lines": lines})  # fmt: skip
+    by_name: dict[str, list[tuple[float, Effect]]] = {}
+    for text, effect in _interactions(results).items():
+        where, _, name = text.partition(": ")
+        if "bias" in name and where.endswith(f", {budget} x steps"):
+            by_name.setdefault(name, []).append((float(where.split()[0]), effect))
+    if by_name:
+        lines = [answers.effects(name, found) for name, found in by_name.items()]
+        panels.append({"title": "what the bias changes", "x": "layers", "y": "log₁₀ of the factor",
+                       "logx": True, "lines": lines})  # fmt: skip
+    return panels
 
 
 def _bias(results: Results) -> dict[str, Effect]:

@@ -31,7 +31,7 @@ from inweave.lab.forms import Form, FormName, form
 from inweave.lab.inference import paired
 from inweave.lab.spectral import Spectrum, nearest
 from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start, summary
-from inweave.lab.tasks import Batch
+from inweave.lab.tasks import Batch, Task
 from inweave.lab.trainer import Stage
 from inweave.nn import AttentionNetwork, ExtendedLinearAttention, from_network
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
@@ -88,6 +88,11 @@ def iterates(steps: int) -> Callable[[Batch], Tensor]:
     return goal
 
 
+def descent(task: Task, steps: int) -> baselines.Predictor:
+    """What the construction predicts."""
+    return lambda batch: Spectrum(batch, task).descent(steps)
+
+
 def stages(steps: int, supervision: str, curriculum: bool) -> Callable[[nn.Module], list[Stage]]:
     def of(model: nn.Module) -> list[Stage]:
         assert isinstance(model, AttentionNetwork)
@@ -116,6 +121,7 @@ def arm(name: FormName, d: int, steps: int, supervision: str, curriculum: bool) 
     return Arm(
         title, factors, task, made, model, start(made, **model), STEPS,
         against=baselines.bayes(task), stages=stages(steps, supervision, curriculum),
+        scored=descent(task, steps) if supervision == "steps" else None,
     )  # fmt: skip
 
 
@@ -243,10 +249,43 @@ def answer(results: Results) -> dict[str, Any]:
                                       "descent_steps", "failed"])
         + "\n\n" + answers.claims_text(claims),
         "series": answers.curves(results, labels),
+        "panels": _panels(results) if rows else [],
         "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
         "claims": claims,
     }  # fmt: skip
+
+
+def _panels(results: Results) -> list[dict[str, Any]]:
+    """Losses over steps for every d beside those of methods, and the responses to λ and η."""
+    found = []
+    names = {"end": "asked for the answer", "steps": "asked for every step"}
+    ways = [(how, curriculum) for how in names for curriculum in (False, True)]
+    for d in sorted({a.factors["d"] for a, _ in results.where()}):
+        kind = next(a.factors["form"] for a, _ in results.where(d=d))
+        lines, responses = [], []
+        for how, curriculum in ways:
+            arms = [
+                (a.factors["depth"], r)
+                for a, r in results.where(form=kind, d=d, supervision=how, curriculum=curriculum)
+            ]
+            if arms:
+                name = names[how] + ", curriculum" * curriculum
+                lines.append(answers.points(name, arms))
+                for key, symbol in (("response_lam", "λ"), ("response_eta", "η")):
+                    y = [_middle(r["measures"][key]) for _, r in arms]
+                    responses.append({"label": f"{name}: {symbol}", "x": [k for k, _ in arms],
+                                      "y": y})  # fmt: skip
+        some = {a.factors["depth"]: r for a, r in results.where(form=kind, d=d)}
+        for method in ("construction", "chebyshev", "newton", "polynomial"):
+            y = [10 ** r["measures"]["references"][method] for r in some.values()]
+            lines.append({"label": method, "x": list(some), "y": y, "dashed": True})
+        title = f"{'ELSA' if kind == 'enumerated' else 'LSA, designed'}, d = {d}"
+        found.append({"title": title, "x": "steps built in", "y": "excess over Bayes, of zero's",
+                      "log": True, "lines": lines})  # fmt: skip
+    found.append({"title": f"{title}: response to λ and η", "x": "steps built in",
+                  "y": "1: as ridge, as descent", "lines": responses})  # fmt: skip
+    return found
 
 
 MEASURES = ("to_construction", "to_chebyshev", "to_newton", "to_polynomial", "descent_steps",
