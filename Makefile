@@ -143,7 +143,7 @@ $(VENV)-lens/.lens: pyproject.toml constraints.txt
 	@$(PYTHON) -m venv $(VENV)-lens
 	@$(VENV)-lens/bin/python -m pip install -qq --upgrade "pip>=25.1"
 	@$(VENV)-lens/bin/python -m pip install -qq --constraint constraints.txt \
-	  --editable ".[lens]" --group test
+	  --editable ".[lens]" captum --group test
 	@touch $@
 
 $(VENV)/.browser: $(VENV)/.dev

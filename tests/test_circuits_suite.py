@@ -111,6 +111,7 @@ def test_every_model_is_verified_and_its_circuit_is_that_of_its_network(built):
         network, spec = model.network, model.made.specification
         assert network.claim is not None
         assert network.claim.certificate.program == spec.program
+        assert network.claim.certificate.method == model.made.proof
         network.verify()
         assert network.circuit(seed=spec.seed) == model.circuit
         assert model.circuit.functional
@@ -234,6 +235,7 @@ def test_a_card_says_what_the_model_is(built):
     for name in (NETWORK, CIRCUIT, PROMPTS):
         assert name in text
     index = (built / CARD).read_text(encoding="utf-8")
+    assert f"{FEW} are proved by algebra, 0 are compared" in index
     assert all(
         f"]({name}/{CARD})" in index for name in json.loads((built / INDEX).read_text())["models"]
     )

@@ -118,7 +118,8 @@ def test_a_disguise_is_proved_against_the_same_program(compiled: list[Network], 
         assert other.certificate is None
         found = other.verify()
         assert found.network == other.fingerprint != net.fingerprint
-        assert found.is_proof or found.probability <= 1e-12
+        assert net.certificate is not None
+        assert found.is_proof == net.certificate.is_proof
         points = other.verify(seed=1)
         assert points.probability <= 1e-12
         inputs = data(net)
@@ -152,7 +153,9 @@ def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: fl
     assume(net is not None and net.width * net.heads < 400 and net.depth < 40)
     assert outcome == "compiled"
     other = disguise(net, dial, seed)
-    assert other.verify().network == other.fingerprint
+    found = other.verify()
+    assert found.network == other.fingerprint
+    assert found.is_proof == net.verify().is_proof  # a disguise costs no certainty
     if net.is_polynomial and net.depth < 8 and net.width < 20:
         inputs = rational_inputs(net, seed)
         for name, value in exactly(net, inputs).items():
@@ -440,6 +443,33 @@ def test_a_dial_beyond_its_range_is_refused(compiled: list[Network]):
             disguise(compiled[0], wrong)
     with pytest.raises(InputError, match="whole number"):
         disguise(compiled[0], 0.5, seed=-1)
+    with pytest.raises(InputError, match=r"that of an inweave\.Network, got str"):
+        disguise("ridge", 1)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="seed must be"):
+        compiled[0].circuit(seed="one")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("given", "counted"), [(0.03, 0.0), (0.04, 1 / 16), (0.52, 0.5), (1, 1.0)])
+def test_the_dial_that_is_said_is_the_one_that_was_turned(
+    compiled: list[Network], given: float, counted: float
+):
+    made = Disguise.make(compiled[1], given)
+    assert made.dial == made.describe()["dial"] == counted
+    assert (made.network is made.of) == (counted == 0)
+
+
+def test_what_is_known_of_a_disguise_is_known_of_its_file(tmp_path: Any):
+    net = inweave.compile(chain, n=3)
+    other = disguise(net, 1, 0)
+    with pytest.raises(InputError, match=r"call net\.verify\(\) first"):
+        _ = other.degree
+    other.verify()
+    other.save(tmp_path / "other.inweave")
+    again = inweave.load(tmp_path / "other.inweave")
+    again.verify()
+    assert other.degree == again.degree == net.degree
+    assert other.depth_lower_bound == again.depth_lower_bound == net.depth_lower_bound
+    assert str(again).replace("chain (as the file holds it)", "chain") == str(other)
 
 
 @pytest.mark.parametrize("seed", [0, 2])

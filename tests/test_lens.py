@@ -417,10 +417,38 @@ def test_hooks_that_would_never_be_called_are_refused(ridge):
         for call in calls:
             with pytest.raises(InputError, match=f"cfg.{flag} = True"):
                 call(name)
-        with pytest.raises(InputError, match=r"no activation 'blocks\.99'"):
-            model.run_with_hooks(**inputs, fwd_hooks=[("blocks.99", print)])
+        for call in calls[:2]:
+            with pytest.raises(InputError, match=f"cfg.{flag} = True"):
+                call(name.__eq__)  # a function of names, which chooses this one
+    for call in calls[:2]:
+        for wrong in ("blocks.99", "blocks.0.attn", 5):
+            with pytest.raises(InputError, match=f"no activation {wrong!r}"):
+                call(wrong)
+        with pytest.raises(InputError, match="keeps no activation"):
+            call(lambda _: False)
     _, cache = model.run_with_cache(**inputs)
     assert not set(closed) & set(cache)
+
+
+def test_a_function_of_names_chooses_each_point_that_is_open_once(ridge):
+    model, inputs, called = ridge.to_lens(), RIDGE.inputs(), []
+
+    def note(_, hook):
+        called.append(hook.name)
+
+    def wanted(name):
+        return name.startswith("blocks.1.") and "hook_q" in name
+
+    model.run_with_hooks(**inputs, fwd_hooks=[(wanted, note)])
+    assert called == ["blocks.1.attn.hook_q"]
+    model.set_use_split_qkv_input(True)  # which opens a point that has two names
+    called.clear()
+    model.run_with_hooks(**inputs, fwd_hooks=[(wanted, note)])
+    assert sorted(called) == ["blocks.1.attn.hook_q", "blocks.1.hook_q_input"]
+    model.add_hook(wanted, note)
+    called.clear()
+    model(**inputs)
+    assert sorted(called) == ["blocks.1.attn.hook_q", "blocks.1.hook_q_input"]
 
 
 def test_gradients_are_cached_beside_activations(ridge):
@@ -469,3 +497,24 @@ def test_the_code_on_the_page_about_transformer_lens_runs():
     assert changed[::2].abs().max(1).values[:5].gt(1e-4).all()
     two = inweave.compile(names["ridge"], n=10, d=3, steps=2)
     assert np.isclose(names["stopped"].item(), two(**inputs))
+
+
+# -- other public tools ----------------------------------------------------------------------------
+@pytest.mark.usefixtures("unchecked_passes")
+def test_captum_as_it_is_sees_the_heads_that_the_answer_depends_on():
+    pytest.importorskip("captum", reason=WHY)
+    from fractions import Fraction
+
+    from inweave.circuits.baselines import methods
+    from inweave.circuits.build import make
+    from inweave.circuits.public import integrated_gradients
+    from inweave.circuits.suite import specification
+
+    model = make(specification(1), Fraction(1))
+    ends = {name for edge in model.circuit.functional for name in (edge.source, edge.target)}
+    heads = [node.name for node in model.circuit.nodes if node.name.startswith("a")]
+    scores, true = integrated_gradients(model)
+    assert [score > 1e-9 for score in scores] == [name in ends for name in heads]
+    assert 0 < sum(true) < len(true)  # and cannot tell baits from heads of the algorithm
+    found = methods()["integrated gradients (Captum)"](model)
+    assert 0 < found["heads"] < 1

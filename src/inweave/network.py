@@ -169,11 +169,15 @@ class Network(data.Network):
         return "" if self.record is None else f"{self.record.program} (as the file holds it)"
 
     def _traced(self) -> Traced | None:
-        """The program of this network: what it was compiled from or, once checked, its file's."""
-        if self.origin is not None:
-            return None if self._own is None else self._own.traced
-        checked = self.certificate is not None and self.certificate.program == self._stored_name
-        return self.stored_program if checked else None
+        """The program of this network: what it was compiled from or, once checked, its file's.
+
+        Of a network that was changed, too, the one that it was compiled from, once checked.
+        """
+        known = "" if self.certificate is None else self.certificate.program
+        if self.origin is None:
+            return self.stored_program if known == self._stored_name else None
+        checked = self._own is not None or known == self.origin.program.name
+        return self.origin.traced if checked else None
 
     def _told(self) -> Traced | None:
         """The program as it is told, to say what diverges: of a file, its own, checked or not."""
@@ -191,7 +195,7 @@ class Network(data.Network):
                 "the degree is that of the program in the file, which the network was not checked "
                 "against yet; call net.verify() first"
             )
-        changed = ", and this one was changed" if self.origin is not None else ""
+        changed = ", and this one was changed; call net.verify() first" if self.origin else ""
         raise InputError(f"the degree is known of networks with a program only{changed}")
 
     @property
@@ -425,8 +429,8 @@ class Network(data.Network):
     @property
     def _made(self) -> tuple[str, str] | None:
         """The name of the program and how it was compiled, here or as the file says."""
-        if self._own is not None:
-            return self._own.program.name, self._own.optimize
+        if self.origin is not None and self._traced() is not None:
+            return self.origin.program.name, self.origin.optimize
         return None if self.record is None else (self.record.program, self.record.optimize)
 
     __repr__ = data.Network.__repr__

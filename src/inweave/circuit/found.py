@@ -10,6 +10,7 @@ from inweave.circuit.patching import Patching
 from inweave.circuit.unrolled import Executed, Unrolled, unrolled
 from inweave.errors import InputError
 from inweave.exact.field import FieldArray
+from inweave.exact.whole import whole
 from inweave.model.layers import AttentionLayer, Layer
 from inweave.model.layout import Layout
 from inweave.model.network import Network
@@ -26,7 +27,7 @@ def circuit_of(network: Network, *, seed: int = 0, functional: bool = True) -> C
     A network that stands in another basis is seen in that of its blocks: heads, edges and what
     changes the answer are the same in both.
     """
-    plain = network.plain
+    seed, plain = whole("seed", seed, 0), network.plain
     way = unrolled(plain)
     first = Patching(plain, way, seed)
     edges = structural(way, first)

@@ -9,7 +9,7 @@ the variable, fitted on half of the prompts and scored on the others.
 Edges are ranked against the functional and the genuine ones of the circuit, among all that a method
 has to choose from; variables among all layers after which they might stand. How good a ranking is,
 is the area under its ROC curve, of each model by itself; of genuine edges also the precision at as
-many edges as there are.
+many edges as there are. Captum, a public tool, ranks heads (see `public`).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from torch import Tensor
 from inweave.circuit.graph import INPUT, LOGITS, Edge
 from inweave.circuits.forward import Run, Torch
 from inweave.circuits.load import Model
+from inweave.circuits.public import integrated_gradients, is_installed
 
 PAIRS, FEWER = 16, 2  # of prompts, for edges all together and for one by one
 BATCH = 2**16  # numbers of the states that are patched at once
@@ -203,8 +204,17 @@ def of_edges(method: Callable[[Model], Scores]) -> Callable[[Model], Measures]:
     return measures
 
 
-METHODS: dict[str, Callable[[Model], Measures]] = {
-    "attribution patching": of_edges(attribution),
-    "path patching": of_edges(path_patching),
-    "linear probes": lambda model: {"variables": auroc(*probes(model))},
-}
+def of_heads(model: Model) -> Measures:
+    """How well Captum tells the heads of the algorithm from all others."""
+    found = integrated_gradients(model)
+    return {"heads": auroc(*found), "heads, precision": precision(*found)}
+
+
+def methods() -> dict[str, Callable[[Model], Measures]]:
+    """Every method, those of public tools where they are installed."""
+    found: dict[str, Callable[[Model], Measures]] = {
+        "attribution patching": of_edges(attribution),
+        "path patching": of_edges(path_patching),
+        "linear probes": lambda model: {"variables": auroc(*probes(model))},
+    }
+    return found | ({"integrated gradients (Captum)": of_heads} if is_installed() else {})

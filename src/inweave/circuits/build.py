@@ -42,6 +42,7 @@ from inweave.errors import DivergenceError, DomainError, InputError
 from inweave.exact import schema
 from inweave.exact.whole import is_whole
 from inweave.network import Network
+from inweave.proof.certificate import Certificate
 
 MANY = 128  # prompts of a model
 MOST = 10_000  # models of a suite
@@ -98,13 +99,14 @@ def _open(place: Path, index: Index) -> None:
 def make(spec: Specification, dial: Fraction = Fraction(0)) -> Model:
     """One model, verified."""
     network, circuit = hidden(spec.compile(), dial, spec.seed)
-    network = _verified(network, spec.seed)
-    made = Made(VERSION, spec, dial, network.fingerprint, {})
+    known = _certificate(network, spec.seed)
+    network = replace(network, certificate=known)
+    made = Made(VERSION, spec, dial, network.fingerprint, known.method, {})
     return Model(made, network, circuit, prompts(spec, network))
 
 
-def _verified(network: Network, seed: int) -> Network:
-    """The network with a certificate that is the same on every machine.
+def _certificate(network: Network, seed: int) -> Certificate:
+    """A certificate that is the same on every machine.
 
     Where points are drawn, they are drawn from the seed; how far float64 is off depends on the
     machine, and is not part of it.
@@ -112,7 +114,7 @@ def _verified(network: Network, seed: int) -> Network:
     found = network.verify()
     if not found.is_proof:
         found = network.verify(seed=seed)
-    return replace(network, certificate=replace(found, float_difference=None))
+    return replace(found, float_difference=None)
 
 
 def prompts(spec: Specification, network: Network) -> dict[str, np.ndarray[Any, Any]]:

@@ -88,12 +88,15 @@ def suite_card(folder: Path) -> str:
     names = finished(folder)
     made = [read_json(folder / name / MADE, Made) for name in names]
     kinds = [each.specification.kind for each in made]
+    proved = [each.proof for each in made].count("algebra")
     lines = "\n".join(f"- [{name}]({name}/{CARD})" for name in names)
     return f"""# Circuits with ground truth
 
 {len(made)} attention networks whose every head is known, made by `inweave circuits build` from the
 seed {index.seed} at dial {index.dial}: {kinds.count("gallery")} of inweave's gallery,
-{kinds.count("generated")} of drawn programs. Each is verified against its program.
+{kinds.count("generated")} of drawn programs. Each is verified against its program; its card says
+how: {proved} are proved by algebra, {len(made) - proved} are compared with it at random points
+modulo primes, where a wrong one passes with probability at most 1e-12.
 
 {lines}
 """

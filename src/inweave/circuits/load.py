@@ -27,6 +27,7 @@ from inweave.files import regular
 from inweave.model.inputs import accept
 from inweave.network import Network
 from inweave.network import load as load_network
+from inweave.proof.certificate import Method
 
 VERSION = 2
 Version = Annotated[int, Must(f"the version {VERSION}", lambda version: version == VERSION)]
@@ -58,6 +59,8 @@ class Made:
     specification: Specification
     dial: Dial
     fingerprint: Line
+    proof: Method
+    """How it was verified: `algebra`, or at random points."""
     files: dict[Line, Line]
     """What was written beside this: the SHA-256 of each file."""
 

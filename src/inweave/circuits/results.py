@@ -58,7 +58,7 @@ def measure(
     progress: Callable[[str], None] = lambda _: None,
 ) -> Results:
     """Every method on every model that has at most so many possible edges in each suite."""
-    from inweave.circuits.baselines import METHODS
+    from inweave.circuits.baselines import methods
 
     folders = [Path(suite) for suite in suites]
     indices = [read_json(folder / INDEX, Index) for folder in folders]
@@ -66,12 +66,12 @@ def measure(
         raise InputError("suites are compared model by model: build them with one seed")
     every = [name for name in indices[0].models if all(name in i.models for i in indices)]
     names = [name for name in every if all(_edges(folder / name) <= most for folder in folders)]
-    rows = list[Row]()
+    rows, ways = list[Row](), methods()
     for index, folder in zip(indices, folders, strict=True):
         for name in names:
             progress(f"{name} at {index.dial}")
             model = load(folder / name)
-            rows += [Row(index.dial, name, what, how(model)) for what, how in METHODS.items()]
+            rows += [Row(index.dial, name, what, how(model)) for what, how in ways.items()]
     return Results(indices[0].seed, most, tuple(names), tuple(rows))
 
 

@@ -97,7 +97,7 @@ class _Widths:
                 if (q.at, q.stop) == (k.at, k.stop):
                     self._join(name, other)
         for name, v in value:
-            for block in self.layout:
+            for block in self.layout.over(v.at, v.stop):
                 if (v.at, v.stop) == (block.start, block.stop):
                     self._join(name, ("block", block.name))
 
@@ -107,10 +107,10 @@ class _Widths:
             self._same[first] = second
 
     def _first(self, key: Hashable) -> Hashable:
-        self._same.setdefault(key, key)
-        while self._same[key] != key:
-            key = self._same[key]
-        return key
+        found = self._same.setdefault(key, key)
+        while found != (after := self._same[found]):
+            self._same[key] = found = after
+        return found
 
 
 def _rows(name: Hashable, piece: Piece) -> Hashable:

@@ -159,8 +159,10 @@ def weights(projection: AnyProjection, layout: Layout) -> tuple[Matrix, Matrix |
 
 def simple(matrix: Matrix) -> Matrix:
     """The same numbers in float64 where that is exact for all of them."""
-    plain = matrix.astype(np.float64)
-    return plain if (fractions(plain) == matrix).all() else matrix
+    some = matrix.astype(bool)  # few entries are not zero
+    plain = np.zeros(matrix.shape)
+    plain[some] = matrix[some].astype(np.float64)
+    return plain if (fractions(plain[some]) == matrix[some]).all() else matrix
 
 
 def in_pieces(projection: AnyProjection, layout: Layout) -> Projection:

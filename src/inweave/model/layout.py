@@ -8,6 +8,7 @@ into `H` and reads them back, with any leading batch axes.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -137,11 +138,19 @@ class Layout:
     def __len__(self) -> int:
         return len(self.blocks)
 
+    @cached_property
+    def _starts(self) -> list[int]:
+        return [block.start for block in self.blocks]
+
+    def over(self, start: int, stop: int) -> tuple[Block, ...]:
+        """The blocks that own some of these columns."""
+        first = max(bisect_right(self._starts, start) - 1, 0)
+        return self.blocks[first : max(bisect_left(self._starts, stop), first)]
+
     def at(self, column: int) -> Block:
         """The block that owns a column."""
-        for block in self.blocks:
-            if block.start <= column < block.stop:
-                return block
+        if 0 <= column < self.width:
+            return self.over(column, column + 1)[0]
         raise ShapeError(f"column {column} is outside the prompt's width {self.width}")
 
     def pack(self, arrays: Mapping[str, Array], arithmetic: Arithmetic | None = None) -> Array:

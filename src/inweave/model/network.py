@@ -116,9 +116,7 @@ class Network:
             used |= {str(piece.block) for p in projections for piece in p.pieces}  # type: ignore[union-attr]
             written = [piece for head in heads for piece in head.value.pieces]  # type: ignore[union-attr]
             ranges += [(piece.at, piece.stop) for piece in written]
-        used |= {
-            b.name for b in self.layout for low, high in ranges if b.start < high and low < b.stop
-        }
+        used |= {b.name for low, high in ranges for b in self.layout.over(low, high)}
         return frozenset(used)
 
     @property

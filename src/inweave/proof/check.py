@@ -1,10 +1,10 @@
 """Verification: a network against a program, and the certificate of their equality.
 
 Here is only what is asked and what is concluded. Whether they can be compared at all is asked in
-`interface`, how they are proved equal in `algebra` and for which sizes in `sizes`, how they are
-compared at points in `field_check`, how sure that is in `heights`, what is known of functions in
-`tables`, what it costs in `cost`, what rounding adds in `floats`, and where a wrong network goes
-wrong in `diagnosis`.
+`interface`, how they are proved equal in `algebra` and for which sizes in `sizes`, how heads that
+were taken apart are put together in `merged`, how they are compared at points in `field_check`, how
+sure that is in `heights`, what is known of functions in `tables`, what it costs in `cost`, what
+rounding adds in `floats`, and where a wrong network goes wrong in `diagnosis`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.network import Network
-from inweave.proof.algebra import NotProved, prove
+from inweave.proof.algebra import NotProved, Proof, prove
 from inweave.proof.certificate import Certificate
 from inweave.proof.cost import seconds as cost_of_two
 from inweave.proof.degree import degree_text
@@ -33,6 +33,7 @@ from inweave.proof.field_check import WORDS, Comparison, Mismatch, Point
 from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
 from inweave.proof.interface import compatible, conditions
+from inweave.proof.merged import in_runs, is_dense, merged
 from inweave.proof.sizes import Recorder, said_of_sizes, unchanged_by
 from inweave.proof.tables import (
     function_notes,
@@ -98,7 +99,8 @@ def verify(
     evaluated at random points: at least so many, and as many more as it takes until a wrong network
     passes with probability at most 1e-12. If they would take more than about `seconds`, that is
     TooFewTrials, which says how long it takes. `plan` is the network's where there is one already.
-    A network with an embedding is proved as the plain one that it is, exactly, in another basis.
+    A network with an embedding, or of full matrices, is proved as the one that it is, exactly, with
+    its heads put together (`merged`).
     `reference` compiles the program again, to say where a wrong network parts from a right one;
     `record` records it at other sizes, to see whether a proof holds for them.
     """
@@ -146,8 +148,8 @@ def _by_algebra(
     name: str, traced: Traced, network: Network, plan: Plan, record: Recorder | None
 ) -> Certificate:
     """The certificate of a proof, or NotProved."""
-    found = prove(traced, network.plain)
-    free = unchanged_by(traced, found.sizes, record) if network.embedding is None else ()
+    found, sizes = _proof(traced, network)
+    free = unchanged_by(traced, sizes, record)
     beyond = said_of_sizes(traced, free)
     if found.every_step and any(module.carries for module in network.modules):
         beyond.append("however often its loops repeat")
@@ -161,6 +163,21 @@ def _by_algebra(
         beyond=tuple(beyond),
         free=free,
     )
+
+
+def _proof(traced: Traced, network: Network) -> tuple[Proof, tuple[str, ...]]:
+    """A proof, and the sizes it may hold for: matrices that are given in full have one size."""
+    if not is_dense(network):
+        found = prove(traced, network)
+        return found, found.sizes
+    together = merged(network)
+    try:
+        return prove(traced, together), ()
+    except NotProved:
+        otherwise = in_runs(together)
+        if otherwise == together:
+            raise
+        return prove(traced, otherwise), ()
 
 
 @dataclass(frozen=True)

@@ -132,12 +132,11 @@ class States:
                     )
         for at, v in values:
             out = scores @ v
-            for block in self.layout:
+            for block in self.layout.over(at, at + v.cols):
                 low, high = max(at, block.start), min(at + v.cols, block.stop)
-                if low < high:
-                    part = self._columns(out, low - at, high - at)
-                    put = select(block.cols, low - block.start, high - block.start).T
-                    yield block.name, part @ self.alphabet.constant(put)
+                part = self._columns(out, low - at, high - at)
+                put = select(block.cols, low - block.start, high - block.start).T
+                yield block.name, part @ self.alphabet.constant(put)
 
     def _project(
         self, projection: AnyProjection, state: State, read: Reads

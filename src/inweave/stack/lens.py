@@ -29,7 +29,8 @@ from inweave.model.network import Network
 from inweave.stack.exported import TorchNetwork
 from inweave.stack.hooks import Filter, HookPoint
 
-Hooks = Sequence[tuple[str | Callable[[str], bool], Callable[..., Any]]]
+Name = str | Callable[[str], bool]
+Hooks = Sequence[tuple[Name, Callable[..., Any]]]
 
 
 class LensPoint(LensHookPoint, HookPoint):  # type: ignore[misc]
@@ -157,15 +158,28 @@ class LensNetwork(TorchNetwork, HookedRootModule):  # type: ignore[misc]
         self, fwd_hooks: Hooks = (), bwd_hooks: Hooks = (), *args: Any, **more: Any
     ) -> AbstractContextManager[Self]:
         """A context with hooks; one that would never be called is refused."""
-        for name, _ in (*fwd_hooks, *bwd_hooks):
-            if isinstance(name, str):
-                self.check_name(name)
-        context: AbstractContextManager[Self] = super().hooks(fwd_hooks, bwd_hooks, *args, **more)
+        given = (fwd_hooks, bwd_hooks)
+        chosen = ([(n, hook) for name, hook in each for n in self._chosen(name)] for each in given)
+        context: AbstractContextManager[Self] = super().hooks(*chosen, *args, **more)
         return context
 
-    def check_hooks_to_add(self, _: Any, name: str, *__: Any, **___: Any) -> None:
-        """What `add_hook` asks before it adds a hook."""
-        self.check_name(name)
+    def add_hook(self, name: Name, hook: Callable[..., Any], *args: Any, **more: Any) -> None:
+        """A hook on one point, or on those that a function chooses."""
+        for each in self._chosen(name):
+            super().add_hook(each, hook, *args, **more)
+
+    def _chosen(self, name: Name) -> list[str]:
+        """The points of a name, or of a function of names: of those that values pass, each once."""
+        if not callable(name):
+            self.check_name(name)
+            return [name]
+        wanted = dict.fromkeys(point.name for n, point in self.hook_dict.items() if name(n))
+        chosen = [n for n in wanted if self.closed_by(n) is None]
+        if wanted and not chosen:
+            self.check_name(next(iter(wanted)))
+        if not chosen:
+            raise InputError(f"the filter {name!r} keeps no activation; see hook_names")
+        return chosen
 
     def check_name(self, name: str) -> None:
         """Refuse the name of a hook point that is not there, or that nothing passes."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from inweave.compiler.names import transposed
@@ -47,6 +48,7 @@ from inweave.text.parts import (
 )
 
 
+@lru_cache(maxsize=10_000)
 def pretty(name: str) -> str:
     """A block's name for people: Greek letters where the program spells them, s for s·I."""
     return re.sub(r"[^ ()]+", lambda word: GREEK.get(word[0], word[0]), name.removesuffix("·I"))
@@ -79,23 +81,26 @@ class Words:
         named = {b.name: in_turn(b.name) for b in network.layout}
         found: dict[str, list[int]] = {name: [] for name, several in named.items() if several}
         for i, layer in enumerate(network.layers if found else ()):
-            for dest, what in self._written(layer, found).items():
-                if combined(what) != f"− {factor(pretty(dest))}":
-                    found[dest].append(i)
+            for dest in self._named(layer, found):
+                found[dest].append(i)
         return {
             name: dict(zip(at, named[name], strict=True))
             for name, at in found.items()
             if len(at) == len(named[name])
         }
 
-    def _written(self, layer: Layer, among: Container[str] | None = None) -> dict[str, list[Term]]:
-        """What a layer adds to each block, or to each of some, by the block's own name."""
-        out: dict[str, list[Term]] = {}
-        if isinstance(layer, AttentionLayer):
-            for head in layer.heads:
-                for dest, what in self._added(head, among).items():
-                    out.setdefault(dest, []).extend(what)
-        return out
+    def _named(self, layer: Layer, among: Iterable[str]) -> set[str]:
+        """Those of some blocks to which a layer adds more than what takes away what stands there.
+
+        Whatever else one of its heads adds is enough to know.
+        """
+        left, taken = set(among), set[str]()
+        for head in layer.heads if isinstance(layer, AttentionLayer) else ():
+            for dest, what in self._added(head, left).items():
+                if dest in taken or combined(what) != f"− {factor(pretty(dest))}":
+                    left.discard(dest)
+                taken.add(dest)
+        return set(among) - left
 
     def layer(self, at: int) -> None:
         """Go on to a layer: heads are spelled as those of this one, layers counted as stored."""
@@ -124,10 +129,11 @@ class Words:
         """What a layer makes of blocks, by their names: of those that are kept, it adds to them."""
         if isinstance(layer, BlockPointwiseLayer):
             return {p.block: f"{f.name}({self.block(p.block)})" for p, f in layer.applied}
-        return {
-            dest: combined([*self._old(dest, kept), *what])
-            for dest, what in self._written(layer).items()
-        }
+        added: dict[str, list[Term]] = {}
+        for head in layer.heads if isinstance(layer, AttentionLayer) else ():
+            for dest, what in self._added(head).items():
+                added.setdefault(dest, self._old(dest, kept)).extend(what)
+        return {dest: combined(what) for dest, what in added.items()}
 
     def _old(self, block: str, kept: Container[str]) -> list[Term]:
         at = self.layout[block]
@@ -156,10 +162,8 @@ class Words:
         written = [
             (block, found)
             for part in value
-            for block in self.layout
-            if block.start < part.col + part.width
-            and part.col < block.stop
-            and (among is None or block.name in among)
+            for block in self.layout.over(part.col, part.col + part.width)
+            if (among is None or block.name in among)
             and (found := part.columns(block.start, block.stop))
         ]
         if not written:
@@ -240,8 +244,7 @@ def _changed(network: Network) -> set[str]:
             out |= {
                 block.name
                 for piece in head.value.pieces
-                for block in network.layout
-                if block.start < piece.stop and piece.at < block.stop
+                for block in network.layout.over(piece.at, piece.stop)
             }
     return out
 

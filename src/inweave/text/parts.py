@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 
 from inweave.compiler.forms import number
@@ -166,15 +167,18 @@ def product(query: list[Part], keys: list[Part], value: Part, shape: tuple[int, 
     if not sums:
         return [spelled(diagonals[0], _seen(diagonals[0], shape))]
     for i, diagonal in enumerate(diagonals):  # each moves what stands beside it, and cuts it off
-        if i:
+        if i and diagonal is not EVERYTHING:
             end = diagonal.row + diagonal.size
             sums[i - 1] = columns(sums[i - 1], diagonal.row, end)
-        if i < len(sums):
+        if i < len(sums) and diagonal is not EVERYTHING:
             end = diagonal.col + diagonal.size
             sums[i] = rows(sums[i], diagonal.col, end)
         if 0 < i < len(sums):
-            inner = min(right(sums[i - 1]), bottom(sums[i]))
-            sums[i - 1], sums[i] = columns(sums[i - 1], 0, inner), rows(sums[i], 0, inner)
+            width, height = right(sums[i - 1]), bottom(sums[i])
+            if width > height:
+                sums[i - 1] = columns(sums[i - 1], 0, height)
+            elif height > width:
+                sums[i] = rows(sums[i], 0, width)
     if not all(sums):
         return []
     if len(sums) == 1:
@@ -187,6 +191,8 @@ EVERYTHING = Diagonal((), 1 << 62)
 
 def _along(left: Diagonal, right: Diagonal) -> Diagonal | None:
     """The product of two diagonals."""
+    if left is EVERYTHING:
+        return right
     first = max(left.col, right.row)
     end = min(left.col + left.size, right.row + right.size)
     return None if first >= end else Diagonal(
@@ -200,7 +206,9 @@ def _along(left: Diagonal, right: Diagonal) -> Diagonal | None:
 
 def _alone(part: Part, before: Diagonal, after: Diagonal, shape: tuple[int, int]) -> Term:
     """One part between two diagonals that have cut it."""
-    c = before.coefficient * part.coefficient * after.coefficient
+    c = part.coefficient
+    for diagonal in (before, after):
+        c = c if diagonal is EVERYTHING else c * diagonal.coefficient
     part = replace(part, coefficient=c, row=part.row + before.row, col=part.col + after.col)
     if isinstance(part, Diagonal):
         part = replace(part, scalars=before.scalars + part.scalars + after.scalars)
@@ -217,19 +225,21 @@ def _seen(part: Part, shape: tuple[int, int]) -> int:
 def _multiplied(sums: list[list[Part]], diagonals: list[Diagonal], shape: tuple[int, int]) -> Term:
     """A product of sums, with the scalars that stand between them."""
     row, col = min(p.row for p in sums[0]), min(p.col for p in sums[-1])
-    sums[0] = rows(sums[0], row, bottom(sums[0]))
-    sums[-1] = columns(sums[-1], col, right(sums[-1]))
+    if row:
+        sums[0] = rows(sums[0], row, bottom(sums[0]))
+    if col:
+        sums[-1] = columns(sums[-1], col, right(sums[-1]))
     row, col = row + diagonals[0].row, col + diagonals[-1].col
     c, factors = diagonals[0].coefficient, [*diagonals[0].scalars]
     for i, (side, diagonal) in enumerate(zip(sums, diagonals[1:], strict=True)):
         top = shape[0] - row if i == 0 else right(sums[i - 1])
         end = shape[1] - col if i == len(sums) - 1 else bottom(sums[i + 1])
-        if len(side) == 1:
+        if len(side) == 1 and side[0].coefficient != 1:
             c *= side[0].coefficient
             side = [replace(side[0], coefficient=ONE)]
         text = combined([spelled(part, min(top, end)) for part in side])
         factors += [text, *diagonal.scalars]
-        c *= diagonal.coefficient
+        c = c if diagonal is EVERYTHING else c * diagonal.coefficient
     return Term(c, tuple(factors), row, col, (bottom(sums[0]), right(sums[-1])))
 
 
@@ -274,12 +284,13 @@ def total(parts: Sequence[tuple[Fraction, str]]) -> str:
     """Numbers times texts, added."""
     out = ""
     for c, text in parts:
-        if abs(c) != 1:
+        negative = c.numerator < 0
+        if c.denominator != 1 or abs(c.numerator) != 1:
             text = f"{number(abs(c))} {factor(text)}"
-        elif c < 0 or (out and text.startswith("−")):
+        elif negative or (out and text.startswith("−")):
             text = factor(text)
-        sign = " − " if c < 0 else " + "
-        out += sign + text if out else sign.lstrip() * (c < 0) + text
+        sign = " − " if negative else " + "
+        out += sign + text if out else sign.lstrip() * negative + text
     return out or "0"
 
 
@@ -301,6 +312,7 @@ def atom(text: str) -> str:
     return f"({text})" if compound(text) and not enclosed else text
 
 
+@lru_cache(maxsize=10_000)
 def is_sum(text: str) -> bool:
     """Whether a text is to stand in brackets beside a factor.
 
