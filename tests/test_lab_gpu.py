@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -9,7 +12,7 @@ from inweave.lab.config import Config, ModelConfig, TrainConfig
 from inweave.lab.ensemble import Try, assemble, tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
-from inweave.lab.replay import WARM_UP, Replayed
+from inweave.lab.replay import WARM_UP, Replayed, _nothing_freed
 from inweave.lab.tasks import Task
 from inweave.lab.train import Run
 from inweave.lab.trainer import Settings, train_ensemble
@@ -24,6 +27,24 @@ def test_elsewhere_every_call_does_the_work_once():
     for _ in range(WARM_UP + 3):
         work()
     assert len(done) == WARM_UP + 3
+
+
+def test_nothing_is_freed_while_work_is_recorded():
+    """A recording that is part of a cycle is freed by the collector, which would end another."""
+
+    class Cycle:
+        def __init__(self):
+            self.own = self
+
+    freed: list[str] = []
+    weakref.finalize(Cycle(), freed.append, "before")
+    with _nothing_freed():
+        assert freed == ["before"]
+        weakref.finalize(Cycle(), freed.append, "meanwhile")
+        junk = [[] for _ in range(10_000)]  # enough for the collector to run, if it could
+        assert freed == ["before"]
+    del junk
+    assert gc.isenabled()
 
 
 @pytest.mark.gpu

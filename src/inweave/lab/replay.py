@@ -2,13 +2,16 @@
 
 A step of a model of a few layers is some two hundred kernels of a few microseconds each, and
 starting them one by one from Python takes several times as long as running them. A CUDA graph
-starts them all at once. Recording asks for one thing: the work must find its inputs, and leave its
-results, in tensors that stay where they are.
+starts them all at once. Recording asks for two things. The work must find its inputs, and leave its
+results, in tensors that stay where they are. And nothing on the device may be freed meanwhile, an
+older recording say, which the collector of garbage would do at a time of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from inweave.errors import needs_extra
 
@@ -44,6 +47,19 @@ class Replayed:
         else:
             if self.graph is None:
                 self.graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self.graph):  # records, does not run
+                with _nothing_freed(), torch.cuda.graph(self.graph):  # records, does not run
                     self.work()
             self.graph.replay()
+
+
+@contextmanager
+def _nothing_freed() -> Iterator[None]:
+    """What is garbage is freed before, and what becomes garbage after."""
+    gc.collect()
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -26,7 +26,7 @@ from inweave.stack.attention import multiplications
 
 LAYERS = (1, 2, 4, 8)
 BUDGETS = (1, 4, 16)
-STEPS = 250  # of the shortest budget
+STEPS = 200  # of the shortest budget
 HEADS = 4
 MIDDLE = 4  # the budget at which parameters and products are made equal
 
@@ -133,7 +133,7 @@ def study(quick: bool, seed: int) -> Study:
     ]
     arms += [tied(bias, depth) for depth in (3, 4) for bias in both]
     seeds = tuple(range(seed, seed + SEEDS))
-    return Study("bias", tuple(arms), 256, MIDDLE * STEPS // 2, seeds)
+    return Study("bias", tuple(arms), 128, MIDDLE * STEPS // 2, seeds, 2)
 
 
 def label(factors: dict[str, Any]) -> str:

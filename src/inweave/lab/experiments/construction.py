@@ -40,7 +40,7 @@ with needs_extra("the lab", "lab"):
     import torch
     from torch import Tensor, nn
 
-STEPS = 1600
+STEPS = 1200
 SHAPES: dict[FormName, dict[str, Any]] = {
     "enumerated": {"bias": True, "blocks": 2, "heads": 4, "tied": True, "readout": True},
     "designed": {"bias": False, "blocks": 1, "heads": 3, "tied": True, "readout": True},
@@ -141,9 +141,8 @@ def study(quick: bool, seed: int) -> Study:
     ]
     arms += [arm("designed", 3, k, how, False) for k in (1, 2, 3, 4) for how in ("end", "steps")]
     seeds = tuple(range(seed, seed + SEEDS))
-    grid = tuple(one for one in GRID if one.scale < 0.5)
     return Study(
-        "construction", tuple(arms), 128, STEPS // 4, seeds, 2, grid, measure=measure,
+        "construction", tuple(arms), 96, STEPS // 4, seeds, 2, measure=measure,
         keep_weights=True,
     )  # fmt: skip
 

@@ -51,7 +51,7 @@ def study(quick: bool, seed: int) -> Study:
         seeds = tuple(range(seed, seed + 5))
         return Study("noise", arms, 64, 250, seeds, 1, grid, 4000, measure=measure)
     arms = tuple(arm(depth) for depth in DEPTHS)
-    return Study("noise", arms, 512, STEPS // 4, tuple(range(seed, seed + SEEDS)), 3, GRID,
+    return Study("noise", arms, 512, STEPS // 4, tuple(range(seed, seed + SEEDS)), 2, GRID,
                  measure=measure)  # fmt: skip
 
 

@@ -29,7 +29,7 @@ with needs_extra("the lab", "lab"):
 
 TASK = ridge_task(3)
 DEPTH = 2
-STEPS = 1600
+STEPS = 1200
 SIZES = (0.0, 0.001, 0.003, 0.01, 0.03, 0.1)
 RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2)
 # a start is a construction, which no scale is to change
@@ -73,7 +73,7 @@ def study(quick: bool, seed: int) -> Study:
     names: tuple[FormName, ...] = ("enumerated", "designed")
     every = tuple(arm(name, size) for name in names for size in SIZES)
     seeds = tuple(range(seed, seed + SEEDS))
-    return Study("perturb", every, 256, STEPS // 4, seeds, 3, GRID, measure=measure)
+    return Study("perturb", every, 128, STEPS // 4, seeds, 2, GRID, measure=measure)
 
 
 def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
