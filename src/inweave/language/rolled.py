@@ -11,6 +11,7 @@ recorded: values are interned, so that is a proof.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -36,10 +37,10 @@ def rolled(outputs: Sequence[Expr], operations: Sequence[Expr]) -> list[Expr]:
         operations = _with_rows_where_they_are_read(operations, outputs)
         became: dict[Expr, Expr] = {}
         lasts: dict[Expr, Expr] = {}
-        recorded = set(operations)
+        recorded, readers = set(operations), _readers(outputs, operations)
         for found in Trace(operations).loops():
             found = _completed(found, recorded)
-            loop = Stacking(found, _read_after(found, outputs, operations))
+            loop = Stacking(found, _read_after(found, readers))
             if loop.is_worth_it() and loop.gives_what_was_recorded():
                 for known, new in zip((became, lasts), loop.values(), strict=True):
                     known.update(zip(new, substituted(new.values(), became), strict=True))
@@ -60,23 +61,41 @@ class Reading(NamedTuple):
 Read = dict[int, Reading]  # by the operation of the body
 
 
-def _read_after(found: Repeat, outputs: Sequence[Expr], operations: Sequence[Expr]) -> Read:
+Readers = dict[Expr, list[tuple[int, Expr | None]]]  # numbered as they come; None: an answer
+
+
+def _readers(outputs: Sequence[Expr], operations: Sequence[Expr]) -> Readers:
+    """Who reads each value."""
+    out: Readers = {}
+    read = [(part, reader) for reader in operations for part in reader.parts]
+    for at, (x, reader) in enumerate((*read, *((x, None) for x in outputs))):
+        out.setdefault(x, []).append((at, reader))
+    return out
+
+
+def _read_after(found: Repeat, readers: Readers) -> Read:
     """What others read of the copies, but for the ends.
 
     What a copy makes of its rows alone and is linear in them, others make for themselves.
     """
     degrees, ends, out = _degrees(found, carried=FAR), set(found.ends), Read()
-    moving = found.moving.values()
-    inside = {copy[j]: (c, j) for c, copy in enumerate(found.copies) for j in moving}
-    readers = [x for x in operations if x not in inside]
-    pieces = filter(None, map(Piece.of, readers))
-    put = {x for piece, x in pieces if piece.left}
-    read = (part for reader in readers for part in reader.parts)
-    for x in dict.fromkeys((*read, *outputs)):
-        c, j = inside.get(x, (0, -1))
-        if j >= 0 and x not in ends and degrees[found.body[j]] > 1:
-            out.setdefault(j, Reading([], x in put)).copies.append(c)
+    kept = [j for j in found.moving.values() if degrees[found.body[j]] > 1]
+    inside = {copy[j] for copy in found.copies for j in found.moving.values()}
+    seen = list[tuple[int, int, int, bool]]()
+    for (c, copy), j in itertools.product(enumerate(found.copies), kept):
+        x = copy[j]
+        others = [(at, reader) for at, reader in readers.get(x, ()) if reader not in inside]
+        if others and x not in ends:
+            seen.append((others[0][0], j, c, any(_puts(reader, x) for _, reader in others)))
+    for _, j, c, upright in sorted(seen):
+        out.setdefault(j, Reading([], upright)).copies.append(c)
     return out
+
+
+def _puts(reader: Expr | None, x: Expr) -> bool:
+    """Whether a value is put below others there."""
+    taken = None if reader is None else Piece.of(reader)
+    return taken is not None and taken[0].left and taken[1] is x
 
 
 def _degrees(found: Repeat, carried: int) -> dict[Expr, int]:
