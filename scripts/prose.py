@@ -13,7 +13,6 @@ which of the two it is.
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import re
 import runpy
@@ -22,7 +21,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -174,18 +172,10 @@ def inverse() -> inweave.Network:
     return inweave.compile(inverse, verify=False)
 
 
-def pixels() -> str:
-    """The least width of a cell of a prompt that is drawn as one matrix."""
-    from inweave.explore.document import asset
-
-    found = re.search(r'view === "matrix" \? 4 : (\d+);', asset("arrange.js"))
-    assert found is not None
-    return found[1]
-
-
-def in_code(module: ModuleType, pattern: str) -> tuple[str, ...]:
-    """A number that stands in the code of a module and has no name."""
-    return tuple(re.findall(pattern, inspect.getsource(module)))
+def in_code(path: str, pattern: str) -> str:
+    """A number that stands in a file and has no name."""
+    (found,) = re.findall(pattern, (ROOT / path).read_text("utf-8"))
+    return str(found)
 
 
 def layers(function: Callable[[Any, Any], Any], kind: str) -> int:
@@ -238,7 +228,12 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("50 steps in {} layers.", lambda: (word(deep(50).depth),)),
     ),
     "docs/explorer.md": (
-        Claim("at least {} pixels wide", lambda: (pixels(),)),
+        Claim("at least {} pixels wide",
+              lambda: (in_code("src/inweave/explore/static/arrange.js", r"\? 4 : (\d+);"),)),
+        Claim("up to 1e-{} of the largest entry",
+              lambda: (in_code("tests/browser/test_live.py", r"most: float = 1e-(\d+)"),)),
+        Claim("A prompt of {} columns, block by block",
+              lambda: (inweave.compile(ridge, n=40, d=10, steps=1, verify=False).width,)),
         Claim("Above {} MB of states", lambda: (payload.EXACT_BYTES // 10**6,)),
         Claim("The page of the figures above takes {:.1f} MB", lambda: (page_of_figures(),)),
     ),
@@ -263,7 +258,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     "docs/explanation/verification.md": (
         Claim("a random prime $p$ of {} bits", lambda: (field.P.bit_length(),)),
         Claim("columns of more than {} entries)", lambda: (proved_loops.LARGEST,)),
-        Claim("with a seed of {} random bits", lambda: in_code(check, r"randbelow\(2\*\*(\d+)\)")),
+        Claim("with a seed of {} random bits",
+              lambda: (in_code("src/inweave/proof/check.py", r"randbelow\(2\*\*(\d+)\)"),)),
     ),
     "docs/explanation/which-algorithm.md": (
         Claim("more than {:.1f} % of their mean square",
@@ -273,7 +269,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("runs {} rows x {} ({:.1f} GB) on two workers with {} GB each",
               lambda: (tens(beyond_memory.ROWS), beyond_memory.FEATURES,
                        8 * beyond_memory.ROWS * beyond_memory.FEATURES / 1e9,
-                       *in_code(beyond_memory, r'memory_limit="(\d+)GB"'))),
+                       in_code("benchmarks/beyond_memory.py", r'memory_limit="(\d+)GB"'))),
         Claim("reaches {} times beyond the largest input", lambda: (tens(growth.SUSPICIOUS),)),
     ),
     "docs/howto/depth.md": (
@@ -361,7 +357,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         '"row 3 of n"', "n > 4", '"at n = 7 only"', "exit code is 0",
     ),
     "docs/explorer.md": (
-        "A prompt of 176 columns", "at layer 3 with head 1", "so 0 is the input;",
+        "at layer 3 with head 1", "so 0 is the input;",
         "heads count from 0;", "after layer 2.", "with 2 of them",
     ),
     "docs/howto/depth.md": (

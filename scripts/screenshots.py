@@ -28,11 +28,12 @@ from playwright.sync_api import sync_playwright
 import inweave
 import inweave.explore
 from inweave.circuits import disguise
+from inweave.cli import main
 from tests.browser.conftest import FLAGS
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"wide": (1440, 900), "narrow": (560, 900)}
-COLOURS = 256
+COLOURS = 128
 ridge: inweave.Program = runpy.run_path(str(ROOT / "examples" / "ridge.py"))["ridge"]
 
 
@@ -79,6 +80,11 @@ def trained(path: Path) -> None:
     inweave.load(ROOT / "docs" / "lab" / "two-step.inweave").explore(path)
 
 
+def demo(path: Path) -> None:
+    if main(["demo", "--steps", "9", "--page", str(path)]):
+        raise SystemExit("the demo failed")
+
+
 def documentation(folder: Path) -> None:
     """Build the documentation; its cells are not executed, and the gallery's pages are left out."""
     quick = ["nb_execution_mode=off", "extensions=myst_nb,offline,sphinx.ext.autodoc"]
@@ -109,6 +115,7 @@ PAGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "loop": (loop, "#layer=21&head=0"),
     "collapsed": (collapsed, "#layer=2&head=1"),
     "compare": (compare, "#layer=4&head=0&net=1"),
+    "demo": (demo, "#chapter=4"),
     "disguised": (disguised, "#layer=3&head=0"),
     "trained": (trained, "#layer=1&head=0"),
     "docs": (landing, ""),
@@ -116,7 +123,7 @@ PAGES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-def main() -> int:
+def draw() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PAGES, default=list(PAGES))
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "figures")
@@ -154,4 +161,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(draw())

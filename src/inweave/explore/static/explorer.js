@@ -59,12 +59,14 @@ export class Explorer {
     this.transport = transport(this);
     this.prompts = this.tracks.map((_, i) => prompt(this, i));
     this.charts = allCurves(this);
-    const left = this.tracks.flatMap((_, i) => [source(this, i), outline(this, i)]);
+    const sources = this.tracks.map((_, i) => source(this, i));
+    const outlines = this.tracks.map((_, i) => outline(this, i));
+    const left = this.tracks.flatMap((_, i) => [sources[i], outlines[i]]);
     const ablation = this.live.able ? [ablate(this)] : [];
     const centre = [this.transport, ...this.prompts, product(this), ...ablation, numbers(this)];
     const side = [dataPanel(this), ...this.charts, ...this.tracks.map((_, i) => report(this, i))];
     /** @type {Panel[]} */
-    this.panels = [...left, ...centre, ...side];
+    this.panels = [...sources, ...outlines, ...centre, ...side]; // the room of one depends on the other
     const nodes = (/** @type {Panel[]} */ panels) => panels.map((panel) => panel.node);
     this.centre = el("main", { class: "centre" }, ...nodes(centre));
     this.side = el("aside", { class: "side", "aria-label": "Curves and report" }, ...nodes(side));

@@ -149,5 +149,5 @@ function reveal(row) {
   if (!list || list.scrollHeight <= list.clientHeight) return;
   const [a, b] = [row.getBoundingClientRect(), list.getBoundingClientRect()];
   if (a.top < b.top) list.scrollTop += a.top - b.top - 8;
-  else if (a.bottom > b.bottom) list.scrollTop += a.bottom - b.bottom + 8;
+  else if (a.bottom > b.bottom) list.scrollTop += Math.min(a.bottom - b.bottom + 8, a.top - b.top - 8);
 }
