@@ -1,4 +1,5 @@
-"""One explorer page for every entry of the gallery, on its own data, linked from its section.
+"""One explorer page for every entry of the gallery, on its own data, linked from its section, and
+the demo's, which tells a story.
 
 They are made when the documentation is built, and linked only there: Markdown read elsewhere, as on
 a code host, would link to what is not.
@@ -13,18 +14,20 @@ from sphinx.application import Sphinx
 from sphinx.util.display import status_iterator
 
 import inweave
+from inweave.cli.demo_report import Problem, write_page
 
 FOLDER = "explorer-pages"
 
 
 def link(app: Sphinx, page: nodes.document) -> None:
-    if app.env.docname != "gallery":
-        return
     for section in page.findall(nodes.section):
         name = section[0].astext()
-        if name in inweave.gallery.names():
+        if app.env.docname == "gallery" and name in inweave.gallery.names():
             to = nodes.reference("", "See it at work", refuri=f"{FOLDER}/{name}.html")
             section += nodes.paragraph("", "", to, nodes.Text(", layer by layer, on its example."))
+        elif app.env.docname == "explorer" and name == "A story":
+            to = nodes.reference("", "Read the demo's story", refuri=f"{FOLDER}/story.html")
+            section += nodes.paragraph("", "", to, nodes.Text("."))
 
 
 def write(app: Sphinx, error: Exception | None) -> None:
@@ -35,6 +38,7 @@ def write(app: Sphinx, error: Exception | None) -> None:
     entries = inweave.gallery.entries()
     for entry in status_iterator(entries, "writing explorer pages... ", length=len(entries)):
         entry.compile().explore(folder / f"{entry.name}.html", **entry.example())
+    write_page(Problem.shipped(), folder / "story.html")
 
 
 def setup(app: Sphinx) -> dict[str, bool]:

@@ -251,6 +251,21 @@ def test_entries_are_chosen_and_moved_by_keyboard(visit: Visit, folder: Path) ->
     assert "layer 3 of 18" in seen.where()  # the arrows were the slider's and the cells'
 
 
+def test_a_click_on_an_entry_of_the_input_chooses_it(visit: Visit, folder: Path) -> None:
+    seen = visit(folder / "loop.html")
+    seen.page.mouse.click(
+        *seen.page.evaluate(
+            """() => {
+              const e = document.getElementById('inweave').explorer, p = e.prompts[0];
+              const b = p.plan.boxes.find((b) => e.reader.track.blocks[b.block].name === 'Xᵀ');
+              const r = p.canvas.getBoundingClientRect();
+              return [r.left + b.x + 4.5 * b.cell, r.top + b.y + 1.5 * b.cell];
+            }"""
+        )
+    )
+    assert "X[4, 1]" in seen.page.inner_text(".panel-data")  # of Xᵀ, row 1 and column 4
+
+
 def test_an_entry_can_be_dragged(visit: Visit, folder: Path) -> None:
     seen = visit(folder / "loop.html")
     box = seen.page.locator(".cells canvas").nth(1).bounding_box()
@@ -377,14 +392,13 @@ EDITS = """async (name) => {
   const e = document.getElementById('inweave').explorer;
   const times = [];
   const value = e.live.values.get(name)[0];
-  for (let i = 0; i < 60; i++) {
+  for (let i = 0; i < 30; i++) {
     e.live.set(name, 0, value * (1 + i / 1000));
     e.rerun();
     while (e.running) await new Promise(requestAnimationFrame);
     times.push(e.runTime);
   }
-  times.sort((a, b) => a - b);
-  return [times[30], times[57]];
+  return times.sort((a, b) => a - b)[15];
 }"""
 
 
@@ -394,7 +408,7 @@ def test_an_edit_of_the_readmes_network_reports_its_time(
     net = inweave.compile(ridge, n=40, d=10, steps=100)
     net.explore(tmp_path / "readme.html", **data(40, 10, 0.01))
     seen = visit(tmp_path / "readme.html", "#layer=41")
-    median, most = seen.page.evaluate(EDITS, "eta")
-    with capsys.disabled():
-        print(f"\n  200 layers on 10 x 85: {median:.1f} ms per edit, {most:.1f} ms at 95 %")
-    assert median > 0  # measured and reported; no test depends on how fast a machine is
+    rounds = [seen.page.evaluate(EDITS, "eta") for _ in range(5)]
+    with capsys.disabled():  # other work on the machine only adds time
+        print(f"\n  200 layers on 10 x 85: {min(rounds):.1f} ms per edit, of {rounds}")
+    assert min(rounds) > 0  # measured and reported; no test depends on how fast a machine is

@@ -12,7 +12,7 @@ import pytest
 
 import inweave
 from inweave.cli.demo_programs import ridge
-from inweave.cli.demo_report import LAM, PAGE, STORY, Problem, _write_page
+from inweave.cli.demo_report import LAM, PAGE, STORY, Problem, write_page
 from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser
@@ -27,7 +27,7 @@ ETA = 1 / (np.linalg.norm(X, 2) ** 2 + LAM)
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("story") / "demo.html"
-    _write_page(PROBLEM, path)
+    write_page(PROBLEM, path)
     return path
 
 

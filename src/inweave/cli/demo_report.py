@@ -108,7 +108,7 @@ def tell(steps: int, page: Path, json: bool) -> None:
         begin("comparing with numpy")
         predicted[GRADIENT] = problem.by_descent(steps)
         predicted[CLOSED] = problem.by_closed_form()
-    _write_page(problem, page)
+    write_page(problem, page)
     seconds = time.perf_counter() - start
     if json:
         output.say_json(_as_json(steps, made, predicted, problem, page))
@@ -118,7 +118,7 @@ def tell(steps: int, page: Path, json: bool) -> None:
     _print_end(made["ELSA, depth"], page, seconds)
 
 
-def _write_page(problem: Problem, path: Path) -> None:
+def write_page(problem: Problem, path: Path) -> None:
     """A page on two networks side by side, at sizes that a person can take in."""
     n, steps = PAGE
     inputs = {"X": problem.X[:n], "y": problem.y[:n], "u": problem.queries[0], "lam": LAM}

@@ -16,7 +16,8 @@ import { short } from "./text.js";
 const ARROWS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 const REPLAY_ONLY = "This network is too large to be run here; the page shows the run that came with it.";
 
-/** @param {Explorer} app @returns {Panel} */
+/** @param {Explorer} app
+ *  @returns {Panel & {choose?: (input: Input, entry: number) => void}} */
 export function dataPanel(app) {
   const { live } = app;
   const reset = button("as given", () => {
@@ -31,17 +32,20 @@ export function dataPanel(app) {
     return values.length === 1 ? [`${name} = ${values[0]}`] : [];
   });
   const picture = () => linesPicture(["Data", ...lines()], app.theme);
+  draw.hidden = [...live.inputs.values()].every(({ kind }) => kind === "scalar");
   const controls = live.able ? [draw, reset] : [];
   const { node } = panel(app, { title: "Data", name: "data", picture, controls });
   if (!live.able) {
     node.append(el("p", { class: "soft small", text: REPLAY_ONLY }));
     return { node };
   }
-  const parts = [...scalars(app), ...steps(app), cells(app)];
+  const entries = cells(app);
+  const parts = [...scalars(app), ...steps(app), entries];
   const note = el("p", { class: "soft small" });
   node.append(...parts.flatMap((part) => part.nodes), note);
   return {
     node,
+    choose: entries.choose,
     layout: () => {
       for (const part of parts) part.show();
       const changed = !live.asMade || live.ablations.some((list) => list.length);
@@ -142,7 +146,9 @@ function cells(app) {
     one.show(value(), entryText(chosen.input, chosen.entry));
     for (const figure of figures) figure.show();
   };
-  const choose = (/** @type {Input} */ input, /** @type {number} */ entry) => {
+  const choose = (/** @type {Input} */ { name }, /** @type {number} */ entry) => {
+    const input = large.find((one) => one.name === name);
+    if (!input) return;
     chosen = { input, entry };
     one.bar.setAttribute("aria-label", entryText(input, entry));
     app.say(`${entryText(input, entry)} = ${short(value())}`);
@@ -150,7 +156,7 @@ function cells(app) {
   };
   const figures = large.map((input) => cellsOf(app, input, () => chosen, choose, set));
   const nodes = large.length ? [el("div", { class: "cells" }, ...figures.map((f) => f.node)), one.node] : [];
-  return { nodes, show };
+  return { nodes, show, choose };
 }
 
 /** @param {Input} input @param {number} entry */

@@ -64,7 +64,8 @@ export class Explorer {
     const left = this.tracks.flatMap((_, i) => [sources[i], outlines[i]]);
     const ablation = this.live.able ? [ablate(this)] : [];
     const centre = [this.transport, ...this.prompts, product(this), ...ablation, numbers(this)];
-    const side = [dataPanel(this), ...this.charts, ...this.tracks.map((_, i) => report(this, i))];
+    this.data = dataPanel(this);
+    const side = [this.data, ...this.charts, ...this.tracks.map((_, i) => report(this, i))];
     /** @type {Panel[]} */
     this.panels = [...sources, ...outlines, ...centre, ...side]; // the room of one depends on the other
     const nodes = (/** @type {Panel[]} */ panels) => panels.map((panel) => panel.node);
@@ -152,7 +153,8 @@ export class Explorer {
     const { model, reader } = this;
     for (const panel of this.panels) panel.settle?.();
     if (this.page) writeLink(this);
-    this.say(`${whereText(reader.track)}. ${doing(reader.track)}`);
+    const answer = this.live.asStored ? "" : ` ${answerText(reader.track)}`; // a change is heard by its result
+    this.say(`${whereText(reader.track)}. ${doing(reader.track)}${answer}`);
     const layer = reader.track.numbers[reader.position()];
     if (model.get("layer") === layer && model.get("head") === reader.head) return;
     model.set("layer", layer);
@@ -240,6 +242,13 @@ export class Explorer {
     this.themeChoice = this.theme.name === "dark" ? "light" : "dark";
     this.applyTheme();
   }
+}
+
+/** The last answers, in words. @param {Track} track */
+function answerText({ answers, end }) {
+  return answers.filter(({ cells }) => cells.length === 1).map(({ name, cells: [cell] }) => {
+    return `${name} ${short(end[cell])}`;
+  }).join(", ");
 }
 
 /** @param {Explorer} app @param {boolean} told whether there is a story */

@@ -71,6 +71,20 @@ export function filled({ layout: { tokens, width }, fills }, arrays, values) {
   return H;
 }
 
+/** The input behind an entry of the prompt, and which of its entries; null where there is none.
+ *  @param {NetworkData} data @param {number} entry */
+export function behind({ layout: { width }, fills, inputs }, entry) {
+  for (const { place, source } of fills ?? []) {
+    const [rows, cols] = extent(place);
+    const i = Math.floor(entry / width) - place.row;
+    const j = (entry % width) - place.start - place.col;
+    const input = inputs.find(({ name }) => name === source);
+    if (!input || i < 0 || j < 0 || i >= rows || j >= cols || (place.diagonal && i !== j)) continue;
+    return { input, entry: place.diagonal ? 0 : place.transpose ? j * rows + i : i * cols + j };
+  }
+  return null;
+}
+
 /** @param {Constant} constant @param {ArrayLike<number>[]} arrays */
 function writtenOut(constant, arrays) {
   const out = new Float64Array(constant.rows * constant.cols);

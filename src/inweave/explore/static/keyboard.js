@@ -19,7 +19,8 @@ const GUIDE =
   "The prompt is a matrix: rows are tokens, columns are features, and named blocks own ranges of columns. " +
   "Each attention layer adds heads Q Kᵀ V to it. Entries that a layer changed have a dark frame; a dot is " +
   "an exact zero. Click an entry to see its value over depth. Where a block is drawn in bins, each cell " +
-  "shows the entry of largest magnitude in it; click the block's name to see all entries.";
+  "shows the entry of largest magnitude in it; click the block's name to see all entries. Data can be changed " +
+  "(at the input, a click on an entry chooses it) and parts ablated: the networks run in this page.";
 
 /** The dialog that explains page and keyboard. */
 export function helpDialog() {
@@ -56,13 +57,16 @@ function actions(app, shift) {
   };
 }
 
+const MOVING = /^(Arrow|Page|Home$|End$)/; // keys that a slider has a use for itself
+
 /** Do what a key asks for, unless it belongs to the element that has it.
  *  @param {Explorer} app @param {KeyboardEvent} event */
 export function press(app, event) {
   const { key, altKey } = event;
   const target = /** @type {HTMLElement} */ (event.target);
   if (event.ctrlKey || event.metaKey || app.help.open || target instanceof HTMLSelectElement) return;
-  if (target instanceof HTMLInputElement && !target.classList.contains("scrubber")) return;
+  if (target instanceof HTMLInputElement && target.type !== "range") return;
+  if (target instanceof HTMLInputElement && !target.classList.contains("scrubber") && MOVING.test(key)) return;
   if (altKey && !key.startsWith("Arrow")) return;
   if (key === " " && target.closest("button, summary, a")) return;
   if (key !== " " && !altKey && target.closest(".scroller.table")) return;

@@ -80,6 +80,14 @@ export class Live {
     this.ablations[i] = kept.length < this.ablations[i].length ? kept : [...kept, ablation];
   }
 
+  /** Whether a head writes nothing at a position. @param {number} i @param {number} layer
+   *  @param {number} head @param {number} k */
+  isOff(i, layer, head, k) {
+    return this.ablations[i].some((a) => {
+      return a.kind === "head" && a.layer === layer && a.head === head && (a.at === null || a.at === k);
+    });
+  }
+
   // -- what follows from it -------------------------------------------------------------------------------
   /** Run all networks and load what came of it. */
   run() {
@@ -119,7 +127,6 @@ export class Live {
   /** A run with ablations. @param {number} i */
   ablated(i) {
     const { data, arrays, root, width } = this.tracks[i];
-    const heads = this.ablations[i].filter((a) => a.kind === "head");
     const blocks = this.ablations[i].filter((a) => a.kind === "block");
     /** @type {Recording | null} */
     let other = null;
@@ -128,9 +135,8 @@ export class Live {
       other ??= this.machines[i].run(root, filled(data, arrays, this.otherValues()));
       return { at, block, state: stateAt(other, Math.min(at, other.positions - 1), width) };
     });
-    return this.machines[i].run(root, filled(data, arrays, this.values), (layer, head, k) => {
-      return heads.some((a) => a.layer === layer && a.head === head && (a.at === null || a.at === k));
-    }, replaced);
+    const isOff = (/** @type {[number, number, number]} */ ...where) => this.isOff(i, ...where);
+    return this.machines[i].run(root, filled(data, arrays, this.values), isOff, replaced);
   }
 
   /** The data of the other prompt, drawn when it is first needed. */

@@ -9,9 +9,10 @@ import { Recorder } from "./recording.js";
  * writes.
  *
  * @typedef {{from: Int32Array, to: Int32Array, weight: Float64Array, bias: Float64Array | null,
- *   values: Float64Array}} Projected
+ *   values: Float64Array, same: boolean}} Projected `same` columns of the state, as they stand there
  * @typedef {{query: Projected, key: Projected, value: Projected, inner: number, dest: number[],
  *   first: "QK" | "KV"}} Wired
+ * @typedef {{heads: Wired[], dest: number[], blocks: number[]}} WiredLayer what it writes, and where
  * @typedef {(layer: number, head: number, k: number) => boolean} IsOff
  */
 
@@ -25,9 +26,10 @@ export class Machine {
     this.data = data;
     this.arrays = arrays;
     const complete = data.layers.every((l) => l.heads?.every((h) => h.parts) ?? Boolean(l.nets ?? l.dense));
-    /** @type {(Wired[] | null)[]} */
-    this.wired = complete ? data.layers.map((l) => l.heads?.map((h) => wire(h, data, arrays)) ?? null) : [];
+    /** @type {(WiredLayer | null)[]} */
+    this.wired = complete ? data.layers.map(({ heads }) => heads ? wireLayer(heads, data, arrays) : null) : [];
     this.complete = complete && data.fills !== null;
+    this.added = new Float64Array(data.layout.tokens * data.layout.width); // by the heads of a layer
   }
 
   /** Whether this page can run the network: it has all weights, and it takes moments.
@@ -44,7 +46,7 @@ export class Machine {
     const functions = nets.reduce((sum, { place, weights: { length } }) => {
       return sum + place.rows * place.cols * length;
     }, 0);
-    return (this.wired[node.layer] ?? []).reduce((sum, { query, key, value, inner, dest }) => {
+    return (this.wired[node.layer]?.heads ?? []).reduce((sum, { query, key, value, inner, dest }) => {
       const terms = query.from.length + key.from.length + value.from.length;
       return sum + tokens * (terms + 2 * inner * dest.length);
     }, (1 + units) * tokens * width + functions);
@@ -62,8 +64,7 @@ export class Machine {
   /** @param {TreeNode} node @param {Recorder} state @param {IsOff} isOff */
   part(node, state, isOff) {
     if (node.layer >= 0) {
-      this.layer(node.layer, state, isOff);
-      state.note();
+      state.note(this.layer(node.layer, state, isOff));
       return;
     }
     for (let t = 0; t < node.repeat; t++) {
@@ -75,14 +76,23 @@ export class Machine {
     }
   }
 
-  /** @param {number} index @param {Recorder} state @param {IsOff} isOff */
+  /** Run a layer; the blocks that it may have changed, where they are not all of them.
+   *  @param {number} index @param {Recorder} state @param {IsOff} isOff */
   layer(index, state, isOff) {
     const { skip, dense, nets } = this.data.layers[index];
     const { H, tokens } = state;
-    const heads = this.wired[index];
-    const out = heads ? attended(heads, H, tokens, (h) => isOff(index, h, state.next))
-      : dense ? this.pointwise(index, H) : applied(nets ?? [], H, tokens);
-    for (let i = 0; i < H.length; i++) H[i] = skip ? H[i] + out[i] : out[i];
+    const wired = this.wired[index];
+    if (!wired) {
+      const out = dense ? this.pointwise(index, H) : applied(nets ?? [], H, tokens);
+      for (let i = 0; i < H.length; i++) H[i] = skip ? H[i] + out[i] : out[i];
+      return undefined;
+    }
+    const { added } = this;
+    for (const c of wired.dest) added.fill(0, c * tokens, (c + 1) * tokens);
+    attend(wired.heads, H, tokens, (h) => isOff(index, h, state.next), added);
+    if (!skip) H.fill(0);
+    for (const c of wired.dest) for (let i = c * tokens; i < (c + 1) * tokens; i++) H[i] += added[i];
+    return skip ? wired.blocks : undefined;
   }
 
   /** `Σ V ⊙ σ(W ⊙ H + B) + C`, entry by entry. @param {number} index @param {Float64Array} H */
@@ -132,17 +142,15 @@ export function extent({ rows, cols, transpose, diagonal }) {
   return transpose ? [cols, rows] : [rows, cols];
 }
 
-/** The sum of what heads write. @param {Wired[]} heads @param {Float64Array} H @param {number} tokens
- *  @param {(head: number) => boolean} isOff */
-function attended(heads, H, tokens, isOff) {
-  const out = new Float64Array(H.length);
+/** Add up what heads write. @param {Wired[]} heads @param {Float64Array} H @param {number} tokens
+ *  @param {(head: number) => boolean} isOff @param {Float64Array} out */
+function attend(heads, H, tokens, isOff, out) {
   heads.forEach(({ query, key, value, inner, dest, first }, h) => {
     if (isOff(h)) return;
     const [Q, K, V] = [query, key, value].map((p) => projection(p, H, tokens));
     if (first === "KV") keysFirst(Q, K, V, inner, dest, tokens, out);
     else queriesFirst(Q, K, V, inner, dest, tokens, out);
   });
-  return out;
 }
 
 /** `Q (Kᵀ V)`, added to the columns that it is for. @param {Float64Array} Q @param {Float64Array} K
@@ -180,7 +188,8 @@ function queriesFirst(Q, K, V, inner, dest, tokens, out) {
 }
 
 /** `H W + B`, the columns that matter. @param {Projected} p @param {Float64Array} H @param {number} tokens */
-function projection({ from, to, weight, bias, values }, H, tokens) {
+function projection({ from, to, weight, bias, values, same }, H, tokens) {
+  if (same) return H.subarray(from[0] * tokens, from[0] * tokens + values.length);
   values.fill(0);
   for (let t = 0; t < from.length; t++) {
     const [a, b, w] = [from[t] * tokens, to[t] * tokens, weight[t]];
@@ -188,6 +197,17 @@ function projection({ from, to, weight, bias, values }, H, tokens) {
   }
   if (bias) for (let i = 0; i < bias.length; i++) values[i] += bias[i];
   return values;
+}
+
+/** The heads of a layer, and what they write. @param {Head[]} heads @param {NetworkData} data
+ *  @param {ArrayLike<number>[]} arrays @returns {WiredLayer} */
+function wireLayer(heads, data, arrays) {
+  const wired = heads.map((head) => wire(head, data, arrays));
+  const dest = [...new Set(wired.flatMap((head) => head.dest))];
+  const blocks = data.layout.blocks.flatMap(({ start, cols }, b) => {
+    return dest.some((c) => c >= start && c < start + cols) ? [b] : [];
+  });
+  return { heads: wired, dest, blocks };
 }
 
 /** A head's projections, without the columns that are always zero.
@@ -229,9 +249,12 @@ function projected(part, columns, tokens, arrays) {
       else terms.push([piece.from + i, to, piece.c * entry]);
     });
   }
+  const biased = bias.some((v) => v);
+  const same = !biased && terms.length > 0 && terms.length === columns.length
+    && terms.every(([from, to, w], t) => w === 1 && to === t && from === terms[0][0] + t);
   return {
     from: Int32Array.from(terms, ([from]) => from), to: Int32Array.from(terms, ([, to]) => to),
-    weight: Float64Array.from(terms, ([, , w]) => w), bias: bias.some((v) => v) ? bias : null,
-    values: new Float64Array(bias.length),
+    weight: Float64Array.from(terms, ([, , w]) => w), bias: biased ? bias : null,
+    values: new Float64Array(bias.length), same,
   };
 }

@@ -46,11 +46,9 @@ export function outline(app, i) {
     const head = i === reader.net ? reader.head : -1;
     markRow(input, track.at === 0, head);
     for (const { row, part } of rows) markRow(row, part.layer === layer, head);
-    const off = app.live.ablations[i].filter((a) => a.kind === "head");
     for (const { row, part } of rows) {
-      const mine = off.filter((a) => a.layer === part.layer && (a.at === null || a.at === track.at));
       row.querySelectorAll(".head").forEach((node, h) => {
-        node.classList.toggle("off", mine.some((a) => a.head === h));
+        node.classList.toggle("off", app.live.isOff(i, part.layer, h, track.at));
       });
     }
     for (const { row, part, label, name } of modules) {

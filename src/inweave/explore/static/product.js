@@ -51,7 +51,8 @@ export function product(app) {
     order.show(parts ? first(parts) : "KV");
     if (head) {
       const matrices = parts ? factors(head, parts, first(parts), room, theme) : [note(TOO_LARGE)];
-      const title = `Layer ${track.numbers[track.at]}, head ${chosen} of ${count}`;
+      const off = app.live.isOff(reader.net, track.root.locate(track.at).layer, chosen, track.at);
+      const title = `Layer ${track.numbers[track.at]}, head ${chosen} of ${count}${off ? ", switched off" : ""}`;
       show(title, headLines(head).join(";  "), ...matrices);
     } else if (curve) {
       show("Pointwise layer", `${curveText(curve)} → ${curve.where}`, curveFigure(curve, theme));

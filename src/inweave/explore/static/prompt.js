@@ -2,6 +2,7 @@ import { arrange, isBinned, sizeText } from "./arrange.js";
 import { HALF } from "./colours.js";
 import { el, write } from "./dom.js";
 import { paintPrompt, pointAt } from "./heatmap.js";
+import { behind } from "./inputs.js";
 import { CanvasPainter, SvgPainter } from "./painter.js";
 import { panel } from "./panel.js";
 import { layerLines } from "./payload.js";
@@ -37,7 +38,11 @@ export function prompt(app, i) {
       if (entry < 0 || isBinned(box)) {
         expanded = expanded === box.block ? -1 : box.block;
         app.relayout();
-      } else app.pin(i, entry);
+      } else {
+        const from = track.at === 0 ? behind(track.data, entry) : null;
+        if (from) app.data.choose?.(from.input, from.entry);
+        app.pin(i, entry);
+      }
     }
   };
   const leave = (/** @type {MouseEvent} */ event) => app.showTip([], event);

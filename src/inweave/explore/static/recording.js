@@ -52,6 +52,7 @@ export class Recorder {
     this.tokens = tokens;
     this.width = width;
     this.blocks = blocks;
+    /** @type {Replacement[]} */
     this.replaced = replaced;
     this.H = new Float64Array(tokens * width);
     for (let r = 0; r < tokens; r++) {
@@ -77,25 +78,28 @@ export class Recorder {
     return this.edits.length;
   }
 
-  /** Put what was asked for in the place of blocks. @param {number} k */
+  /** Put what was asked for in the place of blocks, and say of which. @param {number} k */
   replace(k) {
     const { tokens, width, H } = this;
-    for (const { at, block, state } of this.replaced) {
-      if (at !== k) continue;
+    const here = this.replaced.filter(({ at }) => at === k);
+    for (const { block, state } of here) {
       const { start, cols } = this.blocks[block];
       for (let c = start; c < start + cols; c++) {
         for (let r = 0; r < tokens; r++) H[c * tokens + r] = state ? state[r * width + c] : 0;
       }
     }
+    return here.map(({ block }) => block);
   }
 
-  /** One position more. Numbers are compared as they are: NaN is NaN, and -0 is not 0. */
-  note() {
+  /** One position more. Numbers are compared as they are: NaN is NaN, and -0 is not 0.
+   *  @param {number[]} [touched] blocks that may have changed, all unless told */
+  note(touched = [...this.blocks.keys()]) {
     const { tokens, H, last } = this;
-    this.replace(this.next);
+    const replaced = this.replace(this.next);
     /** @type {Edit[]} */
     const found = [];
     this.blocks.forEach(({ start, cols }, block) => {
+      if (!touched.includes(block) && !replaced.includes(block)) return;
       let [left, right, top, bottom] = [-1, 0, tokens, 0];
       for (let c = start; c < start + cols; c++) {
         for (let r = 0, i = c * tokens; r < tokens; r++, i++) {
