@@ -15,7 +15,7 @@ and 2 steps on the enumerated form, trained from the construction with a little 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from inweave.errors import needs_extra
@@ -148,8 +148,9 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     found: dict[str, Any] = {
         "descent": float(before), "degrees": list(DEGREES), "share": [], "gain": [], "best": [],
     }  # fmt: skip
+    largest = Basis.of(fit, DEGREES[-1])
     for each in DEGREES:
-        basis = Basis.of(fit, each)
+        basis = replace(largest, degree=each)
         near = fitted(basis, kept, wanted[usable])(batch)
         found["share"].append((1 - loss(near - own) / apart).tolist())
         found["gain"].append(((before - loss(near - clean)) / (before - after)).tolist())
@@ -186,7 +187,8 @@ def answer(results: Results) -> dict[str, Any]:
             share=middle[own], gain=gains[own], share_of_descent=middle[f["steps"] - 1],
             gain_of_descent=gains[f["steps"] - 1],
         ))  # fmt: skip
-        series.append({"label": label(f), "group": label(f), "x": m["degrees"], "y": middle})
+        if rows[-1]["loss"]["high"] < m["descent"]:
+            series.append({"label": label(f), "group": label(f), "x": m["degrees"], "y": middle})
     claims = answers.family(_claims(results))
     return {
         "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
@@ -196,7 +198,7 @@ def answer(results: Results) -> dict[str, Any]:
         + "\n\n" + answers.claims_text(claims),
         "series": series,
         "lines": [],
-        "axes": {"x": "degree of the polynomial", "y": "share of what descent misses"},
+        "axes": {"x": "degree of the polynomial", "y": "share of the difference to descent"},
         "claims": claims,
     }  # fmt: skip
 
