@@ -112,7 +112,7 @@ def test_gd_plus_plus_without_its_plus_is_gradient_descent():
         )
 
 
-def test_two_steps_of_gd_and_gd_plus_plus_reach_the_published_losses():
+def test_two_steps_of_gd_and_gd_plus_plus_reach_known_losses():
     """About 0.159 and 0.112 as half-MSE; d = n = 10, uniform inputs, tuned on a separate set."""
     tuning, held_out = draw(UNIFORM, 10_000, stream(0, "tune")), draw(UNIFORM, 80_000, stream(0))
     (eta,) = base.tune(lambda eta: base.gradient_descent(2, eta), [(0.0, 20.0)], tuning)

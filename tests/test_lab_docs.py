@@ -10,6 +10,7 @@ import pytest
 
 from inweave.lab.config import Config, from_toml
 from inweave.lab.experiments import EXPERIMENTS
+from scripts import open_questions
 
 ROOT = Path(__file__).parent.parent
 
@@ -38,7 +39,7 @@ def test_the_stored_results_are_of_full_forms_run_to_the_end(lab_page):
         assert (ROOT / "docs" / "figures" / f"lab-{name}.png").exists()
 
 
-def test_published_values_are_reached(lab_page):
+def test_known_values_are_reached(lab_page):
     """One-step 0.2062 and two-step about 0.114 in half-MSE, d(d+1)/(n+d+1) on normal inputs."""
     found = {r["name"]: r["rows"][0]["loss"]["mean"] for r in lab_page.results()}
     assert found["one-step"] == pytest.approx(0.2062, rel=0.01)
@@ -51,7 +52,7 @@ def test_losses_in_the_answers_are_those_of_the_results(lab_page):
     page = (ROOT / "docs" / "open-questions.md").read_text()
     results = {r["name"]: [row["loss"]["mean"] for row in r["rows"]] for r in lab_page.results()}
     checked = 0
-    for section in page.split("\n## ")[1:]:
+    for section in re.split(r"\n#{2,3} ", page)[1:]:
         names = re.findall(r"inweave\s+lab\s+run\s+([\w-]+)", section)
         if not names or "| interval |" not in section:
             continue
@@ -59,7 +60,12 @@ def test_losses_in_the_answers_are_those_of_the_results(lab_page):
             digits = len(value.split(".")[1])
             assert any(f"{loss:.{digits}f}" == value for loss in results[names[0]]), value
             checked += 1
-    assert checked >= 12
+    assert checked >= 5
+
+
+def test_what_the_answers_say_is_written_from_the_stored_results():
+    page = open_questions.PAGE.read_text("utf-8")
+    assert open_questions.written(page) == page, "run python -m scripts.open_questions"
 
 
 def test_the_config_file_of_the_guide_is_the_config_of_its_code(tmp_path):

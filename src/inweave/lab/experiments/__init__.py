@@ -47,6 +47,9 @@ EXPERIMENTS = {
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
     "construction": Experiment("Can training find the paper's constructions?", 150, 180),
     "bias": Experiment("Does the bias help when networks are trained?", 150, 180),
+    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 200),
+    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 60),
+    "explained": Experiment("What do networks compute that beat their construction?", 30, 60),
     "noise": Experiment(
         "Do deeper LSA networks adapt to a noise level that changes per prompt?", 100, 181
     ),

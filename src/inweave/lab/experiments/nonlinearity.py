@@ -63,6 +63,10 @@ PLAIN = "linear"
 DEPTHS = (1, 2, 3, 4, 5, 6)
 RIDGES = (0.01, 0.1, 0.3, 1.0, 3.0)
 
+QUICK = """This form can support: on trees softmax scores have less loss than linear ones. It cannot
+say anything of normalised scores, of three of the five tasks, of depth beyond 2 or of what longer
+training brings: it has 5 seeds, 600 steps and one optimizer."""
+
 
 def known(task: Task) -> Predictor | None:
     """The posterior mean where labels or functions leave something open and it is known."""

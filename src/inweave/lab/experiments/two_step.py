@@ -1,7 +1,8 @@
 """What do two tied LSA layers learn: two steps of gradient descent, or GD++?
 
-d = n = 10, inputs uniform on (-1/2, 1/2). Published half-MSE: GD about 0.159, GD++ 0.112, trained
-0.114. GD++ also transforms the inputs between the steps, which a second layer makes use of.
+d = n = 10, inputs uniform on (-1/2, 1/2): the setting of J. von Oswald and others, "Transformers
+learn in-context by gradient descent" (ICML 2023), whose GD++ also transforms the inputs between the
+steps, which a second layer makes use of.
 
 The query is attended to by nobody (`queries=1`): after the first layer it holds a prediction where
 the examples hold residuals, and a second layer that saw it would take the one for the other. What

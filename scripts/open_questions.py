@@ -1,0 +1,305 @@
+"""Writes what was found into docs/open-questions.md, from docs/lab/*.json.
+
+The page's prose is written by hand. Between the lines `<!-- NAME -->` and `<!-- end of NAME -->`
+stands what the stored result of an experiment says: the answer in a sentence, the table, how it was
+made. A test compares page and files. With --figures the figures are drawn again too.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from inweave.lab.experiments import EXPERIMENTS
+from inweave.lab.report import figure, number
+from inweave.lab.results import stored
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "open-questions.md"
+LEVEL = 0.05
+Result = dict[str, Any]
+
+
+# -- words and tables -----------------------------------------------------------------------------
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def loss(row: Mapping[str, Any]) -> str:
+    """A loss with its interval over seeds."""
+    it = row["loss"]
+    if it["low"] == it["high"]:
+        return number(it["mean"])
+    return f"{number(it['mean'])} [{number(it['low'])}, {number(it['high'])}]"
+
+
+def ratio(claim: Mapping[str, Any]) -> str:
+    """By what a loss is multiplied, with the interval; bold where Holm's p is below the level."""
+    low, high = sorted((10 ** claim["low"], 10 ** claim["high"]))
+    said = f"{10 ** claim['value']:.3g} [{low:.3g}, {high:.3g}]"
+    return f"**{said}**" if claim["p"] < LEVEL else said
+
+
+def listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else "".join(names)
+
+
+def decided(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str], list[str]]:
+    """The claims that hold, those whose contrary does, and those that stay open, by name."""
+    better, worse, still = [], [], []
+    for claim in claims:
+        to = still if claim["p"] >= LEVEL else better if claim["value"] < 0 else worse
+        to.append(str(claim["claim"]))
+    return better, worse, still
+
+
+def by_factors(result: Result, **factors: Any) -> list[dict[str, Any]]:
+    return [row for row in result["rows"] if "factors" in row
+            and all(row["factors"].get(k) == v for k, v in factors.items())]  # fmt: skip
+
+
+def levels(result: Result, factor: str) -> list[Any]:
+    found = [row["factors"][factor] for row in result["rows"] if "factors" in row]
+    return list(dict.fromkeys(found))
+
+
+def made(result: Result) -> str:
+    s = result["settings"]
+    steps = " to ".join(f"{k:,}" for k in dict.fromkeys((s["steps"][0], s["steps"][-1])))
+    said = (
+        f"`{result['command']}`: {s['arms']} arms, {len(s['seeds'])} seeds, {steps} steps of batch "
+        f"{s['batch']}, each arm's settings the best of {s['tries']} tries of {s['search_steps']} "
+        f"steps; {result['arm_seconds']:,.0f} s of training on {result['device']}."
+    )
+    if result["missing"]:
+        said += f" {len(result['missing'])} arms are missing: {', '.join(result['missing'])}."
+    return said
+
+
+# -- one function for each question ---------------------------------------------------------------
+def construction(result: Result) -> str:
+    rows = by_factors(result, curriculum=False)
+    asked = {
+        how: [r for r in rows if r["factors"]["supervision"] == how] for how in ("end", "steps")
+    }
+    near = {how: sum(r["to_construction"] < 0.1 * r["references"]["construction"] for r in those)
+            for how, those in asked.items()}  # fmt: skip
+    better = sum(r["loss"]["high"] < r["references"]["construction"] for r in asked["end"])
+    sentence = (
+        f"Asked for the answer alone, {near['end']} of {len(asked['end'])} networks end near their "
+        f"construction (nearer than a tenth of what it is off by itself), and {better} end with "
+        f"less loss than it; asked for every step, {near['steps']} of {len(asked['steps'])} end "
+        "near it."
+    )
+    head = ["", "loss", "of the construction", "distance to it", "response to λ", "to η",
+            "nearest number of steps"]  # fmt: skip
+    cells = [
+        [r["label"], loss(r), number(r["references"]["construction"]),
+         number(r["to_construction"]), f"{r['response_lam']:.2f}", f"{r['response_eta']:.2f}",
+         f"{r['descent_steps']:g}"]
+        for r in rows if r["factors"]["d"] == 3
+    ]  # fmt: skip
+    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+
+
+def bias(result: Result) -> str:
+    equal = [c for c in result["claims"] if c["claim"].startswith("equal layers")]
+    better, worse, still = decided(equal)
+    sentence = (
+        f"At equal layers the bias gives less loss in {len(better)} of {len(equal)} cells, more in "
+        f"{len(worse)}, and {len(still)} stay open."
+    )
+    budget = max(levels(result, "budget"))
+    cells = []
+    for claim in equal:
+        name = (
+            claim["claim"].removeprefix("equal layers, ").removesuffix(": less loss with the bias")
+        )
+        pair = [next((loss(r) for r in result["rows"] if r["label"] == f"{kind}, {name}"), "")
+                for kind in ("LSA", "ELSA")]  # fmt: skip
+        cells.append([name.removesuffix(f", {budget} x steps"), *pair, ratio(claim)])
+    parts = [f"**{sentence}**", table(["", "LSA", "ELSA", "ELSA / LSA"], cells)]
+    of_others = [
+        c for c in result["claims"] if c["claim"].startswith(("equal param", "equal prod"))
+    ]
+    if of_others:
+        cells = [
+            [c["claim"].removesuffix(": less loss with the bias"), ratio(c)] for c in of_others
+        ]
+        parts.append(table(["", "ELSA / LSA"], cells))
+    between = [c for c in result["claims"] if f"{budget} x steps: " in c["claim"]
+               and c not in equal]  # fmt: skip
+    if between:
+        cells = [[*c["claim"].split(f", {budget} x steps: "), ratio(c)] for c in between]
+        parts.append(table(["layers", "effect or interaction", "loss is multiplied by"], cells))
+    return "\n\n".join(parts)
+
+
+def nonlinearity(result: Result) -> str:
+    scores = levels(result, "scores")
+    deepest = max(levels(result, "depth"))
+    over = {}
+    for claim in result["claims"]:
+        found = re.fullmatch(r"(.+), all depths: less loss with (.+) scores", claim["claim"])
+        if found:
+            over[found[1], found[2]] = claim
+    parts = []
+    for kind in scores[1:]:
+        those = {task: claim for (task, it), claim in over.items() if it == kind}
+        helps = [task for task, c in those.items() if c["p"] < LEVEL and c["value"] < 0]
+        hurts = [task for task, c in those.items() if c["p"] < LEVEL and c["value"] > 0]
+        if kind == "linear, query seen":
+            continue
+        said = f"on {listed(helps)} {kind} scores have less loss" if helps else \
+            f"{kind} scores have less loss on no task"  # fmt: skip
+        parts.append(said + (f" and more on {listed(hurts)}" if hurts else ""))
+    sentence = "On average over depths, " + "; ".join(parts) + "."
+    head = ["", *scores]
+    cells = []
+    for task in levels(result, "task"):
+        line = [f"{task}, depth {deepest}"]
+        for kind in scores:
+            rows = by_factors(result, task=task, scores=kind, depth=deepest)
+            line.append(loss(rows[0]) if rows else "")
+        cells.append(line)
+        ratios = [ratio(over[task, kind]) if (task, kind) in over else "1" for kind in scores]
+        cells.append([f"{task}, all depths, of linear's", *ratios])
+    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+
+
+def extraction(result: Result) -> str:
+    depths, kinds = levels(result, "depth"), levels(result, "kind")
+    parts = []
+    for truth in levels(result, "truth"):
+        those = [
+            c for c in result["claims"] if c["claim"].startswith(f"{truth}, depth {depths[-1]}:")
+        ]
+        names = {c["claim"]: re.search(r"with (.+) than", c["claim"])[1] for c in those}  # type: ignore[index]
+        better, worse, still = ([names[it] for it in group] for group in decided(those))
+        said = [f"{listed(better)} beat{'s' * (len(better) == 1)} it"] * bool(better)
+        said += [f"{listed(worse)} lose{'s' * (len(worse) == 1)} to it"] * bool(worse)
+        said += [f"{listed(still)} stay{'s' * (len(still) == 1)} open"] * bool(still)
+        parts.append(f"where relevance is {truth}, " + ", ".join(said))
+    sentence = f"Against the best hard mask, at depth {depths[-1]}: " + "; ".join(parts) + "."
+    cells = []
+    for truth in levels(result, "truth"):
+        for kind in kinds:
+            line = [f"{truth}: {kind}"]
+            for depth in depths:
+                rows = by_factors(result, truth=truth, kind=kind, depth=depth)
+                line.append(loss(rows[0]) if rows else "")
+            cells.append(line)
+        cells += [[r["label"], *[loss(r)] * len(depths)] for r in result["rows"]
+                  if "factors" not in r and r["label"].startswith(truth)]  # fmt: skip
+    head = ["", *(f"depth {k}" for k in depths)]
+    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+
+
+def explained(result: Result) -> str:
+    gained = [r for r in result["rows"] if r["loss"]["high"] < r["descent"]]
+    shares = [f"{100 * r['share']:.0f} % of {r['label']}" for r in gained]
+    sentence = (
+        "A polynomial in the moments, of the network's own degree (12 at most), accounts for "
+        f"{listed(shares)}: of the mean square by which predictions differ from gradient descent's."
+    )
+    head = ["", "trained", "gradient descent", "best polynomial of the degree", "degree",
+            "share: descent's degree", "share: own degree", "gain in loss: own degree"]  # fmt: skip
+    cells = [
+        [r["label"], loss(r), number(r["descent"]), number(r["best"]), str(r["degree"]),
+         f"{100 * r['share_of_descent']:.0f} %", f"{100 * r['share']:.0f} %",
+         f"{100 * r['gain']:.0f} %"]
+        for r in gained
+    ]  # fmt: skip
+    rest = [r["label"] for r in result["rows"] if r not in gained]
+    parts = [f"**{sentence}**", table(head, cells)]
+    if rest:
+        parts.append(f"No gain over gradient descent, and so nothing to explain: {listed(rest)}.")
+    return "\n\n".join(parts)
+
+
+def noise(result: Result) -> str:
+    better, worse, still = decided(result["claims"])
+    said = [f"{len(better)} of {len(result['claims'])} comparisons hold: "
+            + "; ".join(it.replace(": ", " has ") for it in better)]  # fmt: skip
+    said += ["the contrary holds for " + "; ".join(worse)] * bool(worse)
+    said += ["open stay " + "; ".join(still)] * bool(still)
+    cells = [[r["label"], loss(r)] for r in result["rows"]]
+    return "\n\n".join([f"**{'. '.join(said).capitalize()}.**", table(["", "excess loss"], cells)])
+
+
+def perturb(result: Result) -> str:
+    better, worse, still = decided(result["claims"])
+    sentence = (
+        f"After training, {len(better)} of {len(result['claims'])} perturbed networks have less "
+        f"loss than the construction they started near, {len(worse)} more, {len(still)} stay open."
+    )
+    cells = []
+    for size in levels(result, "size"):
+        line = [f"{size:g}"]
+        for kind in ("enumerated", "designed"):
+            rows = by_factors(result, form=kind, size=size)
+            line += [loss(r) for r in rows] or ["", ""]
+        cells.append(line)
+    head = ["noise", "ELSA, before", "after training", "LSA, before", "after training"]
+    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+
+
+SECTIONS: dict[str, Callable[[Result], str]] = {
+    "construction": construction,
+    "bias": bias,
+    "nonlinearity": nonlinearity,
+    "extraction": extraction,
+    "noise": noise,
+    "perturb": perturb,
+    "explained": explained,
+}
+
+
+FIGURES = {
+    "construction": "Training curves at d = 3, two steps",
+    "bias": "Training curves of two layers",
+    "nonlinearity": "Loss against depth for each task and each kind of scores",
+    "extraction": "Excess over Bayes against depth, for hard masks and soft extraction",
+    "noise": "Training curves of networks of 1, 2 and 4 layers",
+    "perturb": "Loss against the size of the noise",
+    "explained": "Share explained against the degree of the polynomial",
+}
+
+
+# -- the page -------------------------------------------------------------------------------------
+def block(name: str, folder: Path = DOCS / "lab") -> str:
+    """What stands between the marks of an experiment."""
+    path = folder / f"{name}.json"
+    result = stored(path) if path.exists() else None
+    if result is None or "claims" not in result or "arm_seconds" not in result:
+        return f"No result is stored. `inweave lab run {name} --device cuda` makes one."
+    picture = f"![{FIGURES[name]}](figures/lab-{name}.png)"
+    return "\n\n".join([SECTIONS[name](result), picture, made(result)])
+
+
+def written(page: str, folder: Path = DOCS / "lab") -> str:
+    """The page with every block as the stored results have it."""
+    for name in SECTIONS:
+        marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
+        page, count = marks.subn(lambda m, n=name: f"{m[1]}{block(n, folder)}\n{m[2]}", page)
+        if count != 1:
+            raise SystemExit(f"{PAGE.name} has {count} blocks of {name}, expected one")
+    return page
+
+
+def main() -> int:
+    PAGE.write_text(written(PAGE.read_text("utf-8")), encoding="utf-8")
+    if "--figures" in sys.argv:
+        for name in SECTIONS:
+            path = DOCS / "lab" / f"{name}.json"
+            if name in EXPERIMENTS and path.exists():
+                print(figure(stored(path), DOCS / "figures" / f"lab-{name}.png"))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
