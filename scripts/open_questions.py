@@ -7,6 +7,7 @@ made. A test compares page and files. With --figures the figures are drawn again
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,6 +17,7 @@ from typing import Any
 from inweave.lab.experiments import EXPERIMENTS
 from inweave.lab.report import figure, number
 from inweave.lab.results import stored
+from scripts import quick_directions
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "open-questions.md"
@@ -270,6 +272,24 @@ FIGURES = {
 }
 
 
+def directions(folder: Path) -> str:
+    """How often quick forms say the same as the full one, of what that is sure of."""
+    if not quick_directions.KEPT.exists():
+        return "That quick forms point where the full ones do has not been recorded."
+    kept, cells = json.loads(quick_directions.KEPT.read_text("utf-8")), []
+    for name, claims in kept.items():
+        path = folder / f"{name}.json"
+        full = {c["claim"]: c for c in stored(path)["claims"]} if path.exists() else {}
+        sure = {it: full[it]["value"] for it in claims if it in full and full[it]["p"] < LEVEL}
+        same = [sum((v < 0) == (sure[it] < 0) for v in claims[it].values()) for it in sure]
+        total = sum(len(claims[it]) for it in sure)
+        at_all = sum(n == len(claims[it]) for n, it in zip(same, sure, strict=True))
+        cells.append([name, str(len(sure)), str(at_all), f"{sum(same)} of {total}"])
+    head = ["study", "claims of both forms that the full one is sure of",
+            "same direction at all seeds", "same direction, seeds counted singly"]  # fmt: skip
+    return "Recorded once, at five seeds of the quick forms:\n\n" + table(head, cells)
+
+
 # -- the page -------------------------------------------------------------------------------------
 def block(name: str, folder: Path = DOCS / "lab") -> str:
     """What stands between the marks of an experiment."""
@@ -283,9 +303,10 @@ def block(name: str, folder: Path = DOCS / "lab") -> str:
 
 def written(page: str, folder: Path = DOCS / "lab") -> str:
     """The page with every block as the stored results have it."""
-    for name in SECTIONS:
+    blocks = {name: block(name, folder) for name in SECTIONS} | {"quick": directions(folder)}
+    for name, text in blocks.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
-        page, count = marks.subn(lambda m, n=name: f"{m[1]}{block(n, folder)}\n{m[2]}", page)
+        page, count = marks.subn(lambda m, text=text: f"{m[1]}{text}\n{m[2]}", page)
         if count != 1:
             raise SystemExit(f"{PAGE.name} has {count} blocks of {name}, expected one")
     return page

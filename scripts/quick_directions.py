@@ -1,0 +1,44 @@
+"""Records whether quick forms of studies point where the full ones do: docs/lab-quick.json.
+
+    for s in 0 1 2 3 4; do
+        python -m scripts.lab_studies all --quick --device cpu --seed $s --out quick/$s
+    done
+    python -m scripts.quick_directions quick
+
+Every claim of a quick result is kept with what each seed says of it, as a log₁₀ ratio of losses.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from inweave.lab.experiments import named
+from inweave.lab.results import stored
+
+KEPT = Path(__file__).parent.parent / "docs" / "lab-quick.json"
+
+
+def collected(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """By study and claim, what every seed says."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for path in sorted(folder.glob("*/*.json")):
+        result = stored(path)
+        if path.stem in named("all") and result["complete"]:
+            for claim in result["claims"]:
+                by_seed = found.setdefault(path.stem, {}).setdefault(claim["claim"], {})
+                by_seed[path.parent.name] = round(claim["value"], 4)
+    return found
+
+
+def main() -> int:
+    if len(sys.argv) != 2:
+        print(__doc__)
+        return 1
+    KEPT.write_text(json.dumps(collected(Path(sys.argv[1])), indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
