@@ -7,8 +7,8 @@ the literature prints, is a display option and nothing else.
     tasks      what is drawn: seeded, batched, on the device
     forms      how a drawn task becomes a prompt
     baselines  what a prediction is compared with; on a GPU by networks (constructed)
-    posteriors the best that any predictor can do
-    polynomials what linear attention can do
+    posteriors  the best that any predictor can do
+    polynomials  what linear attention can do
     measures   how it is compared
     inference  what numbers per seed say: intervals, paired differences, contrasts
     algorithm  which program a trained network is, and how far from it
