@@ -188,4 +188,5 @@ def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
     axes.set_title(panel["title"], fontsize=9)
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel["y"])
-    axes.legend(fontsize=6.5, frameon=False)
+    if panel["lines"]:
+        axes.legend(fontsize=6.5, frameon=False)

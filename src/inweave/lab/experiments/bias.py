@@ -160,18 +160,13 @@ def answer(results: Results) -> dict[str, Any]:
     claims = [c for found in (_bias(results), _interactions(results), _sizes(results))
               for c in answers.family(found)]  # fmt: skip
     longest = max(a.factors.get("budget", 0) for a in results.study.arms)
-    labels = {
-        a.name: label(dict(a.factors)).rpartition(",")[0]
-        for a, _ in results.where(budget=longest, constants=True, heads=HEADS)
-        if a.factors["layers"] in (1, 4)
-    }
     return {
         "settings": answers.settings(results) | {"task": TASK.__dict__},
         "rows": rows,
         "loss": "excess over Bayes, of the zero predictor's",
         "table": answers.table(rows, ["median", "failed", "dropped"])
         + "\n\n" + answers.claims_text(claims),
-        "series": answers.curves(results, labels),
+        "series": answers.curves(results, _curves(results, longest)),
         "panels": _panels(results, longest),
         "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
@@ -208,7 +203,19 @@ def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
         lines = [answers.effects(name, found) for name, found in by_name.items()]
         panels.append({"title": "what the bias changes", "x": "layers", "y": "log₁₀ of the factor",
                        "logx": True, "lines": lines})  # fmt: skip
+    trained = answers.curves(results, _curves(results, budget))
+    if trained:
+        lines = [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in trained]
+        panels.append({"title": "while training", "x": "step", "y": "training loss, of zero's",
+                       "log": True, "lines": lines})  # fmt: skip
     return panels
+
+
+def _curves(results: Results, budget: int) -> dict[str, str]:
+    """The arms whose training is shown: with constants, of as many layers as there are up to 4."""
+    layers = max(a.factors["layers"] for a in results.study.arms if a.factors.get("layers", 9) < 5)
+    found = results.where(budget=budget, constants=True, heads=HEADS, layers=layers)
+    return {a.name: label(dict(a.factors)).rpartition(", constants")[0] for a, _ in found}
 
 
 def _bias(results: Results) -> dict[str, Effect]:

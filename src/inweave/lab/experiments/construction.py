@@ -168,32 +168,32 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
         found["references"][name] = theirs["log_loss"][0]
     found["descent_steps"] = nearest(own, spectrum.descent)
     found["coefficients"] = nearest(own, spectrum.best_polynomial, tuple(range(1, 13)))
-    found["response_lam"] = _response(arm, ensemble, few, "lam", Spectrum.ridge)
-    found["response_eta"] = _response(arm, ensemble, few, "eta", lambda s: s.descent(steps))
+    predict, descends = (lambda b: ensemble.predict(arm.form.prompt(b))), descent(arm.task, steps)
+    ridge = _changes(few, "lam", lambda b: Spectrum(b, arm.task).ridge())
+    found["response_lam"] = _slopes(_changes(few, "lam", predict), ridge)
+    found["response_eta"] = _slopes(_changes(few, "eta", predict), _changes(few, "eta", descends))
+    built_in = _slopes(_changes(few, "lam", descends).unsqueeze(0), ridge)
+    found["references"]["response_lam"] = built_in[0]
     found["gauge"] = gauge(arm, ensemble)
     return found
 
 
-def _response(
-    arm: Arm, ensemble: Ensemble, batch: Batch, name: str, method: Callable[[Spectrum], Tensor]
-) -> list[float]:
-    """How predictions change with λ or η in the prompt alone, against a method's change.
-
-    Over the half of all problems on which a network changes least: it may explode on others.
-    """
+def _changes(batch: Batch, name: str, predict: Callable[[Batch], Tensor]) -> Tensor:
+    """How predictions change with λ or η in the prompt alone."""
     value = getattr(batch, name)
-    ends = [replace(batch, **{name: value * (1 + sign * NUDGE)}) for sign in (1, -1)]
-    own, rival = (
-        one - other
-        for one, other in (
-            [ensemble.predict(arm.form.prompt(end)) for end in ends],
-            [method(Spectrum(end, arm.task)) for end in ends],
-        )
-    )
-    size = torch.nan_to_num(own.abs(), nan=torch.inf)
-    kept = size <= size.median(1, keepdim=True).values
-    slope = (torch.where(kept, own * rival, 0.0)).sum(1)
-    return (slope / (kept * rival.square()).sum(1).clamp(min=1e-300)).tolist()
+    up, down = (replace(batch, **{name: value * (1 + sign * NUDGE)}) for sign in (1, -1))
+    return predict(up) - predict(down)
+
+
+def _slopes(own: Tensor, rival: Tensor) -> list[float]:
+    """The slope of each row of changes on a method's: 1 if they are the same, 0 if there is none.
+
+    Changes of more than 10 times the usual, where a network explodes, count as those.
+    """
+    most = 10 * rival.square().mean().sqrt()
+    bounded = torch.nan_to_num(own).clamp(-most, most)
+    slopes: list[float] = ((bounded * rival).sum(1) / rival.square().sum()).tolist()
+    return slopes
 
 
 def gauge(arm: Arm, ensemble: Ensemble) -> list[list[float]]:
@@ -230,7 +230,7 @@ def answer(results: Results) -> dict[str, Any]:
         rows.append(
             answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
                         gauge=_middle([max(layers) for layers in m["gauge"]]),
-                        references={key: 10**value for key, value in m["references"].items()},
+                        references=m["references"],
                         **{key: 10**value if key.startswith("to_") else value
                            for key, value in middle.items()})
         )  # fmt: skip
