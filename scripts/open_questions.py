@@ -17,7 +17,7 @@ from typing import Any
 from inweave.lab.experiments import EXPERIMENTS
 from inweave.lab.report import figure, number
 from inweave.lab.results import stored
-from scripts import quick_directions
+from scripts import explained_programs, quick_directions
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "open-questions.md"
@@ -224,13 +224,14 @@ def explained(result: Result) -> str:
 
 
 def noise(result: Result) -> str:
-    better, worse, still = decided(result["claims"])
-    said = [f"{len(better)} of {len(result['claims'])} comparisons hold: "
-            + "; ".join(it.replace(": ", " has ") for it in better)]  # fmt: skip
-    said += ["the contrary holds for " + "; ".join(worse)] * bool(worse)
-    said += ["open stay " + "; ".join(still)] * bool(still)
+    deepest = [r["label"] for r in result["rows"] if r.get("group") == "trained"][-1]
+    own = [c for c in result["claims"] if c["claim"].startswith(f"{deepest}: less loss than ")]
+    names = [[it.split(" than ", 1)[1] for it in group] for group in decided(own)]
+    verdicts = ("less loss than", "more than", "and no decision against")
+    said = [f"{it} {listed(those)}" for it, those in zip(verdicts, names, strict=True) if those]
     cells = [[r["label"], loss(r)] for r in result["rows"]]
-    return "\n\n".join([f"**{'. '.join(said).capitalize()}.**", table(["", "excess loss"], cells)])
+    sentence = f"{deepest} have {'; '.join(said)}."
+    return "\n\n".join([f"**{sentence}**", table(["", "excess loss"], cells)])
 
 
 def perturb(result: Result) -> str:
@@ -290,6 +291,24 @@ def directions(folder: Path) -> str:
     return "Recorded once, at five seeds of the quick forms:\n\n" + table(head, cells)
 
 
+def programs() -> str:
+    """What networks were read as."""
+    if not explained_programs.KEPT.exists():
+        return "No network has been read as a program."
+    kept = json.loads(explained_programs.KEPT.read_text("utf-8"))
+    head = ["layers", "network", "its program", "gradient descent", "of the gain",
+            "predictions differ, of their mean square, by"]  # fmt: skip
+    cells = [
+        [str(it["layers"]), *(number(it[k]) for k in ("network", "program", "descent")),
+         f"{100 * it['gain']:.1f} %", f"{100 * it['difference']['mean']:.2g} %"]
+        for it in kept
+    ]  # fmt: skip
+    first = (
+        f"The program of {kept[0]['layers']} layers:\n\n```text\n{kept[0]['source'].strip()}\n```"
+    )
+    return "\n\n".join([table(head, cells), first])
+
+
 # -- the page -------------------------------------------------------------------------------------
 def block(name: str, folder: Path = DOCS / "lab") -> str:
     """What stands between the marks of an experiment."""
@@ -304,6 +323,7 @@ def block(name: str, folder: Path = DOCS / "lab") -> str:
 def written(page: str, folder: Path = DOCS / "lab") -> str:
     """The page with every block as the stored results have it."""
     blocks = {name: block(name, folder) for name in SECTIONS} | {"quick": directions(folder)}
+    blocks["programs"] = programs()
     for name, text in blocks.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)
         page, count = marks.subn(lambda m, text=text: f"{m[1]}{text}\n{m[2]}", page)
