@@ -17,6 +17,7 @@ from inweave.circuits import disguise
 from inweave.exact.arithmetic import Rationals
 from inweave.model.dense import forward
 from inweave.model.prompt import by_name
+from inweave.proof.algebra import NotProved
 from inweave.proof.merged import echelon, gathered, in_runs, is_dense, merged
 from tests.random_networks import networks
 
@@ -137,3 +138,16 @@ def test_a_wrong_number_in_one_part_of_a_head_is_seen():
 
     with pytest.raises(inweave.VerificationError):
         replace(net, modules=(first.map(changed), *modules)).verify()
+
+
+def test_matrices_of_many_digits_are_given_up_at_once():
+    net = inweave.compile(chain, n=20, verify=False)
+    rng = np.random.default_rng(0)
+
+    def drawn(layer: Any, _: str) -> AttentionLayer:
+        shapes = ((net.width, net.width), (net.tokens, net.width))
+        parts = (DenseProjection(*(rng.normal(size=s) for s in shapes)) for _ in range(3))
+        return replace(layer, heads=(Head(*parts),))
+
+    with pytest.raises(NotProved, match="many digits"):
+        merged(replace(net, modules=tuple(module.map(drawn) for module in net.modules)))

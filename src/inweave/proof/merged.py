@@ -32,10 +32,14 @@ from inweave.model.layout import Layout
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
+from inweave.proof.states import NotProved
 
 Matrix = np.ndarray[Any, Any]
 Entries = dict[tuple[int, int], Fraction]  # those of a matrix that are not zero
 Term = tuple[Entries, Entries]  # A and v of a head
+LONG = 64  # times what it takes to multiply numbers, where floats would round
+MOST = 10**10  # multiplications of all heads: seconds
+MOST_BITS = 200_000  # of one A
 
 
 def is_dense(network: Network) -> bool:
@@ -46,7 +50,11 @@ def is_dense(network: Network) -> bool:
 
 
 def merged(network: Network) -> Network:
-    """The network without an embedding that gives the same answers, heads put together."""
+    """The network without an embedding that gives the same answers, heads put together.
+
+    NotProved if that would take long: matrices whose numbers have many digits, as trained ones do.
+    """
+    _check_work(network)
     layout, terms = network.layout, list[list[Term]]()
     back = None if network.embedding is None else network.embedding.inverse
     for layer in network.layers:
@@ -64,6 +72,22 @@ def merged(network: Network) -> Network:
 
     modules = tuple(module.map(changed) for module in network.modules)
     return Network(layout, modules, network.inputs, network.fills, network.outputs)
+
+
+def _check_work(network: Network) -> None:
+    layers = (layer for layer in network.layers if isinstance(layer, AttentionLayer))
+    parts = [part for layer in layers for head in layer.heads for part in head.projections]
+    size = network.layout.width + network.layout.tokens
+    work = len(parts) * size**3
+    matrices = [p.W for p in parts if isinstance(p, DenseProjection)]
+    if work * LONG > MOST and not all(map(_is_short, matrices)):
+        work *= LONG
+    if work > MOST:
+        raise NotProved("full matrices are too large to be put together")
+
+
+def _is_short(matrix: Matrix) -> bool:
+    return matrix.dtype == np.float64 and not (matrix * 2.0**20 % 1).any()
 
 
 # -- heads as terms --------------------------------------------------------------------------------
@@ -142,6 +166,9 @@ def _heads(term: Term, layout: Layout) -> Iterator[Head]:
 
 def echelon(A: Entries) -> tuple[list[int], list[dict[int, Fraction]]]:
     """Independent columns of A, and the rows E with `A = A[:, columns] E`."""
+    bits = sum(x.numerator.bit_length() + x.denominator.bit_length() for x in A.values())
+    if bits > MOST_BITS:
+        raise NotProved("full matrices of so many digits have no words")
     rows: dict[int, dict[int, Fraction]] = {}
     for (i, j), x in sorted(A.items()):
         rows.setdefault(i, {})[j] = x
