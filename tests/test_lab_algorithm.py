@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import inweave
-from inweave import AttentionLayer, DenseProjection, Head, Module, nn
-from inweave.errors import DecompileError
+from inweave import AttentionLayer, DenseProjection, Head, Layout, Module, nn
+from inweave.errors import DecompileError, InputError
 from inweave.lab import baselines
 from inweave.lab.algorithm import algorithm
-from inweave.lab.experiments import one_step
+from inweave.lab.by_predictions import by_predictions, polynomial
+from inweave.lab.experiments import gaussian_one_layer, one_step, preconditioner
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task, draw, stream
 
@@ -80,10 +82,85 @@ class TestAlgorithm:
         assert found.difference.high < 0.02
         assert len(found.left_out) == 3
 
+    def test_a_stored_layer_on_normal_inputs(self):
+        task = gaussian_one_layer.TASK
+        trained = inweave.load(STORED / "gaussian-one-layer.inweave")
+        found = algorithm(trained, problems(task, 500, "tune"), problems(task, 2000, "eval"))
+        best = baselines.one_step_eta(task) / task.n
+        assert f"return {best:.3g} * (u.T @ X.T @ y)" in found.source
+        assert found.difference.high < 0.001
 
-class TestRefusals:
-    def test_heads_with_biases(self):
-        eye = np.eye(4)
-        head = Head(DenseProjection(eye, np.ones((7, 4))), *[DenseProjection(eye)] * 2)
-        with pytest.raises(DecompileError, match="module 0, layer 0 has a head with biases"):
-            algorithm(network(Module((AttentionLayer((head,)),))), {}, {})
+    def test_stored_layers_precondition_with_one_matrix(self):
+        task = preconditioner.TASK
+        trained = inweave.load(STORED / "preconditioner.inweave")
+        inverse = task.covariance().inverse().numpy()
+        fitted, fresh = problems(task, 300, "tune"), problems(task, 2000, "eval")
+        found = algorithm(trained, fitted, fresh, known={"Σ⁻¹": inverse, "I": np.eye(task.d)})
+        assert found.source.count("inweave.constant(C)") >= 3
+        assert "C2" not in found.source
+        assert found.difference.high < 0.005
+        near, far = (float(said.split("up to ")[1].split(" ")[0]) for said in found.matrices)
+        assert near < 10 < far
+
+    def test_biases_are_products_with_the_identity(self):
+        """w = I Xᵀ y and uᵀ I w, the identities in biases; another gauge, and noise."""
+        blocks = {"X": (3, 3), "y": (3, 1), "uᵀ": (1, 3), "w": (3, 1), "answer": (1, 1)}
+        layout = Layout.of(blocks)
+        rng, width = np.random.default_rng(0), layout.width
+
+        def module(query, key, value, into, number):
+            gauge = rng.normal(size=(width, width))
+            parts = []
+            for name, to, by in (
+                (query, slice(3), gauge),
+                (key, slice(3), np.linalg.inv(gauge).T),
+                (value, layout[into].columns, number * np.eye(width)),
+            ):
+                W, B = np.zeros((width, width)), np.zeros((3, width))
+                size = to.stop - (to.start or 0)
+                near = np.eye(size) + 1e-3 * rng.normal(size=(size, size))
+                if name == "I":
+                    B[:, to] = near
+                else:
+                    W[layout[name].columns, to] = near
+                parts.append(DenseProjection(W @ by, B @ by))
+            return Module((AttentionLayer((Head(*parts),)),))
+
+        inputs = form("examples", 3, 3).inputs
+        fills = [inweave.Fill(inweave.Place("X", 3, 3), source="X"),
+                 inweave.Fill(inweave.Place("y", 3, 1), source="y"),
+                 inweave.Fill(inweave.Place("uᵀ", 3, 1, transpose=True), source="u")]  # fmt: skip
+        outputs = (inweave.Output("", inweave.Place("answer", 1, 1), "scalar"),)
+        modules = (module("I", "X", "y", "w", 0.5), module("uᵀ", "I", "w", "answer", 1.0))
+        trained = inweave.Network(layout, modules, inputs, tuple(fills), outputs)
+        task = Task(d=3, n=3, inputs="uniform")
+        found = algorithm(trained, problems(task, 100, "tune"), problems(task, 300, "eval"))
+        assert re.search(r"return \S+ \* \(u\.T @ \(0\.\d+ \* X\.T @ y\)\)", found.source)
+        assert found.difference.high < 1e-4
+
+
+class TestByPredictions:
+    def test_a_network_that_beats_its_construction_is_two_products(self):
+        """The stored one has biases, and intermediate results in a basis of its own."""
+        trained = inweave.load(STORED / "enumerated-elsa.inweave")
+        task = Task(d=3, n=6, inputs="uniform", input_scale=2.0)
+        fitted, fresh = (problems(task, k, name) for k, name in ((500, "tune"), (2000, "eval")))
+        with pytest.raises(DecompileError, match=r"no longer itself.*by_predictions"):
+            algorithm(trained, fitted, fresh)
+        found = by_predictions(trained, fitted, fresh)
+        assert found.source.splitlines()[-1].count("u.T") == 2
+        assert 0.001 < found.difference.mean < 0.02
+        assert "predictions alone" in str(found)
+
+    def test_a_polynomial_comes_back(self):
+        numbers = [1.0, -0.25, 0.02]
+        network = inweave.compile(polynomial, n=6, d=3, numbers=numbers, verify=False)
+        task = Task(d=3, n=6)
+        found = by_predictions(network, problems(task, 200, "tune"), problems(task, 300, "eval"))
+        assert found.difference.high < 1e-12
+        assert found.network.depth == network.depth
+
+    def test_other_inputs_are_refused(self):
+        other = inweave.gallery.get("matrix_polynomial").compile(verify=False)
+        with pytest.raises(InputError, match="X, u, y"):
+            by_predictions(other, {}, {})

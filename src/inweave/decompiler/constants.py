@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import Constant, Dense, Shift, added, exact, fractions
+from inweave.exact.constants import Constant, Shift, exact, fractions
 
 SUM, PRODUCT, ATOM = range(3)  # how tightly a text holds together
 FEW = 3  # diagonals that a matrix is written as
@@ -39,18 +39,6 @@ def _float(c: Fraction) -> str:
     except OverflowError:
         return ""
     return repr(value) if Fraction(value) == c else ""
-
-
-def absorbing(k: Constant, number: Fraction) -> Constant | None:
-    """A constant times a number, if only that makes floats of its entries; else None."""
-    if not isinstance(k, Dense) or _are_floats(k):
-        return None
-    product = added([(number, k)])
-    return product if _are_floats(product) else None
-
-
-def _are_floats(k: Constant) -> bool:
-    return all(_float(entry) for row in fractions(k.entries()) for entry in row)
 
 
 def _diagonals(k: Constant) -> str:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import NamedTuple, cast
 
-from inweave.exact.constants import Constant
+from inweave.exact.constants import Constant, Dense
 from inweave.model.relunet import Function
 from inweave.proof.words import Alphabet, Letter, Symbol, Word, Words
 
@@ -72,7 +73,21 @@ class Read:
 
 
 class Letters(Alphabet):
-    """An alphabet whose symbols are known by what they are."""
+    """An alphabet whose symbols are known by what they are, and constants as they first came.
+
+    In words a constant begins with a one. `came` has what it is a part of and by which factor.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.came: dict[int, tuple[Constant, Fraction]] = {}
+
+    def constant(self, constant: Constant) -> Words:
+        words = super().constant(constant)
+        for (_, chain), c in words.terms.items():
+            if len(chain) == 1 and isinstance(constant, Dense):
+                self.came.setdefault(chain[0][0], (constant, 1 / Fraction(c)))
+        return words
 
     def number_of(self, words: Words) -> int:
         """The letter that a symbol is."""

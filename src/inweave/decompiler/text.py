@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple
 
 from inweave.decompiler.constants import (
@@ -20,7 +21,6 @@ from inweave.decompiler.constants import (
     Shape,
     Slice,
     Text,
-    absorbing,
     number_text,
     shift,
     sliced,
@@ -29,7 +29,7 @@ from inweave.decompiler.constants import (
 )
 from inweave.decompiler.statements import Letters
 from inweave.exact.constants import Constant, Ones, Shift, product
-from inweave.proof.words import Chain, Letter, Words
+from inweave.proof.words import Chain, Letter, Symbol, Words
 
 
 class Term(NamedTuple):
@@ -61,10 +61,19 @@ class Speller:
         return self._sum([self._term(term, words.shape) for term in self._terms(words)])
 
     def _terms(self, words: Words) -> list[Term]:
+        """Numbers are those before constants as they came."""
         return [
-            Term(Fraction(c), self._scalars(scalars), chain)
+            Term(
+                Fraction(c) * prod(self._came(n)[1] for part in (*scalars, chain) for n, _ in part),
+                self._scalars(scalars),
+                chain,
+            )
             for (scalars, chain), c in words.terms.items()
         ]
+
+    def _came(self, letter: int) -> tuple[Symbol | Constant, Fraction]:
+        """A letter as it is written, and what that is to be multiplied by."""
+        return self.alphabet.came.get(letter, (self.alphabet.letters[letter], Fraction(1)))
 
     # -- sums -------------------------------------------------------------------------------------
     def _total(self, terms: Sequence[Term], shape: Shape) -> Text:
@@ -107,16 +116,15 @@ class Speller:
             found.update(("scalar", s) for s in set(scalars))
             if chain:
                 found["chain", chain] += 1
-            if len(chain) > 1 and self._are_symbols(chain[:2]):
-                found["first", chain[0]] += 1
-            if len(chain) > 1 and self._are_symbols(chain[-2:]):
-                found["last", chain[-1]] += 1
+            for at in range(1, len(chain)):
+                between = [self.alphabet.key(n) is None for n, _ in chain[at - 1 : at + 1]]
+                if between == [True, True] or (at == 1 and not any(between)):
+                    found["first", chain[:at]] += 1
+                if between == [True, True] or (at == len(chain) - 1 and not any(between)):
+                    found["last", chain[at:]] += 1
         order = ("scalar", "first", "last", "chain")
         best = max(found, key=lambda key: (found[key], -order.index(key[0])), default=None)
         return best if best is not None and found[best] > 1 else None
-
-    def _are_symbols(self, letters: Iterable[Letter]) -> bool:
-        return all(self.alphabet.key(number) is not None for number, _ in letters)
 
     def _factored(
         self, kind: str, factor: Any, terms: list[Term], shape: Shape
@@ -134,14 +142,12 @@ class Speller:
             chain = self._chain(factor, shape).inside(PRODUCT)
             parts, joint = [self._total(terms, (1, 1)).inside(ATOM), chain], " * "
         else:
-            letter = self._letter(factor)
-            rows, cols = self.alphabet.shape(factor)
+            rows, cols = self.alphabet.shape(factor[0])[0], self.alphabet.shape(factor[-1])[1]
+            text = self._chain(factor, (rows, cols)).inside(ATOM)
             if kind == "first":
-                inner = self._total(terms, (cols, shape[1]))
-                parts = [letter.inside(ATOM), inner.inside(ATOM)]
+                parts = [text, self._total(terms, (cols, shape[1])).inside(ATOM)]
             else:
-                inner = self._total(terms, (shape[0], rows))
-                parts = [inner.inside(ATOM), letter.inside(ATOM)]
+                parts = [self._total(terms, (shape[0], rows)).inside(ATOM), text]
             joint = " @ "
         return negative, Text(" * ".join([*ahead, joint.join(parts)]), PRODUCT)
 
@@ -149,9 +155,7 @@ class Speller:
         number, scalars, chain = term
         parts = list(scalars)
         if chain or shape != (1, 1):
-            in_place = self._absorbing(chain, abs(number))
-            number = number / abs(number) if in_place else number
-            parts.append(self._chain(chain, shape, in_place))
+            parts.append(self._chain(chain, shape))
         if abs(number) != 1 or not parts:
             parts.insert(0, Text(number_text(abs(number))))
         if len(parts) == 1:
@@ -178,27 +182,13 @@ class Speller:
             texts += [self.names[number]] * (times // 2)
         return tuple(sorted(texts, key=lambda text: len(text.text)))
 
-    def _absorbing(self, chain: Chain, number: Fraction) -> dict[int, Constant]:
-        """The constant of a chain that is written with the number before it, if there is one."""
-        for letter in [n for n, _ in chain] if number != 1 else ():
-            k = self.alphabet.letters[letter]
-            found = absorbing(k, number) if isinstance(k, Constant) else None
-            if found is not None and chain.count((letter, False)) == 1:
-                return {letter: found}
-        return {}
-
-    def _chain(
-        self, chain: Chain, shape: Shape, in_place: Mapping[int, Constant] | None = None
-    ) -> Text:
-        """A product of letters; what selects rows and columns is a slice of its neighbour.
-
-        Constants may have others `in_place` of them.
-        """
+    def _chain(self, chain: Chain, shape: Shape) -> Text:
+        """A product of letters; what selects rows and columns is a slice of its neighbour."""
         if not chain:
             return Text(f"inweave.eye({shape[0]})")
         whole: list[_Taken | Constant] = []
         for number, flipped in chain:
-            letter = (in_place or {}).get(number, self.alphabet.letters[number])
+            letter, _ = self._came(number)
             if not isinstance(letter, Constant):
                 whole.append(_Taken((number, flipped), self.alphabet.shape((number, flipped))))
             elif whole and isinstance(whole[-1], Constant):
@@ -218,9 +208,6 @@ class Speller:
         if len(texts) == 1:
             return texts[0]
         return Text(" @ ".join(text.inside(ATOM) for text in texts), PRODUCT)
-
-    def _letter(self, letter: Letter) -> Text:
-        return self._taken(_Taken(letter, self.alphabet.shape(letter)))
 
     def _taken(self, part: _Taken) -> Text:
         """A symbol, or some of its rows and columns."""
@@ -312,9 +299,9 @@ def _has(term: Term, kind: str, factor: Any) -> bool:
         return factor in term.scalars
     if kind == "chain":
         return bool(term.chain == factor)
-    if len(term.chain) < 2:
-        return False
-    return bool(term.chain[0 if kind == "first" else -1] == factor)
+    size = len(factor)
+    end = term.chain[:size] if kind == "first" else term.chain[-size:]
+    return len(term.chain) > size and bool(end == factor)
 
 
 def _without(term: Term, kind: str, factor: Any) -> Term:
@@ -324,4 +311,5 @@ def _without(term: Term, kind: str, factor: Any) -> Term:
         return term._replace(scalars=tuple(rest))
     if kind == "chain":
         return term._replace(chain=())
-    return term._replace(chain=term.chain[1:] if kind == "first" else term.chain[:-1])
+    size = len(factor)
+    return term._replace(chain=term.chain[size:] if kind == "first" else term.chain[:-size])

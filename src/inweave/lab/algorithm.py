@@ -1,11 +1,8 @@
 """Which algorithm is it? A trained network as a program of a few lines.
 
-Trained weights are dense, and no two runs have the same. Most of that says nothing: a head depends
-on `A = W_q W_kᵀ` and on `W_v` alone, and so does a layer on the sum over heads of `A ⊗ W_v`. What
-is left is rounded to what no rotation of the features tells apart: between blocks of one width, a
-multiple of the identity, which is the mean of the diagonal. So a layer becomes a sum of products
-`c L Kᵀ R` of whole blocks. Their few coefficients are fitted to the network's predictions, those
-that cost nothing are left out, and the rest is written in three digits.
+Trained weights are dense, and no two runs have the same. They are rounded to products `c L Kᵀ R` of
+whole blocks (`inweave.lab.rounding`). The coefficients are fitted to the network's predictions,
+those that cost nothing are left out, and the rest is written in three digits.
 
 The result is a network of its own and is decompiled as any other, with a proof. What is not proved
 is that the trained network is that program: how far their predictions are apart is measured, on
@@ -14,43 +11,30 @@ problems that nothing was fitted to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from inweave.decompiler import decompile
 from inweave.errors import DecompileError
-from inweave.exact.constants import exact, identity
 from inweave.lab.measures import Interval, bootstrap
-from inweave.model.layers import AttentionLayer, Head, Layer
+from inweave.lab.rounding import BIAS, DIGITS, Array, Rounding, Term
+from inweave.model.layers import Layer
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network as Data
-from inweave.model.projection import Piece, Projection, read
 from inweave.network import Network, as_public
 
-Array = np.ndarray[Any, Any]
 Blocks = dict[str, Array]
 Problems = Mapping[str, Any]
+Group = tuple[Term, ...]
 
-DIGITS = 3
-ALIKE = 1e-9  # relative, of coefficients that are one: of a head asked from two sides
+FEW = 3  # products that are tried before one is left out
+MANY = 12  # products of which those that are hardly felt are left out together
 ROUNDS = 30  # of fitting
-
-
-class Term(NamedTuple):
-    """A product `query keyᵀ value` of blocks that a layer adds to a block."""
-
-    layer: str
-    query: str
-    key: str
-    value: str
-    into: str
-
-    def __str__(self) -> str:
-        product = f"({self.query}) ({self.key})ᵀ ({self.value}) → {self.into}"
-        return f"""{self.layer.replace(", step {}", "")}: {product}"""
+TOO_MANY = 300  # products to be fitted, if without that nothing is left of the predictions
+MOSTLY = 0.5  # of their mean square: a difference that is called so
 
 
 @dataclass(frozen=True)
@@ -62,6 +46,7 @@ class Algorithm:
     difference: Interval  # mean squared difference of predictions, relative to their mean square
     problems: int  # it was measured on
     left_out: tuple[str, ...]
+    matrices: tuple[str, ...] = ()  # what is known of those in the source
 
     def __str__(self) -> str:
         far = ", ".join(f"{100 * x:.2g}" for x in (self.difference.low, self.difference.high))
@@ -69,143 +54,112 @@ class Algorithm:
             f"its predictions differ from the network's by {100 * self.difference.mean:.2g} % "
             f"[{far}] of their mean square, on {self.problems} fresh problems"
         )
-        return "\n".join([self.source, measured, *(f"left out: {x}" for x in self.left_out)])
+        left = (f"left out: {x}" for x in self.left_out)
+        return "\n".join([self.source, *self.matrices, measured, *left])
 
 
 def algorithm(
-    network: Data, problems: Problems, fresh: Problems, tolerance: float = 0.002
+    network: Data,
+    problems: Problems,
+    fresh: Problems,
+    tolerance: float = 0.002,
+    known: Mapping[str, Any] | None = None,
 ) -> Algorithm:
     """A trained network read as a program.
 
     Coefficients are fitted on `problems`, named arrays with one problem per row, and the difference
     is measured on `fresh` ones. A product is left out if predictions then change by no more than
-    `tolerance` of their mean square.
+    `tolerance` of their mean square. Scores are multiples of the identity or, if those are more
+    than twice as far from the network, of one matrix; `known` are matrices that it is compared
+    with, such as the inverse of the covariance.
     """
     problems, fresh = ({k: np.asarray(x, float) for k, x in p.items()} for p in (problems, fresh))
-    rounding = Rounding(network)
-    target = _predictions(network, problems)
-    inputs = network.layout.unpack(network.prompt(**problems))
-    fit = Fit(rounding, inputs, target)
-    kept, numbers, costs = fit.pruned(tolerance)
-    short = [float(f"{number:.{DIGITS - 1}e}") for number in numbers]
-    found = rounding.network(dict(zip(kept, short, strict=True)))
-    wanted, got = _predictions(network, fresh), _predictions(found, fresh)
-    scale = float(np.mean(wanted**2)) or 1.0
-    left = [f"{text}, which costs {100 * cost:.2g} %" for text, cost in costs]
-    left.append(
-        f"what of the weights is no multiple of an identity between blocks, "
-        f"{100 * rounding.rest:.2g} % of their norm"
-    )
-    difference = bootstrap((wanted - got) ** 2 / scale)
-    return Algorithm(decompile(found), found, difference, len(wanted), tuple(left))
+    target = predictions(network, problems)
+    H = network.prompt(**problems)
+    inputs = {block.name: H[..., block.columns] for block in network.layout}
+    plain = Rounding(network)
+    shared = Rounding(network, plain.shared_matrices())
+    fits = [Fit(rounding, inputs, target) for rounding in (plain, shared)]
+    far = min(fit.before() for fit in fits)
+    if len(plain.coefficients) <= TOO_MANY or far <= MOSTLY:
+        found = fits[0].pruned(tolerance)
+        if found.left > tolerance and shared.matrices:
+            more = fits[1].pruned(tolerance)
+            found = more if 2 * more.left < found.left else found
+        far = found.left
+    if far > MOSTLY:
+        raise DecompileError(
+            "rounded to multiples of one matrix between blocks, this network is no longer itself: "
+            f"predictions change by {100 * far:.0f} % of their mean square. Its intermediate "
+            "results stand in a basis of their own, which weights do not name; "
+            "inweave.lab.by_predictions reads what it predicts instead"
+        )
+    made = found.rounding.network(dict(zip(found.groups, rounded(found.numbers), strict=True)))
+    wanted, got = predictions(network, fresh), predictions(made, fresh)
+    named = found.named(known or {})
+    apart = difference(wanted, got)
+    return Algorithm(decompile(made), made, apart, len(wanted), found.left_out(), named)
 
 
-def _predictions(network: Data, problems: Problems) -> Array:
+def predictions(network: Data, problems: Problems) -> Array:
+    """What a network says of problems, domains not looked at."""
     public = network if isinstance(network, Network) else as_public(network)
     return np.asarray(public(check=False, **problems), dtype=np.float64)
 
 
-# -- rounding -------------------------------------------------------------------------------------
-class Rounding:
-    """A network of dense heads as products of whole blocks, and the coefficients of those.
-
-    Products that have the same coefficient are one group.
-    """
-
-    def __init__(self, network: Data) -> None:
-        self.dense = network
-        self.layout = network.layout
-        self.coefficients: dict[Term, float] = {}
-        whole = kept = 0.0
-        for name, layer in _layers(network):
-            pairs = [self._gauge(head, name) for head in layer.heads]
-            for term, sizes in self._terms(name):
-                rows, cols, tall, wide = (self.layout[block].columns for block in term[1:])
-                c = sum(_mean(A[rows, cols]) * _mean(V[tall, wide]) for A, V in pairs)
-                if c:
-                    self.coefficients[term] = c
-                    kept += c * c * sizes
-            whole += sum(np.sum(A * B) * np.sum(V * W) for A, V in pairs for B, W in pairs)
-        self.rest = float(np.sqrt(max(0.0, 1.0 - kept / whole))) if whole else 0.0
-
-    def _gauge(self, head: Head, where: str) -> tuple[Array, Array]:
-        """`W_q W_kᵀ` and `W_v`."""
-        if any(projection.has_bias for projection in head.projections):
-            raise DecompileError(
-                f"{where} has a head with biases: which algorithm a trained network is, is read "
-                "from heads without them (LSA)"
-            )
-        query, key, value = (projection.weight(self.layout) for projection in head.projections)
-        return query @ key.T, value
-
-    def _terms(self, layer: str) -> list[tuple[Term, int]]:
-        """The products that a layer may hold, and how many weights one has in each of them."""
-        pairs = [(a, b) for a in self.layout for b in self.layout if a.cols == b.cols]
-        return [
-            (Term(layer, *(block.name for block in (q, k, v, w))), q.cols * v.cols)
-            for q, k in pairs
-            for v, w in pairs
-        ]
-
-    def groups(self) -> list[tuple[Term, ...]]:
-        """Products that have one coefficient together, the largest first."""
-        found: list[list[Term]] = []
-        ordered = sorted(self.coefficients, key=lambda term: -abs(self.coefficients[term]))
-        for term in ordered:
-            c = self.coefficients[term]
-            alike = [g for g in found if abs(self.coefficients[g[0]] - c) <= ALIKE * abs(c)]
-            if alike:
-                alike[0].append(term)
-            else:
-                found.append([term])
-        return [tuple(group) for group in found]
-
-    def network(self, numbers: Mapping[tuple[Term, ...], float]) -> Network:
-        """The network of some products, with these coefficients."""
-        of_layer: dict[str, list[Head]] = {}
-        for group, number in numbers.items():
-            for term in group:
-                of_layer.setdefault(term.layer, []).append(self._head(term, number))
-
-        def changed(layer: Layer, name: str) -> Layer:
-            return replace(layer, heads=tuple(of_layer.get(name, ())))  # type: ignore[arg-type]
-
-        modules = [m.map(changed, f"module {i}") for i, m in enumerate(self.dense.modules)]
-        dense = self.dense
-        made = Data(self.layout, tuple(modules), dense.inputs, dense.fills, dense.outputs)
-        return as_public(made)
-
-    def _head(self, term: Term, number: float) -> Head:
-        value, into = self.layout[term.value], self.layout[term.into]
-        piece = Piece(identity(value.cols), into.start, exact(number), value.name)
-        query, key = (Projection((read(self.layout, name),)) for name in (term.query, term.key))
-        return Head(query, key, Projection((piece,)))
+def difference(wanted: Array, got: Array) -> Interval:
+    """The mean squared difference of predictions, relative to the mean square of those wanted."""
+    return bootstrap((wanted - got) ** 2 / (float(np.mean(wanted**2)) or 1.0))
 
 
-def _mean(part: Array) -> float:
-    return float(np.mean(np.diagonal(part)))
+def rounded(numbers: Iterable[float]) -> list[float]:
+    """Numbers in few digits."""
+    return [float(f"{number:.{DIGITS - 1}e}") for number in numbers]
 
 
-def _layers(network: Data) -> list[tuple[str, AttentionLayer]]:
-    """The layers of a network by name; others than attention are refused."""
-    found: list[tuple[str, AttentionLayer]] = []
+@dataclass(frozen=True)
+class Pruned:
+    """Products that are needed, their coefficients, what is left, and what the others would add."""
 
-    def noted(layer: Layer, name: str) -> Layer:
-        if not isinstance(layer, AttentionLayer):
-            raise DecompileError(f"{name} is a pointwise layer: only attention is read here")
-        found.append((name, layer))
-        return layer
+    rounding: Rounding
+    groups: Sequence[Group]
+    numbers: Sequence[float]
+    left: float
+    costs: Sequence[tuple[str, float]]
 
-    for i, module in enumerate(network.modules):
-        module.map(noted, f"module {i}")
-    return found
+    def left_out(self) -> tuple[str, ...]:
+        unlike = f"{100 * self.rounding.rest:.2g} % of their norm"
+        return (
+            *(f"{text}, which costs {100 * cost:.2g} %" for text, cost in self.costs),
+            f"what of the weights is no multiple of {self._kinds} between blocks, {unlike}",
+        )
+
+    @property
+    def _kinds(self) -> str:
+        return "an identity or of C" if self.rounding.matrices else "an identity"
+
+    def named(self, known: Mapping[str, Any]) -> tuple[str, ...]:
+        """What the matrices in use are multiples of, as far as they are."""
+        used = {self.rounding.width(t.query) for g in self.groups for t in g if t.by_matrix}
+        found = []
+        for width in sorted(used):
+            P = self.rounding.matrices[width]
+            for name, matrix in known.items():
+                K = np.asarray(matrix, float)
+                if K.shape != P.shape:
+                    continue
+                c = float(np.sum(P * K) / np.sum(K * K))
+                far = float(np.linalg.norm(P - c * K) / np.linalg.norm(P))
+                found.append(f"C is {c:.{DIGITS}g} {name}, up to {100 * far:.2g} % of its norm")
+        return tuple(found)
 
 
 # -- fitting --------------------------------------------------------------------------------------
 class _Products(Executor[Blocks]):
     """Runs the products of blocks that a network was rounded to."""
 
-    def __init__(self, numbers: Mapping[Term, float]) -> None:
+    def __init__(self, rounding: Rounding, numbers: Mapping[Term, float]) -> None:
+        self.rounding = rounding
         self.of_layer: dict[str, list[tuple[Term, float]]] = {}
         for term, number in numbers.items():
             self.of_layer.setdefault(term.layer, []).append((term, number))
@@ -222,9 +176,15 @@ class _Products(Executor[Blocks]):
     def layer(self, layer: Layer, state: Blocks, name: str) -> Blocks:
         out = dict(state) if layer.skip else {b: np.zeros_like(x) for b, x in state.items()}
         for term, number in self.of_layer.get(name, ()):
-            product = state[term.query] @ (state[term.key].mT @ state[term.value])
-            out[term.into] = out[term.into] + number * product
+            query, key, value = (self._read(state, name) for name in term[1:4])
+            if term.by_matrix:
+                query = query @ self.rounding.matrices[query.shape[-1]]
+            out[term.into] = out[term.into] + number * (query @ (key.mT @ value))
         return out
+
+    def _read(self, state: Blocks, block: str) -> Array:
+        is_bias = block == BIAS and self.rounding.is_biased
+        return np.eye(self.rounding.layout.tokens) if is_bias else state[block]
 
 
 class Fit:
@@ -234,17 +194,17 @@ class Fit:
         self.rounding, self.blocks, self.target = rounding, blocks, target
         self.scale = float(np.sqrt(np.mean(target**2))) or 1.0
 
-    def residuals(self, groups: Sequence[tuple[Term, ...]], numbers: Array) -> Array:
+    def residuals(self, groups: Sequence[Group], numbers: Array) -> Array:
         """How far predictions are off, relative to their size."""
         each = {t: float(c) for group, c in zip(groups, numbers, strict=True) for t in group}
         dense = self.rounding.dense
         with np.errstate(all="ignore"):
-            state = _Products(each).run(dense.modules, self.blocks)
+            state = _Products(self.rounding, each).run(dense.modules, self.blocks)
         place = dense.outputs[0].place
         part = state[place.block][..., place.row, place.col]
         return np.nan_to_num((part - self.target) / self.scale, nan=1e6, posinf=1e6, neginf=-1e6)
 
-    def fitted(self, groups: Sequence[tuple[Term, ...]], start: Array) -> tuple[Array, float]:
+    def fitted(self, groups: Sequence[Group], start: Array) -> tuple[Array, float]:
         """The best coefficients near some, by damped Gauss-Newton, and the mean square left."""
         numbers, damping = np.array(start, dtype=np.float64), 1e-3
         off = self.residuals(groups, numbers)
@@ -263,7 +223,7 @@ class Fit:
                 break
         return numbers, float(np.mean(off**2))
 
-    def slopes(self, groups: Sequence[tuple[Term, ...]], numbers: Array, off: Array) -> Array:
+    def slopes(self, groups: Sequence[Group], numbers: Array, off: Array) -> Array:
         columns = []
         for i, number in enumerate(numbers):
             step = 1e-6 * max(1.0, abs(number))
@@ -272,33 +232,60 @@ class Fit:
             columns.append((self.residuals(groups, moved) - off) / step)
         return np.stack(columns, axis=1)
 
-    def pruned(
-        self, tolerance: float
-    ) -> tuple[list[tuple[Term, ...]], Array, list[tuple[str, float]]]:
-        """The products that are needed, their coefficients, and what the others would add."""
-        groups = self.rounding.groups()
-        start = np.array([self.rounding.coefficients[group[0]] for group in groups])
-        off = self.residuals(groups, start)
-        seen = np.any(self.slopes(groups, start, off) != 0, axis=0)
-        groups = [group for group, is_seen in zip(groups, seen, strict=True) if is_seen]
-        numbers, left = self.fitted(groups, start[seen])
-        costs: list[tuple[str, float]] = []
+    def pruned(self, tolerance: float) -> Pruned:
+        """The products that are needed.
+
+        What leaving one out costs is estimated from the slopes, and known when the rest is fitted.
+        """
+        groups, start, costs = self._felt(0.1 * tolerance**0.5)
+        numbers, left = self.fitted(groups, start)
         while len(groups) > 1:
-            without = [self._without(groups, numbers, i) for i in range(len(groups))]
-            best = min(range(len(groups)), key=lambda i: without[i][1])
-            cost = without[best][1] - left
-            if cost > tolerance:
+            tried = [self._without(groups, numbers, i) for i in self._cheapest(groups, numbers)]
+            rest, new, then = min(tried, key=lambda one: one[2])
+            if then - left > tolerance:
                 break
-            costs.append((" and ".join(map(str, groups[best])), max(cost, 0.0)))
-            numbers, left = without[best]
-            groups = [group for i, group in enumerate(groups) if i != best]
-        return groups, numbers, costs
+            (gone,) = set(groups) - set(rest)
+            costs.append((" and ".join(map(str, gone)), max(then - left, 0.0)))
+            groups, numbers, left = rest, new, then
+        return Pruned(self.rounding, groups, list(numbers), left, costs)
+
+    def before(self) -> float:
+        """What rounded weights leave of the mean square before anything is fitted."""
+        groups, numbers = self._rounded()
+        return float(np.mean(self.residuals(groups, numbers) ** 2))
+
+    def _rounded(self) -> tuple[list[Group], Array]:
+        groups = self.rounding.groups()
+        return groups, np.array([self.rounding.coefficients[group[0]] for group in groups])
+
+    def _felt(self, least: float) -> tuple[list[Group], Array, list[tuple[str, float]]]:
+        """The products that predictions feel; of many, without those that are hardly felt.
+
+        To first order they change predictions by `least` together.
+        """
+        groups, start = self._rounded()
+        slopes = self.slopes(groups, start, self.residuals(groups, start))
+        effects = np.sqrt(np.mean(slopes**2, axis=0)) * np.abs(start)
+        order = [int(i) for i in np.argsort(effects, kind="stable")]
+        few = np.count_nonzero(effects) <= MANY
+        gone = int(np.sum(np.cumsum(effects[order]) <= (0.0 if few else least)))
+        felt = sorted(order[min(gone, len(order) - 1) :])
+        lost = sum(bool(effects[i]) for i in order[:gone])
+        said = [(f"{lost} products that are hardly felt", least**2)] if lost else []
+        return [groups[i] for i in felt], start[felt], said
+
+    def _cheapest(self, groups: Sequence[Group], numbers: Array) -> Array:
+        """The few products without which the rest comes nearest, to first order."""
+        J = self.slopes(groups, numbers, self.residuals(groups, numbers))
+        inverse = np.linalg.pinv(J.T @ J, rcond=1e-12)
+        found: Array = np.argsort(numbers**2 / np.maximum(np.diagonal(inverse), 1e-300))[:FEW]
+        return found
 
     def _without(
-        self, groups: list[tuple[Term, ...]], numbers: Array, i: int
-    ) -> tuple[Array, float]:
+        self, groups: Sequence[Group], numbers: Array, i: int
+    ) -> tuple[list[Group], Array, float]:
         rest = [group for k, group in enumerate(groups) if k != i]
-        return self.fitted(rest, np.delete(numbers, i))
+        return rest, *self.fitted(rest, np.delete(numbers, i))
 
 
 __all__ = ["Algorithm", "Term", "algorithm"]
