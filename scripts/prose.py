@@ -263,7 +263,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     ),
     "docs/explanation/which-algorithm.md": (
         Claim("more than {:.1f} % of their mean square",
-              lambda: (100 * (algorithm.algorithm.__defaults__ or ())[-1],)),
+              lambda: (100 * (algorithm.algorithm.__defaults__ or ())[0],)),
     ),
     "docs/howto/beyond-memory.md": (
         Claim("runs {} rows x {} ({:.1f} GB) on two workers with {} GB each",

@@ -11,8 +11,8 @@ the literature prints, is a display option and nothing else.
     polynomials  what linear attention can do
     measures   how it is compared
     inference  what numbers per seed say: intervals, paired differences, contrasts
-    algorithm  which program a trained network is, and how far from it: by its weights (rounding)
-               or by_predictions
+    algorithm  which program a trained network is, and how far from it
+    by_predictions  the same, where weights do not say
     config     typed settings of a run, read from TOML
     train      one run: checkpoints, resuming, several processes
     progress   how far it is
