@@ -18,10 +18,12 @@ from inweave import (
     DenseProjection,
     Head,
     Layout,
+    Matrix,
     Module,
     Network,
     Place,
     PointwiseLayer,
+    Vector,
 )
 from inweave.explore.document import module
 from inweave.explore.payload import payload
@@ -163,14 +165,14 @@ def shown(seen: Watched) -> list[np.ndarray]:
     return [np.array(state).reshape(LOOP.tokens, LOOP.width) for state in found]
 
 
-def inputs_of(seen: Watched, which: str) -> dict[str, np.ndarray]:
+def inputs_of(seen: Watched, which: str, like: dict[str, Any] = INPUTS) -> dict[str, np.ndarray]:
     """Inputs that the page holds: `values`, or those of the `other` prompt."""
     found = seen.page.evaluate(
         """(which) => [...document.getElementById('inweave').explorer.live[which]]
           .map(([name, values]) => [name, [...values]])""",
         which,
     )
-    return {name: np.array(v).reshape(np.shape(INPUTS[name])) for name, v in found}
+    return {name: np.array(v).reshape(np.shape(like[name])) for name, v in found}
 
 
 def test_every_layer_follows_an_edit(visit: Visit, folder: Path) -> None:
@@ -235,6 +237,29 @@ def test_new_data_reach_both_networks(visit: Visit, folder: Path) -> None:
     )
     assert all(distance < 1e-12 for distance in ends)  # they agree on data that nobody has seen
     assert "steps = 9 is in the weights" in seen.page.inner_text(".panel-data")
+
+
+def test_new_data_are_of_the_same_kind(visit: Visit, tmp_path: Path) -> None:
+    @inweave.program
+    def some(A: Matrix["n", "n"], c: Vector["m"], X: Matrix["m", "n"]):
+        return X @ A + c @ inweave.ones(1, 3)
+
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5, 3))
+    X[2] = 0
+    half = rng.normal(size=(3, 3))
+    given = {"A": half @ half.T, "c": np.array([0.0, 1, 1, 2, 0]), "X": X}
+    inweave.compile(some, n=3, m=5).explore(tmp_path / "page.html", **given)
+    seen = visit(tmp_path / "page.html")
+    seen.page.click("text=draw new")
+    ran(seen)
+    drawn = inputs_of(seen, "values", given)
+    before, after = (np.linalg.eigvalsh(one["A"]) for one in (given, drawn))
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+    assert np.abs(drawn["A"] - given["A"]).min() > 1e-6
+    assert sorted(drawn["c"]) == [0, 0, 1, 1, 2]
+    assert not drawn["X"][2].any()
+    assert (drawn["X"][[0, 1, 3, 4]] != X[[0, 1, 3, 4]]).all()
 
 
 def test_entries_are_chosen_and_moved_by_keyboard(visit: Visit, folder: Path) -> None:

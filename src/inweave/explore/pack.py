@@ -183,17 +183,17 @@ class Packer:
     def data(self, filled: Filled) -> dict[str, Any]:
         """The inputs and how they fill the prompt; one that was given is the only input itself."""
         inputs: tuple[Input, ...]
-        values, net = filled.inputs or {}, self.network
+        values, net, kind = filled.inputs or {}, self.network, {}
         if filled.by is not None:
             inputs, fills = filled.by.inputs, [self.fill(fill) for fill in filled.by.fills]
         else:
             name = "H" if self.shown.network.embedding is None else f"H of {self.name}"
             inputs, values = (Input(name, net.tokens, net.width),), {name: filled.prompt}
-            fills = [self.prompt(name)]
+            fills, kind = [self.prompt(name)], {"kind": "prompt"}
         return {
             "inputs": [
                 asdict(one)
-                | {"label": pretty(one.name), "value": array(values[one.name], "float64")}
+                | {"label": pretty(one.name), "value": array(values[one.name], "float64"), **kind}
                 for one in inputs
             ],
             "fills": None if None in fills else fills,

@@ -27,7 +27,7 @@ export function dataPanel(app) {
   const draw = button("draw new", () => {
     live.draw();
     app.rerun();
-  }, { title: "Random entries of the same size; scalars stay" });
+  }, { title: "Random data of the same size; scalars stay" });
   const lines = () => [...live.values].flatMap(([name, values]) => {
     return values.length === 1 ? [`${name} = ${values[0]}`] : [];
   });
@@ -110,7 +110,8 @@ function steps(app) {
  *  @returns {{nodes: HTMLElement[], show: () => void}} */
 function stepsOf({ live, several, rerun }, i, l, statics) {
   const { node: loop, made } = live.loops[i][l];
-  const name = statics.find(([, value]) => value === made)?.[0] ?? `turns of loop ${l + 1}`;
+  const turns = live.loops[i].length > 1 ? `loop ${l + 1}` : "turns";
+  const name = statics.find(([, value]) => value === made)?.[0] ?? turns;
   const { node, show } = slider(several ? `${name} (${String.fromCharCode(65 + i)})` : name, {
     low: 1, high: Math.max(20, 3 * made), step: 1,
     ok: (v) => Number.isInteger(v) && v > 0 && live.affords(i, l, v),

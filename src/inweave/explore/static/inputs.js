@@ -23,28 +23,58 @@ export function accepts({ sign }, value) {
   return sign === "any" || value > 0 || (sign === "nonnegative" && value === 0);
 }
 
-/** Normal random numbers, the same for the same seed. @param {number} seed */
-function normals(seed) {
+/** Uniform random numbers from 0 to 1, the same for the same seed: mulberry32. @param {number} seed */
+function uniforms(seed) {
   let state = seed >>> 0;
-  const uniform = () => { // mulberry32
+  return () => {
     state = (state + 0x6d2b79f5) >>> 0;
     let t = Math.imul(state ^ (state >>> 15), state | 1);
     t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
     return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
   };
-  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** Other data of the same size: normal entries in place of vectors and matrices; scalars stay.
+/** Other data of the same kind. Scalars stay, zeros too; whole numbers, as of classes, change places; a square
+ *  matrix is turned, so that it keeps its eigenvalues; all else becomes normal numbers of the same size.
  *  @param {Map<string, Input>} inputs @param {Values} like @param {number} seed @returns {Values} */
 export function drawn(inputs, like, seed) {
-  const normal = normals(seed);
-  return new Map([...inputs].map(([name, { kind, sign }]) => {
+  const uniform = uniforms(seed);
+  const normal = () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+  return new Map([...inputs].map(([name, { kind, sign, rows, cols }]) => {
     const old = Float64Array.from(like.get(name) ?? []);
     if (kind === "scalar") return [name, old];
-    const size = Math.sqrt(old.reduce((sum, v) => sum + v * v, 0) / old.length);
-    return [name, old.map(() => (sign === "any" ? size * normal() : Math.abs(size * normal())))];
+    if (kind === "matrix" && rows === cols) return [name, turned(old, rows, normal)];
+    if (old.every(Number.isInteger)) return [name, shuffled(old, uniform)];
+    const size = Math.sqrt(old.reduce((sum, v) => sum + v * v, 0) / old.filter(Boolean).length);
+    const one = () => (sign === "any" ? size * normal() : Math.abs(size * normal()));
+    return [name, old.map((v) => (v === 0 ? 0 : one()))];
   }));
+}
+
+/** @param {Float64Array} values @param {() => number} uniform */
+function shuffled(values, uniform) {
+  for (let i = values.length - 1; i > 0; i--) {
+    const j = Math.floor(uniform() * (i + 1));
+    [values[i], values[j]] = [values[j], values[i]];
+  }
+  return values;
+}
+
+/** `R A Rᵀ`, with a random reflection for each direction in R.
+ *  @param {Float64Array} A @param {number} n @param {() => number} normal */
+function turned(A, n, normal) {
+  for (let times = 0; times < n; times++) {
+    const v = Float64Array.from({ length: n }, normal);
+    const twice = 2 / v.reduce((sum, x) => sum + x * x, 0);
+    for (const [row, col] of [[n, 1], [1, n]]) { // A ← A − 2 (A v) vᵀ / vᵀv, then the same from the left
+      for (let i = 0; i < n; i++) {
+        let dot = 0;
+        for (let j = 0; j < n; j++) dot += A[i * row + j * col] * v[j];
+        for (let j = 0; j < n; j++) A[i * row + j * col] -= twice * dot * v[j];
+      }
+    }
+  }
+  return A;
 }
 
 /** The prompt that values fill, as `inweave.model.prompt` fills it, in the same order.

@@ -3,6 +3,8 @@ import { Machine } from "./machine.js";
 import { stateAt } from "./recording.js";
 import { Track } from "./track.js";
 
+const OTHER = 1_000_003; // the seed of the other prompt, which nobody draws by hand
+
 /**
  * The networks of a page at work: on other data, with another number of steps, with parts ablated.
  *
@@ -13,7 +15,6 @@ import { Track } from "./track.js";
  */
 export class Live {
   seed = 0; // of the data; 0 stands for those that came with the page
-  /** @type {import("./inputs.js").Values | null} data of another prompt */ other = null;
 
   /** @param {Track[]} tracks */
   constructor(tracks) {
@@ -132,17 +133,16 @@ export class Live {
     let other = null;
     const replaced = blocks.map(({ at, block, by }) => {
       if (by === "zeros") return { at, block, state: null };
-      other ??= this.machines[i].run(root, filled(data, arrays, this.otherValues()));
+      other ??= this.machines[i].run(root, filled(data, arrays, this.other));
       return { at, block, state: stateAt(other, Math.min(at, other.positions - 1), width) };
     });
     const isOff = (/** @type {[number, number, number]} */ ...where) => this.isOff(i, ...where);
     return this.machines[i].run(root, filled(data, arrays, this.values), isOff, replaced);
   }
 
-  /** The data of the other prompt, drawn when it is first needed. */
-  otherValues() {
-    this.other ??= drawn(this.inputs, this.values, 1_000_003);
-    return this.other;
+  /** The data of the other prompt: drawn, with the same scalars. */
+  get other() {
+    return drawn(this.inputs, this.values, OTHER);
   }
 }
 

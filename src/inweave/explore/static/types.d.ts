@@ -22,8 +22,8 @@ type Layer = { kind: "attention" | "pointwise"; skip: boolean; made: Record<numb
 type ModuleData = { layer: number } | { repeat: number; skip: boolean; body: ModuleData[] };
 type Place = { rows: number; cols: number; row: number; col: number; transpose: boolean; diagonal: number;
   start: number };
-type Input = { name: string; label: string; rows: number; cols: number; kind: "scalar" | "vector" | "matrix";
-  sign: "any" | "nonnegative" | "positive"; value: Packed };
+type Input = { name: string; label: string; rows: number; cols: number; 
+  kind: "scalar" | "vector" | "matrix" | "prompt"; sign: "any" | "nonnegative" | "positive"; value: Packed };
 type Fill = { place: Place; source: string | null; constant: Constant | null;
   scale: [name: string, power: number][]; c: number };
 type Output = { name: string; kind: string; place: Place; reference: Packed | null };
