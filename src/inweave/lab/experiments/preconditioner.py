@@ -51,8 +51,8 @@ def distances(ensemble: Ensemble) -> list[list[float]]:
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     made = form("examples", TASK.n, TASK.d)
     settings = Settings(
-        steps=8000 if quick else 20_000,
-        batch=512 if quick else 4096,
+        steps=8000 if quick else 10_000,
+        batch=512 if quick else 2048,
         tries=tries(1e-2) if quick else tries(3e-3, 1e-2),
         clip=1.0,
         log_every=200,

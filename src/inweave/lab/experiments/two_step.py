@@ -30,8 +30,8 @@ TASK = Task(d=10, n=10, inputs="uniform")
 def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     made = form("examples", TASK.n, TASK.d)
     settings = Settings(
-        steps=3000 if quick else 20_000,
-        batch=256 if quick else 2048,
+        steps=3000 if quick else 12_000,
+        batch=256 if quick else 1024,
         tries=tries(1e-2) if quick else tries(3e-3, 1e-2),
         clip=10.0,
         log_every=200,
