@@ -65,7 +65,7 @@ def by_factors(result: Result, **factors: Any) -> list[dict[str, Any]]:
 
 
 def levels(result: Result, factor: str) -> list[Any]:
-    found = [row["factors"][factor] for row in result["rows"] if "factors" in row]
+    found = [row["factors"][factor] for row in result["rows"] if factor in row.get("factors", ())]
     return list(dict.fromkeys(found))
 
 
@@ -121,9 +121,11 @@ def bias(result: Result) -> str:
         name = (
             claim["claim"].removeprefix("equal layers, ").removesuffix(": less loss with the bias")
         )
-        pair = [next((loss(r) for r in result["rows"] if r["label"] == f"{kind}, {name}"), "")
-                for kind in ("LSA", "ELSA")]  # fmt: skip
-        cells.append([name.removesuffix(f", {budget} x steps"), *pair, ratio(claim)])
+        labels = {kind: (f"{kind}, {name}", f"{kind}, {name}, {budget} x steps")
+                  for kind in ("LSA", "ELSA")}  # fmt: skip
+        pair = [next((loss(r) for r in result["rows"] if r["label"] in either), "")
+                for either in labels.values()]  # fmt: skip
+        cells.append([name, *pair, ratio(claim)])
     parts = [f"**{sentence}**", table(["", "LSA", "ELSA", "ELSA / LSA"], cells)]
     of_others = [
         c for c in result["claims"] if c["claim"].startswith(("equal param", "equal prod"))
@@ -263,8 +265,8 @@ SECTIONS: dict[str, Callable[[Result], str]] = {
 
 
 FIGURES = {
-    "construction": "Training curves at d = 3, two steps",
-    "bias": "Training curves of two layers",
+    "construction": "Loss against the steps built in for each d, and the responses to λ and η",
+    "bias": "Loss against layers, what the bias changes, and training curves",
     "nonlinearity": "Loss against depth for each task and each kind of scores",
     "extraction": "Excess over Bayes against depth, for hard masks and soft extraction",
     "noise": "Training curves of networks of 1, 2 and 4 layers",

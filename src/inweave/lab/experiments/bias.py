@@ -225,7 +225,7 @@ def _bias(results: Results) -> dict[str, Effect]:
     for a, elsa in results.where(bias=True, budget=budget, heads=HEADS):
         lsa = results.one(**dict(a.factors) | {"bias": False})
         if lsa is not None:
-            name = label(dict(a.factors)).removeprefix("ELSA, ")
+            name = label(dict(a.factors)).removeprefix("ELSA, ").rpartition(",")[0]
             found[f"equal layers, {name}: less loss with the bias"] = paired(
                 elsa["log_loss"], lsa["log_loss"]
             )
