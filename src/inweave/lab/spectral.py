@@ -91,4 +91,5 @@ def nearest(
 ) -> list[int]:
     """For each row of predictions the count whose rival is nearest in the median."""
     gaps = torch.stack([(own - rival(count)).square().median(1).values for count in counts])
+    gaps = torch.nan_to_num(gaps, nan=torch.inf)
     return [counts[i] for i in gaps.argmin(0).tolist()]

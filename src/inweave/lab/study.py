@@ -230,7 +230,8 @@ def _run_arm(study: Study, arm: Arm, folder: Path, device: str, left: float) -> 
     began = time.monotonic()
     searched = search(study, arm, folder, device)
     spent = time.monotonic() - began
-    if spent + searched["seconds_per_step"] * arm.steps > left:
+    members = len(study.seeds) / (study.search_seeds * len(study.grid))  # of those of the search
+    if spent + searched["seconds_per_step"] * min(1.0, members) * arm.steps > left:
         LOGGER.info("%s: does not fit into the %.0f s left", arm.name, left - spent)
         return False
     chosen = Try(**searched["chosen"])
