@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -11,6 +12,7 @@ from inweave.lab.ensemble import tries
 from inweave.lab.experiments import explained, extraction, nonlinearity
 from inweave.lab.report import figure
 from inweave.lab.tasks import draw, stream
+from scripts import open_questions, quick_directions
 
 
 def tiny(whole, *names):
@@ -55,6 +57,11 @@ def test_nonlinear_scores_are_held_against_linear_ones_seed_by_seed(tmp_path):
     (curve,) = (s for s in found["series"] if s["group"] == "softmax")
     assert (curve["panel"], curve["x"]) == ("tree", [1, 2])
     assert [line["panel"] for line in found["lines"]] == ["tree"]
+    said = open_questions.nonlinearity(found)
+    for row in found["rows"]:
+        if row.get("factors", {}).get("depth") == 2:
+            assert open_questions.loss(row) in said
+    assert open_questions.ratio(next(c for c in found["claims"] if "all" in c["claim"])) in said
     pytest.importorskip("matplotlib")
     assert figure(found, tmp_path / "figure.png").stat().st_size > 5000
 
@@ -68,6 +75,8 @@ def test_extraction_holds_all_arms_against_what_knows_every_relevance(tmp_path):
     hard = min((results.by_arm[name]["log_loss"] for name in names[:2]), key=sum)
     free = results.by_arm[names[2]]["log_loss"]
     assert claim["value"] == pytest.approx((sum(free) - sum(hard)) / 3)
+    said = open_questions.extraction(found)
+    assert all(open_questions.loss(row) in said for row in found["rows"])
 
 
 def test_a_network_that_is_a_polynomial_is_explained_by_it(tmp_path, monkeypatch):
@@ -88,6 +97,28 @@ def test_a_network_that_is_a_polynomial_is_explained_by_it(tmp_path, monkeypatch
     assert 0.2 < row["share_of_descent"] < 0.98
     shares = results.by_arm["lsa-2"]["measures"]["share"]
     assert shares[1][0] < 0.99 < shares[2][0] + 1e-9
+
+
+def claimed(text, value, p):
+    return {"claim": text, "value": value, "low": value, "high": value, "p": p}
+
+
+def test_a_claim_is_decided_by_its_direction_and_by_holms_p():
+    claims = [claimed("less", -0.3, 0.01), claimed("more", 0.3, 0.01), claimed("?", -0.3, 0.2)]
+    assert open_questions.decided(claims) == (["less"], ["more"], ["?"])
+    assert [open_questions.ratio(c) for c in claims[::2]] == [
+        "**0.501 [0.501, 0.501]**",
+        "0.501 [0.501, 0.501]",
+    ]
+
+
+def test_quick_forms_are_counted_where_the_full_one_is_sure(tmp_path, monkeypatch):
+    full = {"claims": [claimed("a", -0.3, 0.01), claimed("b", 0.2, 0.01), claimed("c", -1.0, 0.3)]}
+    quick = {"bias": {"a": {"0": -0.1, "1": -0.2}, "b": {"0": 0.1, "1": -0.1}, "c": {"0": 1.0}}}
+    (tmp_path / "bias.json").write_text(json.dumps(full))
+    monkeypatch.setattr(quick_directions, "KEPT", tmp_path / "quick.json")
+    quick_directions.KEPT.write_text(json.dumps(quick))
+    assert "| bias | 2 | 1 | 3 of 4 |" in open_questions.directions(tmp_path)
 
 
 def test_the_construction_is_where_its_training_begins():
