@@ -53,6 +53,7 @@ GRID = (
     *tries(*RATES, scales=SCALES, epsilon=1e-16),
     *tries(*RATES, scales=SCALES, optimizer="muon"),
 )
+FIT = 4  # times as many problems are fitted to as are evaluated on
 ETAS = 200  # step sizes that are tried
 
 QUICK = """This form can support: two layers of LSA beat two gradient steps, and a polynomial of
@@ -135,7 +136,7 @@ def _descended(batch: Batch, steps: int, eta: float) -> Tensor:
 def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     """For every seed and degree, how much of the gain a polynomial has that is like the network."""
     generator = stream(0, "fit", device=batch.X.device)
-    fit = draw(arm.task, len(batch), generator, torch.float64)
+    fit = draw(arm.task, FIT * len(batch), generator, torch.float64)
     unit, count = zero_loss(batch), arm.factors["steps"]
     _, descended = descent(fit.rows(slice(0, 4000)), batch, count)
     wanted, own = (_predictions(ensemble, arm.form, it) for it in (fit, batch))
