@@ -23,11 +23,12 @@ Predictor = Callable[[Batch], Tensor]
 Number = float | Tensor
 
 
-def _dot(w: Tensor, u: Tensor) -> Tensor:
+def dot(w: Tensor, u: Tensor) -> Tensor:
+    """The product of each pair."""
     return (w * u).sum(-1)
 
 
-def _moments(batch: Batch) -> tuple[Tensor, Tensor]:
+def moments(batch: Batch) -> tuple[Tensor, Tensor]:
     """XᵀX and Xᵀy."""
     Xt = batch.X.mT
     return Xt @ batch.X, (Xt @ batch.y.unsqueeze(-1)).squeeze(-1)
@@ -40,17 +41,17 @@ def zero(batch: Batch) -> Tensor:
 
 def averaging(batch: Batch) -> Tensor:
     """w = Xᵀy / n, which is unbiased for whitened inputs."""
-    return _dot(_moments(batch)[1] / batch.X.shape[1], batch.u)
+    return dot(moments(batch)[1] / batch.X.shape[1], batch.u)
 
 
 def least_squares(batch: Batch) -> Tensor:
     """The least-squares fit of least norm, in float64."""
     wide = batch.to(torch.float64)
-    w = _shrunk(wide.X, wide.y, torch.zeros(len(batch)).to(wide.X))
-    return _dot(w, wide.u).to(batch.u.dtype)
+    w = shrunk(wide.X, wide.y, torch.zeros(len(batch)).to(wide.X))
+    return dot(w, wide.u).to(batch.u.dtype)
 
 
-def _shrunk(X: Tensor, y: Tensor, lam: Tensor) -> Tensor:
+def shrunk(X: Tensor, y: Tensor, lam: Tensor) -> Tensor:
     """(XᵀX + λI)⁻¹Xᵀy through singular values, also for λ = 0, where it is the fit of least norm.
 
     XᵀX would square the condition number, which costs all digits where n is near d. On the CPU:
@@ -66,7 +67,7 @@ def _shrunk(X: Tensor, y: Tensor, lam: Tensor) -> Tensor:
 
 def ridge_weights(batch: Batch, lam: Number) -> Tensor:
     """(XᵀX + λI)⁻¹ Xᵀy."""
-    gram, moment = _moments(batch)
+    gram, moment = moments(batch)
     scale = torch.as_tensor(lam).to(gram).reshape(-1, 1, 1)
     shifted = gram + scale * torch.eye(gram.shape[-1]).to(gram)
     found: Tensor = torch.linalg.solve(shifted, moment.unsqueeze(-1))
@@ -75,7 +76,7 @@ def ridge_weights(batch: Batch, lam: Number) -> Tensor:
 
 def ridge(lam: Number) -> Predictor:
     """Ridge regression with one fixed λ > 0."""
-    return lambda batch: _dot(ridge_weights(batch, lam), batch.u)
+    return lambda batch: dot(ridge_weights(batch, lam), batch.u)
 
 
 def bayes(task: Task) -> Predictor:
@@ -90,8 +91,8 @@ def bayes(task: Task) -> Predictor:
     def predict(batch: Batch) -> Tensor:
         wide = batch.to(torch.float64)
         whitener = root.to(wide.X)
-        z = _shrunk(wide.X @ whitener, wide.y, wide.sigma.square())
-        return _dot(z @ whitener, wide.u).to(batch.u.dtype)
+        z = shrunk(wide.X @ whitener, wide.y, wide.sigma.square())
+        return dot(z @ whitener, wide.u).to(batch.u.dtype)
 
     return predict
 
@@ -110,7 +111,7 @@ def adaptive_ridge(batch: Batch) -> Tensor:
     """Ridge with λ = σ̂², estimated from each prompt's own residuals."""
     wide = batch.to(torch.float64)
     lam = noise_estimate(wide).clamp(min=1e-8)
-    return _dot(ridge_weights(wide, lam), wide.u).to(batch.u.dtype)
+    return dot(ridge_weights(wide, lam), wide.u).to(batch.u.dtype)
 
 
 def tuned_adaptive_ridge(scale: Number, offset: Number) -> Predictor:
@@ -119,7 +120,7 @@ def tuned_adaptive_ridge(scale: Number, offset: Number) -> Predictor:
     def predict(batch: Batch) -> Tensor:
         wide = batch.to(torch.float64)
         lam = scale * noise_estimate(wide) + offset
-        return _dot(ridge_weights(wide, lam.clamp(min=1e-8)), wide.u).to(batch.u.dtype)
+        return dot(ridge_weights(wide, lam.clamp(min=1e-8)), wide.u).to(batch.u.dtype)
 
     return predict
 
@@ -144,13 +145,13 @@ def lasso(lam: float, tolerance: float = 1e-6, sweeps: int = 5000) -> Predictor:
 
     def predict(batch: Batch) -> Tensor:
         wide = batch.to(torch.float64)
-        gram, moment = (part / batch.X.shape[1] for part in _moments(wide))
+        gram, moment = (part / batch.X.shape[1] for part in moments(wide))
         w, open_ = torch.zeros_like(moment), torch.arange(len(batch), device=moment.device)
         for _ in range(sweeps):
             G, m, v = gram[open_], moment[open_], w[open_]
             before = v.clone()
             for j in range(v.shape[1]):
-                rest = m[:, j] - _dot(G[:, j], v) + G[:, j, j] * v[:, j]
+                rest = m[:, j] - dot(G[:, j], v) + G[:, j, j] * v[:, j]
                 shrunk = rest.sign() * (rest.abs() - lam).clamp(min=0.0)
                 v[:, j] = shrunk / G[:, j, j].clamp(min=1e-300)
             w[open_] = v
@@ -158,7 +159,7 @@ def lasso(lam: float, tolerance: float = 1e-6, sweeps: int = 5000) -> Predictor:
             open_ = open_[moved]
             if not len(open_):
                 break
-        return _dot(w, wide.u).to(batch.u.dtype)
+        return dot(w, wide.u).to(batch.u.dtype)
 
     return predict
 
@@ -167,7 +168,7 @@ def descent_weights(
     batch: Batch, steps: int, eta: Number, lam: Number = 0.0, preconditioner: Tensor | None = None
 ) -> list[Tensor]:
     """w after 1, ..., `steps` steps of (preconditioned) gradient descent from 0."""
-    gram, moment = _moments(batch)
+    gram, moment = moments(batch)
     n = batch.X.shape[1]
     w, found = torch.zeros_like(moment), []
     for _ in range(steps):
@@ -191,7 +192,7 @@ def gradient_descent(
             found = predictions("ridge_gd", batch, steps, eta=eta / n, lam=n * lam, w0=start)
             if found is not None:
                 return found
-        return _dot(descent_weights(batch, steps, eta, lam, preconditioner)[-1], batch.u)
+        return dot(descent_weights(batch, steps, eta, lam, preconditioner)[-1], batch.u)
 
     return predict
 
@@ -221,7 +222,7 @@ def newton(steps: int, lam: float = 0.0) -> Predictor:
     """uᵀ M Xᵀy with M ≈ (XᵀX + λI)⁻¹ after `steps` of Newton's iteration M ← M (2I - A M)."""
 
     def predict(batch: Batch) -> Tensor:
-        gram, moment = _moments(batch)
+        gram, moment = moments(batch)
         A = gram + lam * torch.eye(gram.shape[-1]).to(gram)
         bound = A.abs().sum(-1).amax(-1) ** 2
         found = predictions("newton_ridge", batch, steps, lam=lam, alpha=1 / bound)
@@ -230,7 +231,7 @@ def newton(steps: int, lam: float = 0.0) -> Predictor:
         M = A / bound[:, None, None]
         for _ in range(steps):
             M = 2 * M - M @ A @ M
-        return _dot((M @ moment.unsqueeze(-1)).squeeze(-1), batch.u)
+        return dot((M @ moment.unsqueeze(-1)).squeeze(-1), batch.u)
 
     return predict
 

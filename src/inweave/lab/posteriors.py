@@ -13,7 +13,7 @@ import itertools
 import math
 
 from inweave.errors import InputError, needs_extra
-from inweave.lab.baselines import Predictor, _dot, _moments, _shrunk, bayes
+from inweave.lab.baselines import Predictor, bayes, dot, moments, shrunk
 from inweave.lab.tasks import Batch, Task
 
 with needs_extra("the lab", "lab"):
@@ -59,7 +59,7 @@ def sparse_mean(batch: Batch, task: Task) -> Tensor:
             f"(at most {MOST_SUPPORTS}), with normal weights"
         )
     supports = torch.tensor(list(itertools.combinations(range(d), s)), device=batch.u.device)
-    gram, moment = _moments(batch)
+    gram, moment = moments(batch)
     noise = _noise(batch)[:, None]
     M = gram[:, supports[:, :, None], supports[:, None, :]]
     M = M + noise[..., None, None] * torch.eye(s).to(M)
@@ -68,7 +68,7 @@ def sparse_mean(batch: Batch, task: Task) -> Tensor:
     determinant: Tensor = torch.linalg.slogdet(M / noise[..., None, None]).logabsdet
     evidence = ((b * mean).sum(-1) / noise - determinant) / 2
     answers = (mean * batch.u[:, supports]).sum(-1)
-    return _dot(evidence.softmax(-1), answers)
+    return dot(evidence.softmax(-1), answers)
 
 
 def tree_mean(batch: Batch, levels: int) -> Tensor:
@@ -108,8 +108,8 @@ def relevant_mean(batch: Batch, task: Task) -> Tensor:
     own = (1 - relevance) * batch.X.square().sum(-1)
     size = (own + _noise(batch)[:, None]).sqrt()
     rows = relevance.sqrt()[:, None] * batch.X / size.unsqueeze(-1)
-    w = _shrunk(rows, batch.y / size, torch.ones(len(batch)).to(batch.X))
-    return _dot(w, batch.u)
+    w = shrunk(rows, batch.y / size, torch.ones(len(batch)).to(batch.X))
+    return dot(w, batch.u)
 
 
 def best_linear(batch: Batch) -> Tensor:
@@ -129,4 +129,4 @@ def best_linear(batch: Batch) -> Tensor:
     inner, asked = covariance[:, :-1, :-1], covariance[:, -1, :-1]
     shifted = inner + _noise(wide)[:, None, None] * torch.eye(inner.shape[-1]).to(inner)
     solved: Tensor = torch.linalg.solve(shifted, wide.y.unsqueeze(-1))
-    return _dot(solved.squeeze(-1), asked).to(batch.u.dtype)
+    return dot(solved.squeeze(-1), asked).to(batch.u.dtype)
