@@ -603,8 +603,9 @@ def test_a_batch_in_pieces_has_the_answers_of_the_whole(monkeypatch, lead, share
     for name in vectors:
         given[name] = one[name] * rng.uniform(1, 2, (*lead, 1))
     whole = net(**given)
-    widest, seen = net.plan.from_inputs.code.widest, list[Any]()
-    monkeypatch.setattr("inweave.run.numpy.PIECE", 3 * widest)  # three problems, and one is left
+    held, seen = net.plan.from_inputs.code.held, list[Any]()
+    monkeypatch.setattr("inweave.run.numpy.PIECE", 3 * held)  # three problems, and one is left
+    net.plan._ready.clear()  # where the pieces for such inputs are known
     through = Bound._through_batch
     monkeypatch.setattr(Bound, "_through_batch", lambda *given: seen.append(1) or through(*given))
     np.testing.assert_allclose(net(**given), whole, rtol=1e-12)
@@ -620,8 +621,8 @@ def test_a_batch_in_pieces_is_refused_in_whichever_piece_it_is_not_finite(
     entry = gallery.get("preconditioned_gd")
     net = entry.compile(verify=False)
     given = {name: np.stack([x] * 7) for name, x in entry.example().items()}
-    widest = net.plan.from_inputs.code.widest
-    monkeypatch.setattr("inweave.run.numpy.PIECE", 2 * widest)
+    held = net.plan.from_inputs.code.held
+    monkeypatch.setattr("inweave.run.numpy.PIECE", 2 * held)
     whole = net(**given)
     np.testing.assert_array_equal(net(**given), whole)  # the short way
     for name in given:

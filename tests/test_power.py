@@ -14,6 +14,7 @@ import inweave
 from inweave import Matrix, Network, Scalar, Vector, gallery
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.run.cost import counted
+from inweave.run.fold import Asked
 from inweave.run.node import Price
 from inweave.run.plan import Variant
 from inweave.run.power import Way
@@ -28,7 +29,8 @@ DEAR = Price(1e9, 1e-9, 1e-9)  # calls: whatever can be powered is
 def ways(network: Network) -> list[Variant]:
     """The network's plan with every loop powered that can be, as one matrix and apart."""
     variant = network.plan.from_inputs
-    return [Variant(*variant._made, Way(DEAR, joint, any_matrix=True)) for joint in (True, False)]
+    powers = [Way(DEAR, joint, any_matrix=True) for joint in (True, False)]
+    return [Variant(*variant._made, Asked(way)) for way in powers]
 
 
 def has_loops(variant: Variant) -> bool:
@@ -36,12 +38,13 @@ def has_loops(variant: Variant) -> bool:
 
 
 def same(network: Network, lead: tuple[int, ...] = ()) -> None:
-    """Powers are what the steps come to, over the field: bit for bit."""
+    """Powers, and products side by side, are what the steps come to: over a field, bit for bit."""
     rng = np.random.default_rng(5)
     inputs = {s.name: FIELD.field.random((*lead, s.rows, s.cols), rng) for s in network.inputs}
     sources = network.plan.sources(inputs, FIELD)
     expected = network.plan.from_inputs.run(sources, FIELD)
-    for way in ways(network):
+    beside = Variant(*network.plan.from_inputs._made, Asked(stays=True, side=True))
+    for way in (*ways(network), beside):
         for found, right in zip(way.run(sources, FIELD), expected, strict=True):
             assert (found == right).all()
 

@@ -19,6 +19,8 @@ from inweave.exact.constants import Ones, identity, zeros
 from inweave.run.graph import ONE
 from inweave.run.node import LoopBody, Node, flops, placed
 
+FEW = 32  # calls of a short piece of code
+
 
 class Line(NamedTuple):
     """`slots[out] = op(slots[a], slots[b])`, a rows x cols value.
@@ -66,6 +68,7 @@ class Repeat:
     flops: int  # of one step
     counters: tuple[Counter, ...] = ()
     stacks: tuple[Stack, ...] = ()
+    unread: tuple[int, ...] = ()  # columns of what is carried that nothing reads afterwards
 
     def rows(self, counter: Counter, step: Any) -> tuple[Any, int]:
         """The first of the rows that a step comes to, and how many they are."""
@@ -131,6 +134,15 @@ class Code:
     def widest(self) -> int:
         """The entries of the largest value that is computed for each problem of a batch."""
         return max((line.rows * line.cols for line in _computed(self.lines)), default=1)
+
+    @cached_property
+    def held(self) -> int:
+        """The entries for each problem that a cache should hold: all that few calls make.
+
+        Where there are many, they go through a few arrays again and again, and should be long.
+        """
+        few = self.calls <= FEW
+        return max(1, sum(x.rows * x.cols for x in _computed(self.lines))) if few else self.widest
 
     @cached_property
     def calls(self) -> int:

@@ -20,6 +20,7 @@ from inweave.exact.constants import Array, zeros
 from inweave.run import numpy
 from inweave.run.code import Code, Lead, Line, Lines, Repeat
 from inweave.run.functions import applied, layer
+from inweave.run.narrow import with_unread
 from inweave.run.numpy import Look
 from inweave.run.reuse import into, reused
 from inweave.run.shown import shown
@@ -52,9 +53,10 @@ class Bound:
 
             shows = shown(code, arithmetic.dtype)
             self.shown = {slot for slots in shows.values() for slot in slots}
-            self._plain = steps_of(code.lines, single, in_numpy, shown=shows)
-            into = reused(code.lines, code.outputs, code.fixed)
-            self._batched = steps_of(code.lines, several, in_numpy, into, shows)
+            lines = with_unread(code.lines, code.outputs, code.fixed)
+            self._plain = steps_of(lines, single, in_numpy, shown=shows)
+            into = reused(lines, code.outputs, code.fixed)
+            self._batched = steps_of(lines, several, in_numpy, into, shows)
         elif self.library == "torch":
             from inweave.run import in_torch, lent
 
@@ -91,15 +93,24 @@ class Bound:
         slots = self.slots.copy()
         for slot, array in zip(self.code.sources.values(), arrays, strict=True):
             slots[slot] = array
-        return self.through(slots, any(len(array.shape) > 2 for array in arrays))
+        if not any(len(array.shape) > 2 for array in arrays):
+            return self.through(slots, batched=False)
+        shapes = {slot: slots[slot].shape for slot in self.code.sources.values()}
+        return self.through(slots, batched=True, piece=self.piece(shapes))
 
-    def through(self, slots: list[Any], batched: bool, look: Look | None = None) -> list[Array]:
+    def piece(self, shapes: Mapping[int, tuple[int, ...]]) -> int:
+        """How many problems are computed at a time, given the shapes of sources by slot; 0: all."""
+        return numpy.piece(self.code, shapes, self.shown) if self.library == "numpy" else 0
+
+    def through(
+        self, slots: list[Any], batched: bool, look: Look | None = None, piece: int = 0
+    ) -> list[Array]:
         """The outputs, given slots with the sources filled in; `batched` if any has batch axes.
 
         A `look` at products, and in a batch at all sources that these do not show, may raise.
         """
         if batched and self.library == "numpy":
-            return numpy.in_pieces(self.code, self._through_batch, slots, self.shown, look)
+            return numpy.in_pieces(self.code, self._through_batch, slots, piece, self.shown, look)
         return self._through(self._batched if batched else self._plain, slots, look)
 
     def _through_batch(self, slots: list[Any], look: Look | None) -> list[Array]:

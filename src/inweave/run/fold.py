@@ -6,7 +6,8 @@ only there it is known how often a value is used: a product that nothing else re
 in another way. The graph is built anew, node by node, with rules inside loops, each applied where
 it saves more in all steps than it costs before them: with s, b, A and B fixed, `s (A x)` is
 `(s A) x`, `A x + s x + B x` is `(A + s I + B) x`, `A (b + B x)` is `A b + (A B) x`, and `A x` above
-`B x` is the product of x with A above B. A product of three is taken in the shorter order.
+`B x` is the product of x with A above B. For many prompts, `A x + B y` is that of A beside B with x
+above y. A product of three is taken in the shorter order.
 
 And a matrix of which every step reads the first row, and then moves that row to the end, is not
 carried: the row is read where it stands.
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from inweave.exact.constants import identity
@@ -31,15 +32,24 @@ from inweave.run.term import Box
 Nodes = Sequence[Node]
 
 
-def folded(
-    nodes: Nodes, outputs: Nodes, live: set[Node], powers: Way | None = None, stays: bool = False
-) -> tuple[list[Node], list[Node]]:
-    """The same outputs, and the nodes of the straight line that compute them.
+class Asked(NamedTuple):
+    """What a graph is to be folded for.
 
-    Loops whose step is affine are computed by powers, if a way is given and they cost less; and
-    where a matrix goes round, it may be computed where it `stays`.
+    Loops whose step is affine are computed by `powers`, if a way is given and they cost less; where
+    a matrix goes round, it may be computed where it `stays`; and for many prompts products of fixed
+    matrices may be taken side by `side`, for there every product takes a call for each of them.
     """
-    folding = _Folding(live, powers, stays, needed(nodes, outputs, live))
+
+    powers: Way | None = None
+    stays: bool = False
+    side: bool = False
+
+
+def folded(
+    nodes: Nodes, outputs: Nodes, live: set[Node], asked: Asked
+) -> tuple[list[Node], list[Node]]:
+    """The same outputs, and the nodes of the straight line that compute them."""
+    folding = _Folding(live, asked, needed(nodes, outputs, live))
     folding.scope(nodes)
     return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
 
@@ -53,11 +63,9 @@ class _Multiple(NamedTuple):
 
 
 class _Folding:
-    def __init__(
-        self, live: set[Node], powers: Way | None, stays: bool, needed: dict[Node, Box]
-    ) -> None:
+    def __init__(self, live: set[Node], asked: Asked, needed: dict[Node, Box]) -> None:
         self.graph = Graph()
-        self.live, self.powers, self.stays = live, powers, stays
+        self.live, self.asked = live, asked
         self.needed = needed  # of values of which not all is
         self.new: dict[Node, Node] = {}
         self.bodies: dict[LoopBody, tuple[LoopBody, int]] = {}  # the new ones, and their levels
@@ -84,12 +92,12 @@ class _Folding:
     def _loop(self, node: Node, old: LoopBody) -> None:
         graph = self.graph
         alive = [i for i, phi in enumerate(old.phis) if phi in self.live]
-        if self.powers is not None:
-            last = powered(graph, old, alive, self.new, self.powers)
+        if self.asked.powers is not None:
+            last = powered(graph, old, alive, self.new, self.asked.powers)
             if last is not None:
                 self._ended(node, dict(zip(alive, last, strict=True)))
                 return
-        if self.stays and self._where_it_stands(node, old, alive):
+        if self.asked.stays and self._where_it_stands(node, old, alive):
             return
         body = graph.open(old.repeat)
         self.bodies[old] = body, len(graph.scopes) - 1  # loops around it may be gone
@@ -322,10 +330,11 @@ class _Folding:
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
         parts = self._flat(parts)
         fewer = self._gathered(self._factored(rows, cols, self._stacked(rows, cols, parts)))
+        fewer = self._side_by_side(fewer)
         if fewer != parts:
             return self.graph.total(rows, cols, fewer)
         upright = [(sign, self.graph.flip(arg), col, row) for sign, arg, row, col in parts]
-        fewer = self._gathered(self._stacked(cols, rows, upright))
+        fewer = self._side_by_side(self._gathered(self._stacked(cols, rows, upright)))
         if fewer != upright:
             return self.graph.flip(self.graph.total(cols, rows, fewer))
         return self.graph.make("sum", args, node.data, rows, cols)
@@ -437,6 +446,28 @@ class _Folding:
             if len(group) > 1 and matrices and fit and self._gathers(x, matrices):
                 one = self.graph.matmul(self._summed(group, x.rows), x)
                 gone = [multiple.part for multiple in group]
+                parts = [*(part for part in parts if part not in gone), (1, one, row, col)]
+        return parts
+
+    def _side_by_side(self, parts: list[Part]) -> list[Part]:
+        """The same parts, `A x + B y` in one place as the product of A beside B and x above y."""
+        groups: dict[tuple[int, int, int, int], list[tuple[Part, Node, Node]]] = {}
+        for part in parts if self.asked.side else []:
+            product = self._fixed_times(part[1])
+            if product is not None and min(product[0].shape) > 1:
+                groups.setdefault((*part[1].shape, *part[2:]), []).append((part, *product))
+        for (rows, cols, row, col), group in groups.items():
+            if len(group) > 1:
+                starts = [*accumulate((x.rows for _, _, x in group), initial=0)]
+                left = [
+                    (part[0], by, 0, at) for at, (part, by, _) in zip(starts, group, strict=False)
+                ]
+                right = [(1, x, at, 0) for at, (_, _, x) in zip(starts, group, strict=False)]
+                one = self.graph.matmul(
+                    self.graph.total(rows, starts[-1], left),
+                    self.graph.total(starts[-1], cols, right),
+                )
+                gone = [part for part, _, _ in group]
                 parts = [*(part for part in parts if part not in gone), (1, one, row, col)]
         return parts
 

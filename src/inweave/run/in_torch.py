@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from inweave.run.code import Line, Lines, Repeat, Stack
+from inweave.run.lifetimes import reader
 from inweave.run.written import Step, Value, Writer, stepping
 
 Pair = tuple[Any, Any]
@@ -64,7 +65,7 @@ def fused(lines: Lines, kept: Iterable[int]) -> Lines:
             ends = {*line.nexts, *(stack.slot for stack in line.stacks)}
             out[i] = replace(line, body=fused(line.body, ends))
             continue
-        j = _reader(out, i, kept) if line.op == "matmul" else None
+        j = reader(out, i, kept) if line.op == "matmul" else None
         if j is None:
             continue
         after = out[j]
@@ -75,18 +76,6 @@ def fused(lines: Lines, kept: Iterable[int]) -> Lines:
             out[i] = line._replace(op="factors")
             out[j] = after._replace(op=op, a=(after.b, after.a)[side], b=line.out)
     return out
-
-
-def _reader(lines: Lines, i: int, kept: set[int]) -> int | None:
-    """The one line that reads what a line leaves in its slot; None if others do, or a loop may."""
-    slot, found = lines[i].out, list[int]()  # type: ignore[union-attr]
-    for j, line in enumerate(lines[i + 1 :], i + 1):
-        if not isinstance(line, Line):
-            return None
-        found += [j] * ((line.a == slot) + (line.b == slot))
-        if line.out == slot:
-            return found[0] if len(found) == 1 else None
-    return found[0] if len(found) == 1 and slot not in kept else None
 
 
 class OutOfPlace(Writer):

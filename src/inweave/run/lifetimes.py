@@ -9,10 +9,16 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from inweave.run.code import Line, Repeat
+from inweave.run.code import Line, Lines, Repeat
 
 VIEWS = ("getitem", "flip", "diagonal", "pick", "one", "more")  # what they make reads, not they
-ENTRY_BY_ENTRY = ("add", "sub", "mul", "pointwise")  # which may write into an operand of their size
+ENTRY_BY_ENTRY = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "pointwise",
+)  # which may write into an operand of their size
 
 
 class Lifetimes(NamedTuple):
@@ -60,3 +66,15 @@ def _updated(loop: Repeat, until: dict[int, int]) -> dict[int, int]:
         if line.op in ENTRY_BY_ENTRY and phi in (line.a, line.b):
             found[i] = k
     return found
+
+
+def reader(lines: Lines, i: int, kept: set[int]) -> int | None:
+    """The one line that reads what a line leaves in its slot; None if others do, or a loop may."""
+    slot, found = lines[i].out, list[int]()  # type: ignore[union-attr]
+    for j, line in enumerate(lines[i + 1 :], i + 1):
+        if not isinstance(line, Line):
+            return None
+        found += [j] * ((line.a == slot) + (line.b == slot))
+        if line.out == slot:
+            return found[0] if len(found) == 1 else None
+    return found[0] if len(found) == 1 and slot not in kept else None

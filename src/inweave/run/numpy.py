@@ -9,20 +9,24 @@ kept for some steps, and then looked at together.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from inweave.exact.constants import Array
 from inweave.run.code import Code, Line, Repeat, Stack
-from inweave.run.functions import InNumpy
-from inweave.run.lifetimes import ENTRY_BY_ENTRY, lifetimes
+from inweave.run.functions import INVERSE, InNumpy
+from inweave.run.lifetimes import ENTRY_BY_ENTRY, lifetimes, reader
+from inweave.run.narrow import narrow
 from inweave.run.tables import FEW
 from inweave.run.written import Step, Value, Writer, stepping
 
-PIECE = 1 << 17  # entries of the largest value of a plan, that a cache holds with a few others
+PIECE = 1 << 17  # entries that a cache holds
+NARROW = {False: 128, True: 32}  # entries of a matrix that are worth leaving alone; of many
 KEPT = 1 << 14  # entries that are kept until they are looked at
+APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
 
 Look = Callable[[Array], None]
@@ -38,29 +42,26 @@ def in_pieces(
     code: Code,
     through: Callable[[list[Any], Look | None], list[Array]],
     slots: list[Any],
+    piece: int,
     shown: Container[int],
     look: Look | None,
 ) -> list[Array]:
-    """The outputs for a batch, computed for as many problems at a time as a cache holds.
+    """The outputs for a batch, computed for so many problems at a time; 0: for all together.
 
     Every operation goes through the whole batch, so that what one has written is far away when the
     next one reads it; and new memory of such size comes from the system, which clears it first.
-    Also the `look` at the inputs that are not `shown`, piece by piece, brings them nearer. What all
-    problems share is computed once, so there nothing is cut.
+    Also the `look` at the inputs that are not `shown`, piece by piece, brings them nearer.
     """
     sources = {slot: slots[slot] for slot in code.sources.values()}
-    axes = max(x.ndim for x in sources.values())
-    whole = {slot: x for slot, x in sources.items() if x.ndim == axes and x.shape[0] > 1}
-    count = max((len(x) for x in whole.values()), default=1)
-    piece = _piece(code, sum(x[0].size for slot, x in whole.items() if slot not in shown))
-    rest = {slot: x for slot, x in sources.items() if slot not in whole}
-    cut = count >= 2 * piece and all(x.size == 1 for x in rest.values())
+    count = max((x.shape[0] for x in sources.values() if x.ndim > 2), default=0) if piece else 0
+    whole = {slot: x for slot, x in sources.items() if piece and x.ndim > 2 and len(x) == count}
     if look is not None:
-        for slot, x in (rest if cut else sources).items():
-            if slot not in shown:
+        for slot, x in sources.items():
+            if slot not in shown and slot not in whole:
                 look(x)
-    if not cut:
+    if not piece:
         return through(slots, look)
+    axes = max(x.ndim for x in whole.values())
     outs: list[Array] = []
     for start in range(0, count, piece):
         inside = slots.copy()
@@ -79,13 +80,27 @@ def in_pieces(
     return outs
 
 
+def piece(code: Code, shapes: Mapping[int, tuple[int, ...]], shown: Container[int]) -> int:
+    """How many problems of a batch are computed at a time, given the shapes of sources; 0: all.
+
+    As many as a cache holds. What all problems share is computed once, so there nothing is cut.
+    """
+    axes = max(map(len, shapes.values()))
+    whole = {slot: shape for slot, shape in shapes.items() if len(shape) == axes and shape[0] > 1}
+    count = max((shape[0] for shape in whole.values()), default=1)
+    read = sum(math.prod(shape[1:]) for slot, shape in whole.items() if slot not in shown)
+    found = _piece(code, read)
+    shared = any(math.prod(shape) > 1 for slot, shape in shapes.items() if slot not in whole)
+    return 0 if axes == 2 or count < 2 * found or shared else found
+
+
 def _piece(code: Code, read: int) -> int:
     """Problems at a time: their largest values fit a cache, and so does what is read if that pays.
 
     To read inputs twice from afar costs less than to make more calls of a piece of few entries.
     """
     inputs = max(PIECE, code.calls * ENTRIES)
-    return max(1, min(PIECE // code.widest, inputs // max(1, read)))
+    return max(1, min(PIECE // code.held, inputs // max(1, read)))
 
 
 def matmul(a: Array, b: Array) -> Array:
@@ -120,10 +135,15 @@ def _shared_right(a: Array, b: Array, out: Array) -> None:
     np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
 
 
+def _outer(a: Array, b: Array, out: Array) -> None:
+    """Columns times rows, in two thirds of the time that numpy takes to broadcast them."""
+    np.einsum("...i,...j->...ij", a[..., 0], b[..., 0, :], out=out)
+
+
 LIBRARY: dict[str, Any] = {
-    "matmul": np.matmul, "multiply": np.multiply, "add": np.add, "sub": np.subtract,
+    "matmul": np.matmul, "mul": np.multiply, "div": np.divide, "add": np.add, "sub": np.subtract,
     "copyto": np.copyto, "empty": np.empty, "prod": math.prod,
-    "shared_left": _shared_left, "shared_right": _shared_right,
+    "shared_left": _shared_left, "shared_right": _shared_right, "outer": _outer,
     "forward": _rows, "backward": lambda x, height: _rows(x, height)[::-1],
     "joined": _joined,
     "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
@@ -132,8 +152,34 @@ LIBRARY: dict[str, Any] = {
 }  # fmt: skip
 
 
+def _divided(loop: Repeat, slots: list[Any]) -> list[Any]:
+    """The lines of a loop, an inverse that only multiplies as a division.
+
+    What is left of the inverse is the look at what is divided by.
+    """
+    body: list[Any] = list(loop.body)
+    ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
+    for i, line in enumerate(body):
+        if line.op != "pointwise" or getattr(slots[line.b], "into", None) is not INVERSE.into:
+            continue
+        j = reader(body, i, ends)
+        if j is None or body[j].op != "mul" or any(x.out == line.a for x in body[i:j]):
+            continue
+        by = body[j]
+        body[i] = line._replace(op="guard")
+        body[j] = by._replace(op="div", a=by.b if by.a == line.out else by.a, b=line.a)
+    return body
+
+
 class InPlace(Writer):
     """In numpy: arrays are made before the loop."""
+
+    concrete = True
+
+    def __init__(
+        self, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool = False
+    ) -> None:
+        super().__init__(replace(loop, body=_divided(loop, slots)), read, slots, many)
 
     def library(self) -> dict[str, Any]:
         return LIBRARY.copy()
@@ -147,6 +193,13 @@ class InPlace(Writer):
         self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
         self.movable = {phi.name for phi in self.phis}  # arrays that may change places
         self.kept = self.looked_at()
+        entries = max((phi.rows * phi.cols for phi in self.phis if phi.batched), default=0)
+        found = narrow(self.loop) if entries >= NARROW[self.many] else None
+        self.narrow = found if found and found.update in self.lives.updated else None
+        self.turned: set[str] = set()  # arrays that stand column by column
+        if self.narrow is not None:
+            self.turned = {self.phis[0].name, f"v{self.narrow.product}"}
+            self.lives.apart.add(self.narrow.product)
         for k in self.lives.updated.values():
             self.phis[k] = self.phis[k]._replace(fixed=True)
         held = f"[slots[{self.loop.inits[0]}]]" if self.loop.inits else "slots"
@@ -163,7 +216,7 @@ class InPlace(Writer):
         """The lines that write what is looked at later into an array where it is kept."""
         found = set()
         for line, made in zip(self.loop.body, self.lives.reads, strict=True):
-            if isinstance(line, Line) and line.op == "pointwise" and made is not None:
+            if isinstance(line, Line) and line.op in APPLIED and made is not None:
                 if (
                     made not in self.lives.apart
                     and made >= 0
@@ -178,23 +231,29 @@ class InPlace(Writer):
 
     def empty(self, like: Value, times: str = "") -> str:
         lead = "*lead, " if like.batched else ""
+        if like.name in self.turned:
+            return f"empty(({times}{lead}{like.cols}, {like.rows}), dtype).mT"
         return f"empty(({times}{lead}{like.rows}, {like.cols}), dtype)"
 
     def put(self, text: str, fixed: bool) -> None:
         (self.before if fixed else self.body).append(text)
 
     def compute(self, made: Value, op: str, a: Value, b: Value) -> Value:
-        if op == "pointwise":
+        if op in APPLIED:
             self.guard(a, b)
+            if op == "guard":
+                return made
             if self.is_small(made, b):
                 self.movable.add(made.name)
                 self.body.append(f"{made.name} = {b.name}.small({a.name})")
                 return made
-        made = self.placed(made, op, a, b)
-        if op == "matmul":
+        i, made = int(made.name[1:]), self.placed(made, op, a, b)
+        if self.narrow is not None and i in self.narrow:
+            self.body.append(self.narrowed(made, op, a, b))
+        elif op == "matmul":
             self.body.append(self.product(made, a, b))
-        elif op == "mul":
-            self.body.append(self.multiplied(made, a, b))
+        elif op in ("mul", "div"):
+            self.body.append(self.multiplied(made, op, a, b))
         elif op == "concat":
             self.joined(made, a.parts, self.space[b.name])
         elif op == "pointwise":
@@ -262,17 +321,24 @@ class InPlace(Writer):
             shared = "shared_right"
         return f"{shared}({a.name}, {b.name}, {made.name})"
 
-    def multiplied(self, made: Value, a: Value, b: Value) -> str:
+    def multiplied(self, made: Value, op: str, a: Value, b: Value) -> str:
         """numpy takes three times as long for (1, 1) as for an array without axes, and for a column
         times a row as for their matrix product."""
         alone = [x.rows == x.cols == 1 and not x.batched for x in (a, b)]
-        if not made.batched and a.cols == b.rows == 1 and not any(alone):
+        if op == "mul" and not made.batched and a.cols == b.rows == 1 and not any(alone):
             return f"{a.name}.dot({b.name}, {made.name})"
+        if op == "mul" and a.cols == b.rows == 1 and min(made.rows, made.cols) > 1:
+            return f"outer({a.name}, {b.name}, {made.name})"
         names = [
             self.number(x) if one and made.rows * made.cols > 1 else x.name
             for x, one in zip((a, b), alone, strict=True)
         ]
-        return f"multiply({names[0]}, {names[1]}, {made.name})"
+        return f"{op}({names[0]}, {names[1]}, {made.name})"
+
+    def narrowed(self, made: Value, op: str, a: Value, b: Value) -> str:
+        """The same, right of the column of this step."""
+        parts = [x.name if x.cols == 1 else f"{x.name}[..., i + 1 :]" for x in (a, b, made)]
+        return f"{'outer' if op == 'mul' else op}({', '.join(parts)})"
 
     def number(self, x: Value) -> str:
         name = f"{x.name}_number"

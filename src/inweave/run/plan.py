@@ -32,13 +32,13 @@ from inweave.run.code import Code, Lead, broadcast, encode, live_nodes
 from inweave.run.cost import price
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
-from inweave.run.fold import folded
+from inweave.run.fold import Asked, folded
 from inweave.run.graph import ONE
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
-from inweave.run.node import ALONE, ARITHMETIC, BATCHED, Node, Price
+from inweave.run.node import ALONE, ARITHMETIC, BATCHED, LoopBody, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.still import turning
@@ -54,14 +54,10 @@ class Variant:
     """The code for one way into a network and one way out: nodes from which outputs are read."""
 
     def __init__(
-        self,
-        made: Sequence[Node],
-        read: Sequence[Node],
-        powers: Way | None = None,
-        stays: bool = False,
+        self, made: Sequence[Node], read: Sequence[Node], asked: Asked | None = None
     ) -> None:
         self._made = made, read
-        self.nodes, self.outputs = folded(made, read, live_nodes(read), powers, stays)
+        self.nodes, self.outputs = folded(made, read, live_nodes(read), asked or Asked())
         self._bound: dict[Any, Bound] = {}
 
     @cached_property
@@ -71,29 +67,23 @@ class Variant:
     @cached_property
     def alone(self) -> Variant:
         """What is quickest for one prompt."""
-        return self._quickest(Way(ALONE, joint=True))
+        return self._quickest(Way(ALONE, joint=True), side=False)
 
     @cached_property
     def batched(self) -> Variant:
         """What is quickest for each of many prompts."""
-        return self._quickest(Way(BATCHED, joint=False))
+        return self._quickest(Way(BATCHED, joint=False), side=True)
 
-    def _quickest(self, way: Way) -> Variant:
-        if not any(node.op == "loop" for node in self.nodes):
-            return self
-        other = Variant(*self._made, way, stays=True)
-        most = WORTH[way.price] * price(self, way.price)
-        return other if price(other, way.price) < most else self._still
-
-    @cached_property
-    def _still(self) -> Variant:
-        """The same, matrices that go round where they stand."""
-        return Variant(*self._made, stays=True) if self._turns else self
-
-    @property
-    def _turns(self) -> bool:
+    def _quickest(self, way: Way, side: bool) -> Variant:
         loops = [node.data for node in self.nodes if node.op == "loop"]
-        return any(turning(body, range(len(body.phis))) for body in loops)
+        if not loops:
+            return self
+        other = Variant(*self._made, Asked(way, stays=True))
+        if price(other, way.price) < WORTH[way.price] * price(self, way.price):
+            return other
+        turns = any(turning(body, range(len(body.phis))) for body in loops)
+        side = side and any(map(_adds_products, loops))
+        return Variant(*self._made, Asked(stays=True, side=side)) if turns or side else self
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
@@ -112,6 +102,12 @@ class Variant:
         lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
         outs = self.bind(arithmetic).run(sources)
         return in_batch(outs, lead, arithmetic) if lead else outs
+
+
+def _adds_products(body: LoopBody) -> bool:
+    """Whether a step of a loop adds products of several matrices."""
+    sums = (node for node in body.nodes if node.op == "sum")
+    return any(sum(arg.op == "matmul" for arg in node.args) > 1 for node in sums)
 
 
 class Plan:

@@ -25,7 +25,7 @@ from inweave.model.network import Network
 from inweave.model.prompt import numbered
 from inweave.run.code import Lead
 from inweave.run.execute import Bound, in_batch
-from inweave.run.growth import reach
+from inweave.run.growth import SUSPICIOUS, reach
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Loaded
@@ -129,6 +129,9 @@ class Ready(Short):
         self.fills = [(slot, *way) for slot, way in zip(sources.values(), ways, strict=True)]
         self.batched = any(known.sources[name].ndim > 2 for name in sources)
         self.bound, self.is_number = bound, self.shapes == [()]
+        self.piece = bound.piece(
+            {slot: known.sources[name].shape for name, slot in sources.items()}
+        )
         self.along = self.look if self.looks_along else None
         self.looked = {at for slot, at, _ in self.fills if self.batched or slot in bound.shown}
         if not self.looks_along:
@@ -156,15 +159,19 @@ class Ready(Short):
 
         Finite numbers whose sum of squares overflows are to be looked at closely.
         """
+        return isfinite(self.squares(value))
+
+    def squares(self, value: Any) -> float:
+        """The sum of the squares of an array."""
         flat = value if value.ndim == 1 else value.ravel("K")
-        return isfinite(vdot(flat, flat))  # vdot warns of nothing
+        return float(vdot(flat, flat))  # which warns of nothing
 
     def filled(self, values: Sequence[Any]) -> list[Array]:
         """The answers as matrices, each with all batch axes of the inputs."""
         slots = self.bound.slots.copy()
         for slot, at, lift in self.fills:
             slots[slot] = values[at] if lift is None else lift(values[at])
-        outs = self.bound.through(slots, self.batched, self.along)
+        outs = self.bound.through(slots, self.batched, self.along, self.piece)
         return in_batch(outs, self.lead, self.arithmetic) if self.lead else outs
 
     # What is not finite goes the long way, where divergence is refused in words.
@@ -181,9 +188,12 @@ class Ready(Short):
         )
 
     def reach(self, outs: Sequence[Array]) -> float:
-        """The largest magnitude in the answers."""
+        """The largest magnitude in the answers; the root of their squares where that is small."""
         if self.is_number:
             return abs(outs[0].item())  # type: ignore[no-any-return]
+        top = math.sqrt(sum(map(self.squares, outs)))
+        if top <= SUSPICIOUS:
+            return top
         return reach(dict(zip(self.names, outs, strict=True)), self.arithmetic.xp)
 
 
@@ -234,26 +244,29 @@ class InTorch(OfTensors, Ready):
     outs = Ready.filled
     looks_along = False
 
-    def is_finite(self, value: Any) -> bool:
-        return is_finite_tensor(value)
+    def squares(self, value: Any) -> float:
+        return squares_of_tensor(value)
 
 
 def is_finite_tensor(tensor: Any) -> bool:
     """Whether a tensor is finite for sure; False too where no value is known."""
+    return isfinite(squares_of_tensor(tensor))
+
+
+def squares_of_tensor(tensor: Any) -> float:
+    """The sum of the squares of a tensor; NaN where no value is known."""
     if tensor.requires_grad:
         tensor = tensor.detach()
     try:
         if tensor.ndim == 1:
-            squares = tensor.dot(tensor).item()
-        elif tensor.is_cpu:
+            return tensor.dot(tensor).item()  # type: ignore[no-any-return]
+        if tensor.is_cpu:
             flat = tensor.numpy().ravel("K")
-            squares = vdot(flat, flat)
-        else:
-            flat = tensor.reshape(-1)
-            squares = flat.dot(flat).item()
+            return float(vdot(flat, flat))
+        flat = tensor.reshape(-1)
+        return flat.dot(flat).item()  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):  # inside torch.func.vmap no value is known,
-        return False  # and numpy has no bfloat16
-    return isfinite(squares)
+        return math.nan  # and numpy has no bfloat16
 
 
 class AsKernel(OfTensors):

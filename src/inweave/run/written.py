@@ -2,7 +2,8 @@
 
 Between two calls of numpy or torch an interpreter of lines does as much as the calls themselves for
 small arrays. So a loop is written down as a programmer would write it, and compiled by Python: once
-for every arrangement of batch axes, since that decides which call a product is.
+for every arrangement of batch axes, since that decides which call a product is, and for few and
+`many` problems.
 
 Views of arrays that stay where they are, are made before the loop. `numpy` and `torch` say what a
 line is in theirs.
@@ -10,12 +11,16 @@ line is in theirs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from inweave.run.code import Line, Repeat, Stack
 
 Step = Callable[[list[Any]], None]
+Shape = tuple[int, ...]
+MANY = 512  # problems of a batch, from which on calls cost little
+KEPT = 64  # shapes that a loop remembers, for batches may have any size
 FEWEST = 2  # repetitions below which there is nothing to repeat
 VIEWS = {"getitem": "{a}[{b}]", "flip": "{a}.mT", "diagonal": "diagonal({a})"}
 
@@ -36,33 +41,52 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
     if loop.times < FEWEST or not all(isinstance(line, Line) for line in loop.body):
         return otherwise
     read, written = loop.reads, dict[Any, Callable[..., None]]()
+    known: dict[Any, tuple[Callable[..., None], Shape]] = {}
 
     def step(slots: list[Any]) -> None:
-        lead: tuple[int, ...] = ()
-        key = []
-        for slot in read:
-            shape = getattr(slots[slot], "shape", None)
-            key.append(shape if shape is None else (len(shape), *shape[-2:]))
-            if shape is not None and len(shape) > 2:
-                if lead and lead != shape[:-2]:
-                    otherwise(slots)
-                    return
-                lead = shape[:-2]
-        function = written.get(tuple(key))
-        if function is None:
-            function = written[tuple(key)] = writer(loop, read, slots).function()
+        shapes = tuple([getattr(slots[slot], "shape", None) for slot in read])
+        found = known.get(shapes) if writer.concrete else None
+        if found is None:
+            lead = _lead(shapes)
+            if lead is None:
+                otherwise(slots)
+                return
+            many = writer.concrete and math.prod(lead) >= MANY
+            key = (many, *(shape and (len(shape), *shape[-2:]) for shape in shapes))
+            if key not in written:
+                written[key] = writer(loop, read, slots, many).function()
+            found = written[key], lead
+            if writer.concrete:
+                if len(known) >= KEPT:
+                    known.clear()
+                known[shapes] = found
+        function, lead = found
         function(slots, lead)
 
     return step
+
+
+def _lead(shapes: Sequence[Shape | None]) -> Shape | None:
+    """The batch axes of all that has some; None if they differ."""
+    lead: Shape = ()
+    for shape in shapes:
+        if shape is not None and len(shape) > 2:
+            if lead and lead != shape[:-2]:
+                return None
+            lead = shape[:-2]
+    return lead
 
 
 class Writer:
     """Writes one loop for one arrangement of batch axes."""
 
     around = ""  # what the loop is done with
+    concrete = False  # shapes are numbers: torch has symbols in their place while it compiles
 
-    def __init__(self, loop: Repeat, read: Sequence[int], slots: list[Any]) -> None:
-        self.loop = loop
+    def __init__(
+        self, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool = False
+    ) -> None:
+        self.loop, self.many = loop, many
         self.before: list[str] = []
         self.body: list[str] = []
         self.after: list[str] = []
