@@ -20,9 +20,12 @@ BETWEEN = re.compile(r"(?<=<!-- table -->\n).*?(?=<!-- end of table -->)", re.DO
 def page() -> str:
     """The page with the table of the stored results."""
     results = Results.read(STORED)
+    count = results.suites[0].models
+    proved = ", ".join(f"{suite.proved} at dial {suite.dial}" for suite in results.suites)
     said = (
-        f"{len(results.models)} models: those of the first 150 that have at most {results.most:,} "
-        "possible edges at every dial.\n"
+        f"{len(results.models)} models: those of {count} that have at most {results.most:,} "
+        f"possible edges at every dial. Of all {count}\nmodels, these are proved by algebra: "
+        f"{proved}; the others are compared with their programs\nat random points modulo primes.\n"
     )
     found = f"{table(results)}\n{said}"
     return BETWEEN.sub(lambda _: found, PAGE.read_text(encoding="utf-8"))

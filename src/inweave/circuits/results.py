@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from inweave.circuit.graph import Circuit
-from inweave.circuits.load import CIRCUIT, INDEX, Dial, Index, load, read_json
+from inweave.circuits.load import CIRCUIT, INDEX, MADE, Dial, Index, Made, load, read_json
 from inweave.errors import InputError
 from inweave.exact import schema
 from inweave.exact.schema import Line, Natural
@@ -35,11 +35,21 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Built:
+    """What a suite is, measured or not: how many models, and how many of them are proved."""
+
+    dial: Dial
+    models: Natural
+    proved: Natural
+
+
+@dataclass(frozen=True)
 class Results:
     """All that was measured on suites of one seed."""
 
     seed: Natural
     most: Natural
+    suites: tuple[Built, ...]
     models: tuple[Line, ...]
     rows: tuple[Row, ...]
 
@@ -72,7 +82,15 @@ def measure(
             progress(f"{name} at {index.dial}")
             model = load(folder / name)
             rows += [Row(index.dial, name, what, how(model)) for what, how in ways.items()]
-    return Results(indices[0].seed, most, tuple(names), tuple(rows))
+    made = tuple(map(built, folders))
+    return Results(indices[0].seed, most, made, tuple(names), tuple(rows))
+
+
+def built(folder: Path) -> Built:
+    """What a suite's folder holds."""
+    index = read_json(folder / INDEX, Index)
+    ways = [read_json(folder / name / MADE, Made).proof for name in index.models]
+    return Built(index.dial, len(ways), ways.count("algebra"))
 
 
 def _edges(folder: Path) -> int:
