@@ -130,9 +130,10 @@ class TestCompiledNetworks:
         """Its prompts hold √η X; no program does."""
         for module in TARGETS:
             assert "w0" in inweave.decompile(paper.ridge_lsa(4, 3, 5, module))
-        source = inweave.decompile(paper.ridge_elsa(4, 3, 5))
-        assert source.count("inweave.iterate(") == 1
-        assert "sqrt" not in source
+        network = paper.ridge_elsa(4, 3, 5)
+        for source in map(inweave.decompile, (network, disguise(network, 1.0, 1))):
+            assert source.count("inweave.iterate(") == 1
+            assert "sqrt" not in source
 
 
 class TestDisguisedNetworks:
