@@ -211,6 +211,26 @@ def test_sliders_move_scalars_and_steps(visit: Visit, folder: Path) -> None:
     assert not shown(seen)[-1][:, LOOP.layout["w"].columns].any()  # a step of zero
 
 
+def test_a_proof_is_not_said_to_cover_what_it_does_not(
+    visit: Visit, folder: Path, tmp_path: Path
+) -> None:
+    seen = visit(folder / "loop.html", "#layer=3")
+    assert seen.page.inner_text(".changed") == ""
+    enter(seen, "steps", 12)
+    assert LOOP.certificate is not None
+    assert "however often its loops repeat" in LOOP.certificate.beyond
+    assert "The proof covers the number of steps" in seen.page.inner_text(".changed")
+    seen.page.click("text=off in every step")
+    ran(seen)
+    assert "Nothing here is about a network with parts ablated" in seen.page.inner_text(".changed")
+    bare = inweave.compile(ridge, n=6, d=3, steps=9, verify=False)
+    bare.explore(tmp_path / "bare.html", **INPUTS)
+    seen = visit(tmp_path / "bare.html")
+    enter(seen, "steps", 12)
+    assert "Nothing here is about the number of steps" in seen.page.inner_text(".changed")
+    assert "last answer of ridge, ELSA, faithful itself" in seen.page.inner_text(".panel-distance")
+
+
 def test_a_number_that_no_network_can_take_is_marked_and_not_taken(
     visit: Visit, folder: Path
 ) -> None:

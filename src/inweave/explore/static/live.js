@@ -3,6 +3,7 @@ import { Machine } from "./machine.js";
 import { stateAt } from "./recording.js";
 import { Track } from "./track.js";
 
+const ANY_STEPS = "however often its loops repeat"; // as certificates put it
 const OTHER = 1_000_003; // the seed of the other prompt, which nobody draws by hand
 
 /**
@@ -35,7 +36,18 @@ export class Live {
 
   /** Whether the networks are asked what they were asked when the page was made. */
   get asMade() {
-    return !this.edited && this.loops.flat().every(({ node, made }) => node.repeat === made);
+    return !this.edited && this.tracks.every((_, i) => !this.repeated(i));
+  }
+
+  /** Whether a network runs another number of steps than it was made with. @param {number} i */
+  repeated(i) {
+    return this.loops[i].some(({ node, made }) => node.repeat !== made);
+  }
+
+  /** Whether a network's certificate is about the steps that it runs. @param {number} i */
+  covered(i) {
+    const { certificate } = this.tracks[i].data;
+    return Boolean(certificate) && (!this.repeated(i) || certificate?.beyond.includes(ANY_STEPS));
   }
 
   // -- what can be changed --------------------------------------------------------------------------------
@@ -102,7 +114,7 @@ export class Live {
       return this.machines[i].run(root, filled(data, arrays, this.values));
     });
     const ends = runs.map((run, i) => stateAt(run, run.positions - 1, tracks[i].width));
-    const judge = tracks.findIndex(({ data }) => data.certificate);
+    const judge = tracks.findIndex((_, i) => this.covered(i));
     tracks.forEach((track, i) => {
       const wanted = asMade ? track.references() : this.lastAnswers(i, judge, ends);
       track.judge = asMade ? "" : judgeText(tracks[judge], track);

@@ -1,4 +1,4 @@
-import { el } from "./dom.js";
+import { el, write } from "./dom.js";
 import { linesPicture, panel } from "./panel.js";
 import { short } from "./text.js";
 
@@ -23,7 +23,17 @@ export function report(app, i) {
   const lines = proof(data).map((text, j) => el("p", { text, class: j ? "soft small" : "" }));
   node.append(el("dl", { class: "facts" }, ...list),
     el("div", { class: `proof ${data.certificate ? "good" : "none"}` }, ...lines));
-  return { node };
+  const note = el("p", { class: "changed small" });
+  node.append(note);
+  return { node, layout: () => write(note, changedText(app, i)) };
+}
+
+/** Whether the page shows what size and proof are about. @param {Explorer} app @param {number} i */
+function changedText({ live }, i) {
+  const steps = live.covered(i) ? "The proof covers the number of steps that the page runs."
+    : "Nothing here is about the number of steps that the page runs.";
+  const ablated = live.ablations[i].length ? "Nothing here is about a network with parts ablated." : "";
+  return [live.repeated(i) ? steps : "", ablated].filter(Boolean).join(" ");
 }
 
 /** @param {string} label @param {number} value @param {number} most @param {string} kind */
