@@ -152,6 +152,11 @@ def test_muon_steps_by_orthogonal_matrices_head_by_head():
     assert 0.6 < float(values.min()) <= float(values.max()) < 1.3
     U, _, Vt = torch.linalg.svd(direction.reshape(4, *shape)[1, :, 1, 2], full_matrices=False)
     assert torch.cosine_similarity(one.flatten(), (U @ Vt).flatten(), dim=0) > 0.97
+    square = torch.Size((5, 1, 2, 5))
+    between = torch.randn(4, square.numel(), generator=generator, dtype=torch.float64)
+    several = muon(torch.cat([direction, between, -direction], 1), [shape, square, shape])
+    apart = [muon(direction, [shape]), muon(between, [square]), muon(-direction, [shape])]
+    torch.testing.assert_close(several, torch.cat(apart, 1))
     assert not orthogonal(torch.zeros(2, 2, 3)).any()
     with pytest.raises(InputError, match="use AdamW"):
         muon(direction, [torch.Size((shape.numel(),))])

@@ -54,16 +54,20 @@ def muon(direction: Tensor, shapes: Collection[torch.Size]) -> Tensor:
     layer are those of one head and one part each.
     """
     parts = direction.split_with_sizes([shape.numel() for shape in shapes], 1)
-    steps = []
-    for part, shape in zip(parts, shapes, strict=True):
+    alike: dict[torch.Size, list[int]] = {}
+    for i, shape in enumerate(shapes):
         if len(shape) != 4:
             raise InputError(
                 "Muon trains the matrices of attention layers, (rows, heads, parts, columns); "
                 f"a parameter has shape {tuple(shape)}: use AdamW"
             )
-        matrices = part.reshape(-1, *shape).movedim(1, 3)
+        alike.setdefault(shape, []).append(i)
+    steps = list(parts)
+    for shape, which in alike.items():  # layers of one shape together: few large operations
+        matrices = torch.stack([parts[i].reshape(-1, *shape) for i in which]).movedim(2, 4)
         step = orthogonal(matrices) * (RMS * max(shape[0], shape[3]) ** 0.5)
-        steps.append(step.movedim(3, 1).reshape(len(direction), -1))
+        for i, one in zip(which, step.movedim(4, 2).flatten(2), strict=True):
+            steps[i] = one
     return torch.cat(steps, 1)
 
 
