@@ -150,7 +150,7 @@ def study(quick: bool, seed: int) -> Study:
 # -- what a trained network does ------------------------------------------------------------------
 @torch.no_grad()
 def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
-    """Numbers per seed; `references` and what is built in are of the methods themselves."""
+    """Numbers per seed, but for `references`: losses of the methods, and what is built in."""
     few = batch.rows(slice(0, PROBLEMS))
     unit, steps = float(few.clean.square().mean()), arm.factors["depth"]
     spectrum = Spectrum(few, arm.task)
@@ -173,7 +173,7 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     found["response_lam"] = _slopes(_changes(few, "lam", predict), ridge)
     found["response_eta"] = _slopes(_changes(few, "eta", predict), _changes(few, "eta", descends))
     built_in = _slopes(_changes(few, "lam", descends).unsqueeze(0), ridge)
-    found["response_lam_built_in"] = built_in[0]
+    found["references"]["response_lam"] = built_in[0]
     found["gauge"] = gauge(arm, ensemble)
     return found
 
@@ -230,8 +230,8 @@ def answer(results: Results) -> dict[str, Any]:
         rows.append(
             answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
                         gauge=_middle([max(layers) for layers in m["gauge"]]),
-                        response_lam_built_in=m["response_lam_built_in"],
-                        references={key: 10**value for key, value in m["references"].items()},
+                        response_lam_built_in=m["references"]["response_lam"],
+                        references={key: 10 ** m["references"][key] for key in METHODS},
                         **{key: 10**value if key.startswith("to_") else value
                            for key, value in middle.items()})
         )  # fmt: skip
@@ -277,7 +277,7 @@ def _panels(results: Results) -> list[dict[str, Any]]:
                     responses.append({"label": f"{name}: {symbol}", "x": [k for k, _ in arms],
                                       "y": y})  # fmt: skip
         some = {a.factors["depth"]: r for a, r in results.where(form=kind, d=d)}
-        for method in ("construction", "chebyshev", "newton", "polynomial"):
+        for method in METHODS:
             y = [10 ** r["measures"]["references"][method] for r in some.values()]
             lines.append({"label": method, "x": list(some), "y": y, "dashed": True})
         title = f"{'ELSA' if kind == 'enumerated' else 'LSA, designed'}, d = {d}"
@@ -288,6 +288,7 @@ def _panels(results: Results) -> list[dict[str, Any]]:
     return found
 
 
+METHODS = ("construction", "chebyshev", "newton", "polynomial")
 MEASURES = ("to_construction", "to_chebyshev", "to_newton", "to_polynomial", "descent_steps",
             "coefficients", "response_lam", "response_eta")  # fmt: skip
 
