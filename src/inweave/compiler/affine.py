@@ -84,8 +84,8 @@ def _moving(term: Term, loop: LoopForm, forms: Forms) -> list[Form]:
     """What has to be known of a term before its places are."""
     value, turned, _ = term
     if isinstance(value, Product):
-        chain = [forms.transpose(g) if turned else g for g in value.chain]
-        found = [g for g in (*value.scalars, *chain) if loop.scope in g.loops]
+        factors = (*value.scalars, *forms.factors(value, turned))
+        found = [g for g in factors if loop.scope in g.loops]
         if len(found) > 1:
             raise NotAffine
         return found
@@ -140,7 +140,7 @@ def _product(
     p: Product, turned: bool, loop: LoopForm, forms: Forms, known: dict[Form, Places]
 ) -> Places:
     """The places of a product one factor of which moves with a loop."""
-    chain = [forms.transpose(f) for f in reversed(p.chain)] if turned else list(p.chain)
+    chain = list(forms.factors(p, turned))
     scalars = [s for s in p.scalars if loop.scope not in s.loops]
     out: dict[Place, list[tuple[Fraction, Form]]] = {}
     for front, moving, back in _cut(chain, p, loop, forms):
@@ -152,7 +152,7 @@ def _product(
             behind = ([] if place.right is None else [place.right]) + back
             if turned and behind and behind[0].rows == behind[-1].cols == 1:
                 # a number is its own transpose, and heads like some ways round better than others
-                behind = [forms.transpose(f) for f in reversed(behind)]
+                behind = list(forms.mirrored(behind))
             right = forms.product((), behind) if behind else None
             ahead = forms.product(scalars, [*front, left])
             key = Place(place.value, place.turned, None if right and right.is_identity else right)

@@ -249,7 +249,7 @@ class Collapser(Rewriter):
         elif len(chain) > 1 and forms.transpose(chain[0]) in self._readers:
             read = self._readers[forms.transpose(chain[0])]
             for i in range(2, len(chain) + 1):
-                form, cut = read([forms.transpose(f) for f in reversed(chain[1:i])])
+                form, cut = read(forms.mirrored(chain[1:i]))
                 turned = forms.product(scalars, [forms.transpose(form), *chain[i:]])
                 out.append((turned, cut))
         return out

@@ -6,6 +6,7 @@ constant has a block of its own. After this pass no head reads anything but bloc
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -100,10 +101,8 @@ def _held(k: Constant, given: Given) -> tuple[str, Constant]:
 
 def _free_name(k: Constant, used: Mapping[str, Slot]) -> str:
     base = "I" if k.is_identity() else "1" if isinstance(k, Ones) else "F"
-    name, n = base, 2
-    while name in used:
-        name, n = f"{base}{n}", n + 1
-    return name
+    names = itertools.chain([base], (f"{base}{n}" for n in itertools.count(2)))
+    return next(name for name in names if name not in used)
 
 
 def _why(k: Constant) -> str:

@@ -121,8 +121,7 @@ def _columns(forms: Forms, laid: Sequence[Form], j: int) -> list[Form]:
     chain: list[Form] = []
     for i, x in enumerate(laid):
         pick = forms.constant(_pick(x.rows, x.cols // x.rows, j))
-        pair = [x, pick]
-        chain += [forms.transpose(f) for f in reversed(pair)] if i == 1 else pair
+        chain += forms.mirrored([x, pick]) if i == 1 else [x, pick]
     return chain
 
 

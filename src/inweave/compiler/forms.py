@@ -359,6 +359,14 @@ class LoopForm:
         return innermost(self.around)
 
 
+def by_parent(loops: Iterable[LoopForm]) -> dict[Scope | None, list[LoopForm]]:
+    """Loops by the one right inside of which they are."""
+    inside: dict[Scope | None, list[LoopForm]] = {}
+    for loop in loops:
+        inside.setdefault(loop.parent, []).append(loop)
+    return inside
+
+
 @dataclass(frozen=True)
 class Written:
     """A program in forms: its loops in the order in which they run, inner ones first; its answers.
@@ -529,6 +537,14 @@ class Forms:
         return twin
 
     # -- products ---------------------------------------------------------------------------------
+    def mirrored(self, chain: Sequence[Form]) -> tuple[Form, ...]:
+        """The factors of the transpose of a chain."""
+        return tuple(self.transpose(f) for f in reversed(chain))
+
+    def factors(self, p: Product, turned: bool) -> tuple[Form, ...]:
+        """The matrices that a product multiplies, or those of its transpose."""
+        return self.mirrored(p.chain) if turned else p.chain
+
     def product(self, scalars: Sequence[Form], chain: Sequence[Form]) -> Form:
         """Scalars times a chain, flattened: coefficients out, constants folded, zeros dropped."""
         rows = chain[0].rows if chain else 1
@@ -548,7 +564,7 @@ class Forms:
             coefficient = c if coefficient == 1 else coefficient * c
             if isinstance(value, Product):
                 left += value.scalars
-                flat += [self.transpose(g) for g in reversed(value.chain)] if t else value.chain
+                flat += self.factors(value, t)
             else:
                 flat.append(f if c == 1 else self.form(f.rows, f.cols, [(value, t, ONE)]))
         folded: list[Form] = []
@@ -600,7 +616,7 @@ class Forms:
         key = (Product, scalars, chain)
         if key in self._others:
             return self._others[key], False
-        mirrored = tuple(self.transpose(f) for f in reversed(chain))
+        mirrored = self.mirrored(chain)
         if (Product, scalars, mirrored) in self._others:
             return self._others[Product, scalars, mirrored], True
         rows, cols = (chain[0].rows, chain[-1].cols) if chain else (1, 1)

@@ -90,9 +90,8 @@ class _Step:
 
     def _summand(self, form: Form) -> Words:
         if self.loop.scope not in form.loops:
-            value = form.sole and form.sole[0]
-            if isinstance(value, Product):
-                return {(value.scalars, self._chain(form)): ONE}
+            if form.sole is not None and isinstance(value := form.sole[0], Product):
+                return {(value.scalars, self.forms.factors(value, form.sole[1])): ONE}
             return self.words(form)
         assert form.sole is not None
         value, turned, _ = form.sole
@@ -102,18 +101,10 @@ class _Step:
             if any(self.loop.scope in s.loops for s in value.scalars):
                 raise Other
             out: Words = {(value.scalars, ()): ONE}
-            for f in self._chain(form):
-                assert f is not None
+            for f in self.forms.factors(value, turned):
                 out = _times(out, self.words(f))
             return out
         if type(value) is DefinedLeaf:
             opened = value.definition
             return self.words(self.forms.transpose(opened) if turned else opened)
         raise Other
-
-    def _chain(self, form: Form) -> Chain:
-        assert form.sole is not None
-        value, turned, _ = form.sole
-        assert isinstance(value, Product)
-        chain = value.chain
-        return tuple(self.forms.transpose(f) for f in reversed(chain)) if turned else chain

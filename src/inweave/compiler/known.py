@@ -7,10 +7,11 @@ Chebyshev's semi-iteration is.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 from inweave.compiler.affine import Parts, affine_step
-from inweave.compiler.forms import CarriedLeaf, Form, Forms, Leaf, LoopForm, Node
+from inweave.compiler.forms import CarriedLeaf, Form, Forms, Leaf, LoopForm, ordered
 from inweave.compiler.rewrite import Rewriter
 from inweave.exact.constants import added
 
@@ -64,16 +65,6 @@ def _known(loop: LoopForm) -> set[int]:
         found = fine
 
 
-def _made_of(form: Form, leaves: set[CarriedLeaf]) -> bool:
+def _made_of(form: Form, leaves: Collection[CarriedLeaf]) -> bool:
     """Whether nothing but these values and constants is in a form."""
-    stack: list[Node] = [form]
-    seen: set[Node] = {form}
-    while stack:
-        for part in stack.pop().parts:
-            if part in seen or part in leaves:
-                continue
-            if isinstance(part, Leaf) and not part.parts:
-                return False
-            seen.add(part)
-            stack.append(part)
-    return True
+    return not any(isinstance(x, Leaf) and not x.parts for x in ordered([form], leaves))

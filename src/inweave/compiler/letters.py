@@ -171,9 +171,8 @@ class Letters:
         return {word: c for word, c in out.items() if c}
 
     def _product(self, p: Product, turned: bool) -> Words:
-        chain = [self.forms.transpose(f) for f in reversed(p.chain)] if turned else p.chain
         out: Words = {Word(p.scalars, ()): ONE}
-        for f in chain:
+        for f in self.forms.factors(p, turned):
             opens = f.products or f.is_identity or any(v in self.opened for v in f.parts)
             parts = self._words(f) if opens else {Word((), (f,)): ONE}
             if len(out) * len(parts) > MOST:

@@ -27,6 +27,7 @@ from inweave.compiler.forms import (
     ResultLeaf,
     Scope,
     Written,
+    by_parent,
     ordered,
 )
 from inweave.compiler.layers import (
@@ -84,9 +85,7 @@ class FormValues:
         self.point, self.arithmetic = point, point.arithmetic
         self._known: dict[Node, Array] = {}
         self._ends: dict[LoopForm, list[Array]] = {}
-        self._inside: dict[Scope | None, list[LoopForm]] = {}
-        for loop in loops:
-            self._inside.setdefault(loop.parent, []).append(loop)
+        self._inside = by_parent(loops)
         self._run(None)
 
     def of(self, form: Form) -> Array:

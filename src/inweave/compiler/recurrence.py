@@ -171,7 +171,7 @@ def diagonal(matrix: Form, forms: Forms) -> Form | None:
             found.append((c, forms.product(p.scalars, [ones])))
             continue
         if chain[-1].rows > 1:
-            chain = [forms.transpose(f) for f in reversed(chain)]
+            chain = list(forms.mirrored(chain))
         at = _row(chain[0])
         if len(chain) < 3 or at is None or at != _row(forms.transpose(chain[-1])):
             return None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from inweave.compiler.costs import LONG, MOST_HEADS, Costs, Region, Segment, storage
+from inweave.compiler.costs import MOST_HEADS, Costs, Region, Segment, storage
 from inweave.compiler.forms import (
     ONE,
     AnswerLeaf,
@@ -64,8 +64,8 @@ class Scheduler(Costs):
         hoist: bool,
         flipped: Mapping[Leaf, bool],
         narrow: bool,
-        least_work: bool = False,
-        long: int = LONG,
+        least_work: bool,
+        long: int,
     ) -> None:
         super().__init__(readings, hoist, flipped, least_work, long)
         self.needs, self.narrow = needs, narrow

@@ -140,9 +140,8 @@ def _write(head: Head, layout: Layout, tops: Tops) -> None:
         rows = max((_rows(q, tops) for q in read), default=0)
         if copies:
             rows = min(rows, _rows(piece, tops))
-        for block in layout:
-            if block.start < piece.stop and piece.at < block.stop:
-                tops[block.name] = max(tops[block.name], rows)
+        for block in layout.over(piece.at, piece.stop):
+            tops[block.name] = max(tops[block.name], rows)
 
 
 def _is_identity(piece: Piece) -> bool:

@@ -9,7 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inweave.compiler.forms import CarriedLeaf, Family, Form, Forms, LoopForm, Scope, Written, join
+from inweave.compiler.forms import (
+    CarriedLeaf,
+    Family,
+    Form,
+    Forms,
+    LoopForm,
+    Scope,
+    Written,
+    by_parent,
+    join,
+)
 from inweave.compiler.options import Options
 from inweave.compiler.rewrite import Rewriter
 
@@ -25,9 +35,7 @@ class Symmetry(Rewriter):
 
     def __init__(self, forms: Forms, loops: Sequence[LoopForm]) -> None:
         super().__init__(forms)
-        self._inside: dict[Scope | None, list[LoopForm]] = {}
-        for loop in loops:
-            self._inside.setdefault(loop.parent, []).append(loop)
+        self._inside = by_parent(loops)
         self._decided: dict[LoopForm, LoopForm] = {}
 
     def program(self, old: Written) -> Written:
