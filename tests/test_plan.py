@@ -468,6 +468,18 @@ def test_jax_stages_a_loop_instead_of_unrolling_it():
     assert "length=1000" in staged
 
 
+def test_jax_multiplies_small_matrices_of_a_batch_as_any_others():
+    jnp = pytest.importorskip("jax.numpy")
+    from inweave.run import jax
+
+    rng = np.random.default_rng(0)
+    for inner in (1, 2, jax.SMALL, jax.SMALL + 1):
+        for a, b in (((5, 1), (5, 1)), ((5, 1), (3,)), ((), (4,)), ((), ())):
+            A, B = rng.normal(size=(*a, 3, inner)), rng.normal(size=(*b, inner, 2))
+            found = jax.matmul(jnp.asarray(A), jnp.asarray(B))
+            np.testing.assert_allclose(found, A @ B, rtol=1e-4, atol=1e-5)
+
+
 def test_jax_transformations_apply():
     jax = pytest.importorskip("jax")
     net, rng = tied(3, 6), np.random.default_rng(0)

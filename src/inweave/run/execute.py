@@ -70,7 +70,7 @@ class Bound:
         elif self.library == "jax":
             from inweave.run import jax
 
-            functions["pick"] = jax.pick
+            functions |= {"pick": jax.pick, "matmul": jax.matmul}
             self._batched = self._plain = steps_of(code.lines, functions, jax.loop)
             self.of = jax.staged(self._straight)
 

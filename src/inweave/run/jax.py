@@ -11,13 +11,17 @@ with values and not inside a transformation, `net(...)` sees the NaN and says wh
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any
 
 from inweave.model.inputs import is_concrete
 from inweave.model.relunet import Function
 from inweave.run.code import Repeat, batch_axes
 from inweave.run.domains import guard, nan_outside
+
+SMALL = 7  # columns, of matrices whose products are written out
 
 
 def staged(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,6 +83,18 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
             slots[stack.out] = matrix.mT if stack.flip else matrix
 
     return step
+
+
+def matmul(a: Any, b: Any) -> Any:
+    """A product; those of many small matrices as sums of outer products, which become one loop.
+
+    On a processor, XLA calls a routine for every product of a batch instead: 4 x 4, ten times as
+    long.
+    """
+    if a.shape[-1] > SMALL or b.shape[-1] == 1 or max(a.ndim, b.ndim) == 2:
+        return a @ b
+    columns = (a[..., :, k, None] * b[..., None, k, :] for k in range(a.shape[-1]))
+    return reduce(operator.add, columns)
 
 
 def pick(x: Any, rows: tuple[Any, int]) -> Any:
