@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inweave
+from inweave import gallery
 from inweave.errors import DomainError
 from inweave.exact.arithmetic import Floats
-from inweave.run import execute, numpy
+from inweave.run import execute, numpy, written
 from inweave.run.code import Line, Repeat, Stack
 from inweave.run.functions import POSITIVE
 from inweave.run.lifetimes import lifetimes
@@ -122,3 +123,15 @@ def test_a_domain_that_is_left_in_any_one_step_is_refused(monkeypatch, kept, bad
     x[bad, 1] = 0.75
     with pytest.raises(DomainError, match=f"step {bad}"):
         net(x=x)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+def test_many_problems_have_the_answers_of_each():
+    entry = gallery.get("kalman_filter")
+    net, drawn = entry.compile(verify=False), [entry.example(seed) for seed in range(3)]
+    times = written.MANY
+    given = {k: np.stack([np.asarray(one[k], float) for one in drawn] * times) for k in drawn[0]}
+    for _ in range(2):
+        found = net(**given)
+        for i in (0, 1, 2, 3 * times - 1):
+            np.testing.assert_allclose(found[i], net(**drawn[i % 3]), rtol=1e-10)
