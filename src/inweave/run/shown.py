@@ -63,15 +63,13 @@ def _asked(code: Code, line: Line, factors: list[Any], dtype: Any) -> bool:
 
 @lru_cache(maxsize=256)
 def _carries(rows: int, inner: int, cols: int, left: bool, right: bool, dtype: Any) -> bool:
-    def filled(rows: int, cols: int, turned: bool, number: float) -> Any:
-        array = np.full((cols, rows) if turned else (rows, cols), number, dtype)
-        return array.T if turned else array
-
+    a, b = (np.empty(shape[::-1] if turned else shape, dtype)
+            for shape, turned in (((rows, inner), left), ((inner, cols), right)))  # fmt: skip
     with np.errstate(invalid="ignore"):
-        return all(
-            not np.isfinite(
-                product(filled(rows, inner, left, a), filled(inner, cols, right, b))
-            ).any()
-            for a, b in ((np.inf, 0.0), (0.0, np.inf), (np.nan, 0.0), (0.0, np.nan))
-            for product in (np.dot, np.matmul)
-        )
+        for number, other in ((np.inf, 0.0), (0.0, np.inf), (np.nan, 0.0), (0.0, np.nan)):
+            a.fill(number)
+            b.fill(other)
+            for product in (np.dot, np.matmul):
+                if np.isfinite(product(a.T if left else a, b.T if right else b)).any():
+                    return False
+    return True
