@@ -68,7 +68,7 @@ def check_every_entrance(net: Network, inputs: dict[str, Any], ar: Arithmetic, s
     """Inputs, blocks and prompt in; answers, blocks and prompt out; all as the dense executor."""
     H = fill_prompt(net.layout, net.fills, inputs, ar)
     expected = dense.forward(net, H, ar)
-    answers = net.plan.answers(inputs, ar)
+    answers = net.plan.in_batch(inputs, ar)
     assert list(answers) == [output.name for output in net.outputs]
     for output in net.outputs:
         same(answers[output.name], output.place.read(net.layout, expected))
