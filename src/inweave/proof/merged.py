@@ -38,7 +38,7 @@ Matrix = np.ndarray[Any, Any]
 Entries = dict[tuple[int, int], Fraction]  # those of a matrix that are not zero
 Term = tuple[Entries, Entries]  # A and v of a head
 LONG = 64  # times what it takes to multiply numbers, where floats would round
-MOST = 10**10  # multiplications of all heads: seconds
+MOST = 2 * 10**10  # multiplications of all heads: seconds
 MOST_BITS = 200_000  # of one A
 
 
