@@ -182,9 +182,9 @@ def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
         axes.axhline(0.0, color="0.8", lw=0.8)
     if panel.get("logx"):
         axes.set_xscale("log", base=2)
-        ticks = sorted({x for line in panel["lines"] for x in line["x"]})
-        if len(ticks) <= 6:
-            axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
+    ticks = sorted({x for line in panel["lines"] for x in line["x"]})
+    if len(ticks) <= 8:
+        axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.set_title(panel["title"], fontsize=9)
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel["y"])

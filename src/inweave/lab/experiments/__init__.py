@@ -82,7 +82,8 @@ def run(
     """Run one experiment and write `NAME.json`; returns its path.
 
     A study goes on from the arms that are in `out/NAME`, begins none that would not end `within` so
-    many seconds, and takes a `part` of them; `share` shortens all training by one factor.
+    many seconds, and takes a `part` of them; `share` shortens all training by one factor. Its
+    `seconds` are those of all its arms, divided among as many processes as there are parts.
     """
     with needs_extra("the lab", "lab"):  # here, so that experiments are listed without it
         import torch
@@ -113,11 +114,12 @@ def run(
         content = found()
     finally:
         torch.set_num_threads(threads)
+    trained_on = device if content.get("device", "CPU") == "CPU" else "cuda"
     header = {
         "name": name,
         "question": EXPERIMENTS[name].question,
         "command": " ".join(
-            filter(None, ("inweave lab run", name, options, f"--device {device} --seed {seed}"))
+            filter(None, ("inweave lab run", name, options, f"--device {trained_on} --seed {seed}"))
         ),
         "quick": quick,
         "device": torch.cuda.get_device_name() if device.startswith("cuda") else "CPU",
@@ -139,9 +141,11 @@ def _studied(
     results = method.Results.read(study, folder)
     missing = results.missing
     spent = sum(each["seconds"] for each in results.by_arm.values())
+    where = [{key: each[key] for key in ("device", "torch")} for each in results.by_arm.values()]
     return {
         "complete": not missing, "missing": missing, "seeds": len(study.seeds),
-        "arm_seconds": round(spent, 1), **module.answer(results),
+        "arm_seconds": round(spent, 1), "seconds": round(spent / part[1], 1),
+        **(where[0] if where else {}), **module.answer(results),
     }  # fmt: skip
 
 

@@ -261,9 +261,11 @@ def _panels(results: Results) -> list[dict[str, Any]]:
     found = []
     names = {"end": "asked for the answer", "steps": "asked for every step"}
     ways = [(how, curriculum) for how in names for curriculum in (False, True)]
-    for d in sorted({a.factors["d"] for a, _ in results.where()}):
+    every = sorted({a.factors["d"] for a, _ in results.where()})
+    smallest, responses = every[0], list[dict[str, Any]]()
+    for d in every:
         kind = next(a.factors["form"] for a, _ in results.where(d=d))
-        lines, responses = [], []
+        lines: list[dict[str, Any]] = []
         for how, curriculum in ways:
             arms = [
                 (a.factors["depth"], r)
@@ -272,10 +274,12 @@ def _panels(results: Results) -> list[dict[str, Any]]:
             if arms:
                 name = names[how] + ", curriculum" * curriculum
                 lines.append(answers.points(name, arms))
-                for key, symbol in (("response_lam", "λ"), ("response_eta", "η")):
-                    y = [_middle(r["measures"][key]) for _, r in arms]
-                    responses.append({"label": f"{name}: {symbol}", "x": [k for k, _ in arms],
-                                      "y": y})  # fmt: skip
+                if d == smallest:
+                    responses += [
+                        {"label": f"{name}: {symbol}", "x": [k for k, _ in arms],
+                         "y": [_middle(r["measures"][key]) for _, r in arms]}
+                        for key, symbol in (("response_lam", "λ"), ("response_eta", "η"))
+                    ]  # fmt: skip
         some = {a.factors["depth"]: r for a, r in results.where(form=kind, d=d)}
         for method in METHODS:
             y = [10 ** r["measures"]["references"][method] for r in some.values()]
@@ -283,7 +287,7 @@ def _panels(results: Results) -> list[dict[str, Any]]:
         title = f"{'ELSA' if kind == 'enumerated' else 'LSA, designed'}, d = {d}"
         found.append({"title": title, "x": "steps built in", "y": "excess over Bayes, of zero's",
                       "log": True, "lines": lines})  # fmt: skip
-    found.append({"title": f"{title}: response to λ and η", "x": "steps built in",
+    found.append({"title": f"d = {smallest}: response to λ and η", "x": "steps built in",
                   "y": "1: as ridge, as descent", "lines": responses})  # fmt: skip
     return found
 
