@@ -230,7 +230,6 @@ def answer(results: Results) -> dict[str, Any]:
         rows.append(
             answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
                         gauge=_middle([max(layers) for layers in m["gauge"]]),
-                        response_lam_built_in=m["references"]["response_lam"],
                         references={key: 10 ** m["references"][key] for key in METHODS},
                         **{key: 10**value if key.startswith("to_") else value
                            for key, value in middle.items()})
