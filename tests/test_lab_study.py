@@ -286,8 +286,9 @@ def test_the_construction_is_descent_step_by_step():
     assert [stage.template.parts[0].repeat for stage in shorter] == [1, 2, 3]
 
 
-def test_the_measures_know_the_construction():
+def test_the_measures_know_the_construction(monkeypatch):
     """The construction itself: at no distance, and it responds to η as descent does."""
+    monkeypatch.setattr(construction, "PROBLEMS", 100)
     arm = construction.arm("enumerated", 2, 2, "end", False)
     ensemble = assemble(lambda _: construction.construction(arm.form, 2), (0, 1), (Try(0.0),))
     batch = draw(arm.task, 400, stream(0), torch.float64)
@@ -299,6 +300,9 @@ def test_the_measures_know_the_construction():
     assert found["response_eta"] == pytest.approx([1.0, 1.0])
     assert max(max(layers) for layers in found["gauge"]) < 1e-6
     losses = found["references"]
+    unit = study.zero_loss(batch)
+    own = study.summary(ensemble.errors(arm.form, batch), unit)["log_loss"][0]
+    assert losses["construction"] == pytest.approx(own), "on all problems, as networks are"
     assert losses["polynomial"] < losses["construction"]
     assert losses["chebyshev"] < losses["construction"]
 

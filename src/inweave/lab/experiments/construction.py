@@ -47,6 +47,7 @@ SHAPES: dict[FormName, dict[str, Any]] = {
 }
 NUDGE = 0.05  # of log λ and log η, when a response is measured
 PROBLEMS = 4096  # on which it is
+METHODS = ("construction", "chebyshev", "newton", "polynomial")
 
 
 QUICK = """\
@@ -148,32 +149,43 @@ def study(quick: bool, seed: int) -> Study:
 
 
 # -- what a trained network does ------------------------------------------------------------------
-@torch.no_grad()
-def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
-    """Numbers per seed, but for `references`: losses of the methods, and what is built in."""
-    few = batch.rows(slice(0, PROBLEMS))
-    unit, steps = float(few.clean.square().mean()), arm.factors["depth"]
-    spectrum = Spectrum(few, arm.task)
-    methods = {
+def _methods(spectrum: Spectrum, steps: int) -> dict[str, Tensor]:
+    """Predictions of the construction, and of methods with as many steps or coefficients."""
+    return {
         "construction": spectrum.descent(steps),
         "chebyshev": spectrum.chebyshev(steps),
         "newton": spectrum.newton(steps),
         "polynomial": spectrum.best_polynomial(steps),
     }
+
+
+def references(arm: Arm, batch: Batch) -> dict[str, Any]:
+    """Losses of the methods, on all problems that networks are evaluated on."""
+    spectrum, steps = Spectrum(batch, arm.task), arm.factors["depth"]
+    errors = [(p - batch.clean).square() for p in _methods(spectrum, steps).values()]
+    losses = summary(torch.stack(errors), float(batch.clean.square().mean()))["log_loss"]
+    ridge = _changes(batch, "lam", lambda b: Spectrum(b, arm.task).ridge())
+    changes = _changes(batch, "lam", descent(arm.task, steps)).unsqueeze(0)
+    built_in = {"response_lam": _slopes(changes, ridge)[0]}
+    return {"references": dict(zip(METHODS, losses, strict=True)) | built_in}
+
+
+@torch.no_grad()
+def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
+    """Numbers per seed, beside the references."""
+    found = references(arm, batch)
+    few = batch.rows(slice(0, PROBLEMS))
+    unit, steps = float(few.clean.square().mean()), arm.factors["depth"]
+    spectrum = Spectrum(few, arm.task)
     own = ensemble.predict(arm.form.prompt(few))
-    found: dict[str, Any] = {"references": {}}
-    for name, rival in methods.items():
+    for name, rival in _methods(spectrum, steps).items():
         found[f"to_{name}"] = summary((own - rival).square(), unit)["log_loss"]
-        theirs = summary((rival - few.clean).square().unsqueeze(0), unit)
-        found["references"][name] = theirs["log_loss"][0]
     found["descent_steps"] = nearest(own, spectrum.descent)
     found["coefficients"] = nearest(own, spectrum.best_polynomial, tuple(range(1, 13)))
     predict, descends = (lambda b: ensemble.predict(arm.form.prompt(b))), descent(arm.task, steps)
     ridge = _changes(few, "lam", lambda b: Spectrum(b, arm.task).ridge())
     found["response_lam"] = _slopes(_changes(few, "lam", predict), ridge)
     found["response_eta"] = _slopes(_changes(few, "eta", predict), _changes(few, "eta", descends))
-    built_in = _slopes(_changes(few, "lam", descends).unsqueeze(0), ridge)
-    found["references"]["response_lam"] = built_in[0]
     found["gauge"] = gauge(arm, ensemble)
     return found
 
@@ -291,7 +303,6 @@ def _panels(results: Results) -> list[dict[str, Any]]:
     return found
 
 
-METHODS = ("construction", "chebyshev", "newton", "polynomial")
 MEASURES = ("to_construction", "to_chebyshev", "to_newton", "to_polynomial", "descent_steps",
             "coefficients", "response_lam", "response_eta")  # fmt: skip
 

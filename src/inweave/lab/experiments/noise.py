@@ -16,7 +16,7 @@ from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.forms import form
 from inweave.lab.inference import Effect, paired
 from inweave.lab.study import SEEDS, Arm, Results, Study, start, summary
-from inweave.lab.tasks import Batch, Task
+from inweave.lab.tasks import Batch, Task, draw, stream
 
 TASK = Task(d=10, n=20, noise_max=5.0)
 FORM = form("examples", TASK.n, TASK.d)
@@ -55,10 +55,14 @@ def study(quick: bool, seed: int) -> Study:
                  measure=measure)  # fmt: skip
 
 
-def measure(_: Arm, __: Ensemble, batch: Batch) -> dict[str, Any]:
-    """The losses of ridge regressions, tuned on one half of the problems, on the other."""
-    half = len(batch) // 2
-    tuning, rest = batch.rows(slice(0, half)), batch.rows(slice(half, None))
+def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
+    return references(arm, batch)
+
+
+def references(arm: Arm, batch: Batch) -> dict[str, Any]:
+    """Losses of ridge regressions, tuned on problems of their own, on those of the networks."""
+    drawn = draw(arm.task, len(batch), stream(0, "ridge", device=batch.X.device), batch.X.dtype)
+    tuning = replace(drawn, clean=baselines.bayes(arm.task)(drawn))
     (lam,) = baselines.tune(baselines.ridge, [(0.1, 60.0)], tuning)
     a, b = baselines.tune(baselines.tuned_adaptive_ridge, [(0.1, 3.0), (0.0, 20.0)], tuning)
     rivals = {
@@ -67,9 +71,9 @@ def measure(_: Arm, __: Ensemble, batch: Batch) -> dict[str, Any]:
         f"ridge, λ = {a:.2f} σ̂² + {b:.1f}, tuned": baselines.tuned_adaptive_ridge(a, b),
         "least squares": baselines.least_squares,
     }
-    unit = float(rest.clean.square().mean())
+    unit = float(batch.clean.square().mean())
     return {
-        name: summary((rival(rest) - rest.clean).square().unsqueeze(0), unit)["log_loss"][0]
+        name: summary((rival(batch) - batch.clean).square().unsqueeze(0), unit)["log_loss"][0]
         for name, rival in rivals.items()
     }
 
