@@ -78,7 +78,7 @@ def made(result: Result) -> str:
         f"steps; {result['arm_seconds']:,.0f} s of training on {result['device']}."
     )
     if result["missing"]:
-        said += f" {len(result['missing'])} arms are missing: {', '.join(result['missing'])}."
+        said += f" {len(result['missing'])} of them have no result: the time on the GPU was over."
     return said
 
 

@@ -74,7 +74,7 @@ def panels(
 ) -> list[dict[str, Any]]:
     """Losses with their intervals against one factor, a curve for every level of two others."""
     curves: dict[tuple[Any, Any], dict[str, Any]] = {}
-    for r in rows:
+    for r in sorted(rows, key=lambda r: r["factors"][x]):
         here, name = r["factors"][panel], r["factors"][group]
         empty = {"panel": here, "group": name, "label": name} | {k: [] for k in CURVE}
         curve = curves.setdefault((here, name), empty)
