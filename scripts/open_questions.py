@@ -182,6 +182,7 @@ def extraction(result: Result) -> str:
         those = [
             c for c in result["claims"] if c["claim"].startswith(f"{truth}, depth {depths[-1]}:")
         ]
+        those = [c for c in those if c["claim"].endswith("than with a hard mask")]
         names = {c["claim"]: re.search(r"with (.+) than", c["claim"])[1] for c in those}  # type: ignore[index]
         better, worse, still = ([names[it] for it in group] for group in decided(those))
         said = [f"{listed(better)} beat{'s' * (len(better) == 1)} it"] * bool(better)
@@ -288,7 +289,7 @@ def directions(folder: Path) -> str:
         total = sum(len(claims[it]) for it in sure)
         at_all = sum(n == len(claims[it]) for n, it in zip(same, sure, strict=True))
         cells.append([name, str(len(sure)), str(at_all), f"{sum(same)} of {total}"])
-    head = ["study", "claims of both forms that the full one is sure of",
+    head = ["study", "claims that the quick form supports and the full one is sure of",
             "same direction at all seeds", "same direction, seeds counted singly"]  # fmt: skip
     return "Recorded once, at five seeds of the quick forms:\n\n" + table(head, cells)
 

@@ -133,7 +133,7 @@ def references(results: Results) -> list[dict[str, Any]]:
 
 
 def _claims(results: Results) -> dict[str, Effect]:
-    """Every soft extraction against the hard mask that is best on average, at each depth."""
+    """Every soft extraction against the hard mask that is best on average; that against none."""
     found = {}
     for truth in TASKS:
         for depth in DEPTHS:
@@ -141,10 +141,14 @@ def _claims(results: Results) -> dict[str, Effect]:
                     if a.factors["kind"].startswith("hard")]  # fmt: skip
             if not hard:
                 continue
-            best = min(hard, key=lambda r: sum(r["log_loss"]))
+            best, where = min(hard, key=lambda r: sum(r["log_loss"])), f"{truth}, depth {depth}"
+            none = results.one(truth=truth, depth=depth, kind="no extraction")
+            if none is not None:
+                name = f"{where}: less loss with a hard mask than without extraction"
+                found[name] = paired(best["log_loss"], none["log_loss"])
             for kind in SOFT:
                 soft = results.one(truth=truth, depth=depth, kind=kind)
                 if soft is not None:
-                    name = f"{truth}, depth {depth}: less loss with {kind} than with a hard mask"
+                    name = f"{where}: less loss with {kind} than with a hard mask"
                     found[name] = paired(soft["log_loss"], best["log_loss"])
     return found
