@@ -86,7 +86,7 @@ def piece(code: Code, shapes: Mapping[int, tuple[int, ...]], shown: Container[in
 
     As many as a cache holds. What all problems share is computed once, so there nothing is cut.
     """
-    axes = max(map(len, shapes.values()))
+    axes = max(map(len, shapes.values()), default=2)
     whole = {slot: shape for slot, shape in shapes.items() if len(shape) == axes and shape[0] > 1}
     count = max((shape[0] for shape in whole.values()), default=1)
     read = sum(math.prod(shape[1:]) for slot, shape in whole.items() if slot not in shown)
