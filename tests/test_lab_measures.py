@@ -61,31 +61,10 @@ def test_a_linear_predictor_is_its_weights(batch):
     w = base.descent_weights(batch, steps, eta)[-1]
     predict = base.gradient_descent(steps, eta)
     torch.testing.assert_close(measures.sensitivity(predict, batch), w)
-    torch.testing.assert_close(measures.induced_weights(predict, batch), w)
-    with pytest.raises(InputError, match="needs 4 points or more, got 3"):
-        measures.induced_weights(predict, batch, points=3)
     cosines = measures.sensitivity_cosine(predict, base.gradient_descent(steps, eta), batch)
     torch.testing.assert_close(cosines, torch.ones_like(cosines))
     flipped = measures.sensitivity_cosine(predict, lambda b: -predict(b), batch)
     torch.testing.assert_close(flipped, -torch.ones_like(flipped))
-
-
-def test_the_best_matching_number_of_steps_is_found(batch):
-    etas = [0.4, 0.3, 0.25, 0.2]
-
-    def overflowing(some):
-        answers = base.gradient_descent(3, etas[2])(some)
-        answers[5] = torch.inf
-        return answers
-
-    assert measures.best_matching_steps(overflowing, batch, etas)[0] == 3
-    with pytest.raises(InputError, match="no prediction is finite"):
-        measures.best_matching_steps(lambda b: b.clean * torch.nan, batch, etas)
-    for k, eta in enumerate(etas, start=1):
-        found, gaps = measures.best_matching_steps(base.gradient_descent(k, eta), batch, etas)
-        assert found == k
-        assert float(gaps[k]) == pytest.approx(0.0, abs=1e-20)
-    assert measures.best_matching_steps(base.zero, batch, etas)[0] == 0
 
 
 def test_constructed_networks_match_gradient_descent_layer_by_layer(batch):

@@ -172,17 +172,6 @@ class Writer:
         return reversed(kept)
 
 
-def _step(m: Value, size: str) -> str:
-    """A square matrix, or one times its transpose, times v; nothing if it does not fit."""
-    if len(m.shape) != 2 or size not in m.shape:
-        return ""
-    if m.shape[0] == m.shape[1]:
-        return f"{m.name} @ v"
-    flat, turned = m.name, f"{m.name}.T"
-    inner, outer = (flat, turned) if m.shape[1] == size else (turned, flat)
-    return f"{outer} @ ({inner} @ v)"
-
-
 def _products(left: Value, pool: list[Value]) -> Iterator[tuple[str, tuple[str, ...], Value]]:
     """Every product of a value with others, as a text, with its shape."""
     for right in pool:

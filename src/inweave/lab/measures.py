@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import InputError, needs_extra
-from inweave.lab.baselines import Predictor, descent_weights
+from inweave.lab.baselines import Predictor
 from inweave.lab.forms import Form
 from inweave.lab.inference import Interval as Interval
 from inweave.lab.tasks import Batch, Target
@@ -83,47 +83,6 @@ def sensitivity(predict: Predictor, batch: Batch) -> Tensor:
 def sensitivity_cosine(one: Predictor, other: Predictor, batch: Batch) -> Tensor:
     """The cosine between the two sensitivities on each problem."""
     return torch.cosine_similarity(sensitivity(one, batch), sensitivity(other, batch), dim=-1)
-
-
-def induced_weights(predict: Predictor, batch: Batch, points: int = 64, seed: int = 0) -> Tensor:
-    """The linear function of the query that fits the predictor best, per context: (B, d).
-
-    The predictor is asked at `points` random points per context; least squares does the rest.
-    """
-    size, d = batch.u.shape
-    if points < d:
-        raise InputError(f"a linear function of {d} inputs needs {d} points or more, got {points}")
-    generator = torch.Generator().manual_seed(seed)
-    scale = batch.X.std()
-    asked = (torch.randn(points, d, generator=generator).to(batch.u) * scale).detach()
-    answers = []
-    with torch.no_grad():
-        for query in asked:
-            answers.append(predict(replace(batch, u=query.expand(size, d))))
-    table = torch.stack(answers, dim=-1).to(torch.float64)
-    fitted: Tensor = torch.linalg.pinv(asked.to(torch.float64)) @ table.mT
-    return fitted.mT.to(batch.u.dtype)
-
-
-def best_matching_steps(
-    predict: Predictor, batch: Batch, etas: Sequence[float], lam: float = 0.0
-) -> tuple[int, Tensor]:
-    """The number of gradient steps nearest in prediction, and the mean (f - g)² for each number.
-
-    `etas[k-1]` is the step size of the baseline with k steps; step 0 is the zero predictor.
-    Problems on which the predictor overflows are left out.
-    """
-    with torch.no_grad():
-        own = predict(batch)
-        usable = own.square().isfinite()
-        if not usable.any():
-            raise InputError("no prediction is finite: no number of gradient steps is near")
-        gaps = [own[usable].square().mean()]
-        for k, eta in enumerate(etas, start=1):
-            w = descent_weights(batch, k, eta, lam)[-1]
-            gaps.append((own - (w * batch.u).sum(-1))[usable].square().mean())
-    table = torch.stack(gaps)
-    return int(table.argmin()), table
 
 
 def by_context(
