@@ -24,7 +24,7 @@ SUPPORTED = {
     "construction": r".*nearer to the construction than if asked for the answer",
     "perturb": r".*noise (0|0\.01): after training less loss than the construction",
     "noise": r"2 LSA layers: less loss than 1 LSA layer",
-    "nonlinearity": r"tree, .*softmax scores",
+    "nonlinearity": r"tree, depth \d: .*softmax scores",
     "extraction": r"0 or 1, .*with a hard mask than without extraction",
     "explained": r"LSA, 2 layers: less loss than 2 gradient steps",
 }

@@ -27,12 +27,17 @@ def test_the_page_of_results_is_current(lab_page):
     assert lab_page.PAGE.read_text() == lab_page.page(), "run python scripts/lab_page.py"
 
 
-def test_the_stored_results_are_of_full_forms_run_to_the_end(lab_page):
+def test_the_stored_results_are_of_full_forms_and_the_page_says_what_they_lack(lab_page):
+    page = open_questions.PAGE.read_text("utf-8")
     for result in lab_page.results():
         name = result["name"]
         if name not in EXPERIMENTS:
             continue
-        assert result["complete"]
+        if missing := result.get("missing"):
+            of = result["settings"]["arms"]
+            assert f"{name} --device cuda" in page
+            assert f"**{len(missing)} of the {of} arms are missing**" in page
+        assert result["complete"] == (not missing)
         assert not result["quick"]
         assert result["question"] == EXPERIMENTS[name].question
         assert EXPERIMENTS[name].full == round(result["seconds"]), "what `lab list` says"

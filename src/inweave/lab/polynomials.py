@@ -49,7 +49,8 @@ class Basis:
     @classmethod
     def of(cls, batch: Batch, degree: int, invariants: bool = False) -> Basis:
         """For problems like these."""
-        spectra = torch.linalg.eigvalsh(_moments(batch)[0])
+        # on the CPU: batched decompositions of a GPU fail on many thousands of matrices
+        spectra = torch.linalg.eigvalsh(_moments(batch)[0].cpu())
         return cls(degree, BEYOND * float(spectra.max()), invariants)
 
     def __call__(self, batch: Batch) -> Tensor:

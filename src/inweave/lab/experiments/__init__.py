@@ -45,16 +45,16 @@ EXPERIMENTS = {
         "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
     ),
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
-    "construction": Experiment("Can training find the paper's constructions?", 35, 180),
-    "bias": Experiment("Does the bias help when networks are trained?", 60, 180),
-    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 200),
-    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 60),
-    "explained": Experiment("What do networks compute that beat their construction?", 30, 60),
+    "construction": Experiment("Can training find the paper's constructions?", 35, 224),
+    "bias": Experiment("Does the bias help when networks are trained?", 60, 418),
+    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 278),
+    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 57),
+    "explained": Experiment("What do networks compute that beat their construction?", 30, 20),
     "noise": Experiment(
-        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 181
+        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 10
     ),
     "perturb": Experiment(
-        "How much noise does a construction bear, and does training repair it?", 15, 184
+        "How much noise does a construction bear, and does training repair it?", 15, 25
     ),
 }
 

@@ -133,22 +133,27 @@ def references(results: Results) -> list[dict[str, Any]]:
 
 
 def _claims(results: Results) -> dict[str, Effect]:
-    """Every soft extraction against the hard mask that is best on average; that against none."""
+    """The best hard mask against none, soft extraction against it; and by key, against linear.
+
+    Which hard mask is best is known where all of them were trained.
+    """
     found = {}
     for truth in TASKS:
         for depth in DEPTHS:
-            hard = [r for a, r in results.where(truth=truth, depth=depth)
-                    if a.factors["kind"].startswith("hard")]  # fmt: skip
-            if not hard:
-                continue
-            best, where = min(hard, key=lambda r: sum(r["log_loss"])), f"{truth}, depth {depth}"
-            none = results.one(truth=truth, depth=depth, kind="no extraction")
-            if none is not None:
-                name = f"{where}: less loss with a hard mask than without extraction"
-                found[name] = paired(best["log_loss"], none["log_loss"])
-            for kind in SOFT:
-                soft = results.one(truth=truth, depth=depth, kind=kind)
-                if soft is not None:
+            cell, where = {"truth": truth, "depth": depth}, f"{truth}, depth {depth}"
+            own = {a.factors["kind"]: r["log_loss"] for a, r in results.where(**cell)}
+            here = [a.factors for a in results.study.arms if a.factors.items() >= cell.items()]
+            wanted = {factors["kind"] for factors in here if "hard" in factors["kind"]}
+            if wanted and wanted <= own.keys():
+                best = min((own[kind] for kind in wanted), key=sum)
+                if "no extraction" in own:
+                    name = f"{where}: less loss with a hard mask than without extraction"
+                    found[name] = paired(best, own["no extraction"])
+                for kind in (kind for kind in SOFT if kind in own):
                     name = f"{where}: less loss with {kind} than with a hard mask"
-                    found[name] = paired(soft["log_loss"], best["log_loss"])
+                    found[name] = paired(own[kind], best)
+            for kind in ("ReLU by key", "softmax by key"):
+                if kind in own and "linear by key" in own:
+                    name = f"{where}: less loss with {kind} than with linear by key"
+                    found[name] = paired(own[kind], own["linear by key"])
     return found

@@ -177,12 +177,13 @@ def _pairs(results: Results) -> dict[tuple[str, str, int], tuple[list[float], li
 
 
 def _everywhere(results: Results) -> dict[str, Effect]:
-    """On average over the depths that were trained."""
+    """On average over the depths at which both were trained, which the claim says."""
     pairs = _pairs(results)
     found = {}
     for task, scores in dict.fromkeys((task, scores) for task, scores, _ in pairs):
-        each = [np.subtract(*pair) for key, pair in pairs.items() if key[:2] == (task, scores)]
-        text = f"{task}, all depths: less loss with {scores} scores"
+        both = sorted(depth for *kind, depth in pairs if kind == [task, scores])
+        each = [np.subtract(*pairs[task, scores, depth]) for depth in both]
+        text = f"{task}, depths {', '.join(map(str, both))}: less loss with {scores} scores"
         found[text] = effect(np.mean(each, axis=0))
     return found
 
