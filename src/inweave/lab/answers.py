@@ -70,15 +70,21 @@ def curves(results: Results, labels: Mapping[str, str]) -> list[dict[str, Any]]:
 
 
 def panels(
-    rows: Sequence[Mapping[str, Any]], panel: str, group: str, x: str
+    rows: Sequence[Mapping[str, Any]], panel: str, group: str, x: str, groups: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Losses with their intervals against one factor, a curve for every level of two others."""
-    curves: dict[tuple[Any, Any], dict[str, Any]] = {}
+    """Losses with their intervals against one factor, a curve for every level of two others.
+
+    Every panel has all groups, in one order, so that each has one colour.
+    """
+    titles = dict.fromkeys(r["factors"][panel] for r in rows)
+    curves = {
+        (title, name): {"panel": title, "group": name, "label": name} | {key: [] for key in CURVE}
+        for title in titles
+        for name in groups
+    }
     for r in sorted(rows, key=lambda r: r["factors"][x]):
-        here, name = r["factors"][panel], r["factors"][group]
-        empty = {"panel": here, "group": name, "label": name} | {k: [] for k in CURVE}
-        curve = curves.setdefault((here, name), empty)
-        values = (r["factors"][x], *(r["loss"][k] for k in ("mean", "low", "high")))
+        curve = curves[r["factors"][panel], r["factors"][group]]
+        values = (r["factors"][x], *(r["loss"][key] for key in ("mean", "low", "high")))
         for key, value in zip(CURVE, values, strict=True):
             curve[key].append(value)
     return list(curves.values())

@@ -106,7 +106,7 @@ def answer(results: Results) -> dict[str, Any]:
         "loss": "excess over Bayes, of the zero predictor's",
         "table": answers.table(rows, ["median", "failed", "dropped"])
         + "\n\n" + answers.claims_text(claims),
-        "series": answers.panels(rows, "truth", "kind", "depth"),
+        "series": answers.panels(rows, "truth", "kind", "depth", tuple(KINDS)),
         "lines": lines,
         "axes": {"x": "depth", "y": "excess over Bayes", "log": True},
         "claims": claims,
