@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -18,10 +19,11 @@ from inweave import circuits
 from inweave.circuit.graph import Circuit
 from inweave.circuits.build import build, make
 from inweave.circuits.generated import generated, source
-from inweave.circuits.load import CARD, CIRCUIT, INDEX, KEPT, NETWORK, PROMPTS
+from inweave.circuits.load import CARD, CIRCUIT, EDGES, INDEX, KEPT, MADE, NETWORK, PROMPTS
 from inweave.circuits.suite import COUNT, specification, specifications
 from inweave.cli.app import run
 from inweave.errors import FileFormatError, InputError
+from inweave.exact import schema
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 FEW = 4
@@ -194,7 +196,7 @@ def test_data_that_is_no_circuit_is_refused_in_words(built, change, says):
 def test_what_is_not_there_is_said(copied, tmp_path):
     one, other = (copied / spec.name for spec in specifications(2))
     (one / NETWORK).unlink()
-    with pytest.raises(FileNotFoundError, match=r"no whole model: there is no network\.inweave"):
+    with pytest.raises(FileNotFoundError, match="no whole model: there is no file network"):
         circuits.load(one)
     (other / CARD).unlink()
     with pytest.raises(FileNotFoundError, match=rf"3 of its {FEW} models.*--count {FEW} --seed 0"):
@@ -288,3 +290,42 @@ def test_no_suite_is_begun_that_cannot_be(tmp_path, asked, says):
     with pytest.raises(InputError, match=says):
         build(tmp_path / "suite", **asked)
     assert not (tmp_path / "suite").exists()
+
+
+def lied(folder: Path, name: str, data: Any) -> None:
+    """Another file, and a record of it that agrees."""
+    (folder / name).write_text(schema.dumps(data))
+    made = json.loads((folder / MADE).read_text())
+    if name in made["files"]:
+        made["files"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        (folder / MADE).write_text(json.dumps(made))
+
+
+def test_what_was_written_to_deceive_is_not_what_its_specification_makes(copied):
+    folder = copied / specification(0).name
+    assert circuits.check(folder).name == folder.name
+    truth = {name: (folder / name).read_bytes() for name in (CIRCUIT, EDGES, MADE)}
+    edges, circuit, made = (json.loads(truth[name]) for name in (EDGES, CIRCUIT, MADE))
+    lied(folder, EDGES, edges | {"edges": {}})
+    with pytest.raises(FileFormatError, match="does not have the genuine edges"):
+        circuits.load(folder)
+    for edge in circuit["edges"]:
+        edge["functional"] = edge["genuine"] = False
+    lied(folder, CIRCUIT, circuit)
+    lied(folder, EDGES, Circuit.from_data(circuit).to_eap())
+    assert not circuits.load(folder).circuit.functional
+    with pytest.raises(FileFormatError, match="the circuit is not what its specification makes"):
+        circuits.check(folder)
+    for name, data in truth.items():
+        (folder / name).write_bytes(data)
+    lied(folder, MADE, made | {"dial": "1/2"})
+    with pytest.raises(FileFormatError, match="the network is not what its specification makes"):
+        circuits.check(folder)
+
+
+def test_a_folder_in_the_place_of_a_file_is_told(copied):
+    folder = copied / specification(0).name
+    (folder / PROMPTS).unlink()
+    (folder / PROMPTS).mkdir()
+    with pytest.raises(FileNotFoundError, match=f"there is no file {PROMPTS}"):
+        circuits.load(folder)

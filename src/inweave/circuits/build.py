@@ -35,10 +35,11 @@ from inweave.circuits.load import (
     Model,
     digest,
     finished,
+    load,
     read_json,
 )
 from inweave.circuits.suite import COUNT, Specification, specifications
-from inweave.errors import DivergenceError, DomainError, InputError
+from inweave.errors import DivergenceError, DomainError, FileFormatError, InputError
 from inweave.exact import schema
 from inweave.exact.whole import is_whole
 from inweave.network import Network
@@ -103,6 +104,23 @@ def make(spec: Specification, dial: Fraction = Fraction(0)) -> Model:
     network = replace(network, certificate=known)
     made = Made(VERSION, spec, dial, network.fingerprint, known.method, {})
     return Model(made, network, circuit, prompts(spec, network))
+
+
+def check(path: str | os.PathLike[str]) -> Model:
+    """The model in a folder, if it is what its specification says: made again, and compared."""
+    found = load(path)
+    again = make(found.made.specification, found.made.dial)
+    same = {
+        "network": found.network.fingerprint == again.network.fingerprint,
+        "way it was verified": found.made.proof == again.made.proof,
+        "circuit": found.circuit.to_data() == again.circuit.to_data(),
+        "prompts": found.prompts.keys() == again.prompts.keys()
+        and all(np.array_equal(x, again.prompts[name]) for name, x in found.prompts.items()),
+    }
+    for what, it_is in same.items():
+        if not it_is:
+            raise FileFormatError(f"{path}: the {what} is not what its specification makes")
+    return found
 
 
 def _certificate(network: Network, seed: int) -> Certificate:

@@ -117,7 +117,11 @@ def finished(folder: Path) -> list[str]:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model in a folder. What its certificate says is a claim, until `network.verify()`."""
+    """The model in a folder.
+
+    Files that were changed are refused. That somebody wrote them to deceive is not: what they say
+    is a claim, until `network.verify()` for the certificate and `check` for all of it.
+    """
     folder = Path(path)
     made = read_json(folder / MADE, Made)
     network = load_network(_there(folder / NETWORK))
@@ -132,6 +136,8 @@ def load(path: str | os.PathLike[str]) -> Model:
                 f"{folder / name} is not the file that {MADE} tells of: it was changed after it "
                 "was written; build the model again, or copy its folder again"
             )
+    if regular.read(folder / EDGES, LARGEST) != schema.dumps(circuit.to_eap()).encode():
+        raise FileFormatError(f"{folder / EDGES} does not have the genuine edges of {CIRCUIT}")
     return Model(made, network, circuit, prompts)
 
 
@@ -149,11 +155,12 @@ def read_json(path: Path, kind: type[T]) -> T:
 
 
 def _there(path: Path) -> Path:
-    if path.exists():
+    if path.is_file():
         return path
     what = "suite of models" if path.name == INDEX else "whole model"
     raise FileNotFoundError(
-        f"{path.parent} holds no {what}: there is no {path.name}; inweave circuits build makes one"
+        f"{path.parent} holds no {what}: there is no file {path.name}; inweave circuits build "
+        "makes one"
     )
 
 
