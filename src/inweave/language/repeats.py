@@ -186,6 +186,9 @@ class Trace:
         times = (stop - first) // length
         carried = {place: ex.Carried(f"x{n or ''}", self.operations[start + place[0]])
                    for n, place in enumerate(places)}  # fmt: skip
+        starts = [self.expression(init[place]) for place in places]
+        if any(x.shape != carried[place].shape for x, place in zip(starts, places, strict=True)):
+            return None  # what was read as a copy before the first is another operation
         selectors: dict[Selector, ex.Carried] = {}
         step: list[Expr] = []
         for i, reads in enumerate(body):
@@ -204,7 +207,7 @@ class Trace:
             return None
         loop = ex.Loop(
             (*carried.values(), *selectors.values()),
-            (*(self.expression(init[place]) for place in places), *(s.first() for s in selectors)),
+            (*starts, *(s.first() for s in selectors)),
             (*(step[j] if lag == 1 else carried[j, lag - 1] for j, lag in places),
              *(s.moved(symbol) for s, symbol in selectors.items())),
             times,

@@ -214,6 +214,8 @@ class _Folding:
         standing.known[phi] = Still(made, *turns)
         needed = [x for x in old.nodes if x in self.live and x.op not in ("phi", "const")]
         try:
+            if base not in needed:  # it stands outside, and does not move with the loop
+                raise Moves
             standing.follow(needed[: needed.index(base) + 1])
             if standing.of(base)[1:] != tuple(turns):
                 raise Moves

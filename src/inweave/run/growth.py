@@ -39,11 +39,8 @@ def reach(answers: Mapping[str, Array], xp: Any) -> float:
     """The largest magnitude in the answers, where NaN counts as large; 0 if values are unknown."""
     if not all(is_concrete(value) for value in answers.values()):
         return 0.0
-    top = 0.0
-    for value in answers.values():
-        found = largest(value, xp)
-        top = found if not found <= top else top
-    return top
+    found = [largest(value, xp) for value in answers.values()]
+    return math.nan if any(map(math.isnan, found)) else max(found, default=0.0)
 
 
 def grown(answers: Iterable[Array], inputs: Iterable[Array], lead: Lead) -> np.ndarray:

@@ -33,7 +33,7 @@ from inweave.run.cost import price
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import Asked, folded
-from inweave.run.graph import ONE
+from inweave.run.graph import ONE, Graph
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
@@ -388,7 +388,9 @@ class Plan:
     ) -> Variant:
         builder = Builder(network or self.network.plain, price)
         end = builder.run(builder.state(start(builder)))
-        read = [_read(builder, end, place) for place in ends]
+        read: list[Node] = []
+        for place in ends:
+            read.append(_apart(builder.graph, _read(builder, end, place), read))
         return Variant(builder.graph.scopes[0].nodes, read)
 
     @cached_property
@@ -546,15 +548,24 @@ def _filled(builder: Builder, fill: Fill) -> list[Term]:
 
 
 def _read(builder: Builder, state: State, where: Box | Place) -> Node:
-    """The node of an answer: a value of its own, never a view of what the caller handed in."""
-    graph = builder.graph
+    """The node of an answer."""
     if isinstance(where, Box):
-        node = builder.value(state, where)
-    else:
-        box = Box.of(*where.source(builder.layout))
-        node = builder.value(state, box)
-        node = graph.view(node, 0, 0, box.rows, box.cols, flip=where.transpose)
-    base = node.args[0] if node.op == "view" else node
-    if base.op in ("source", "const"):
-        return graph.make("scale", (node,), ONE, node.rows, node.cols)
+        return builder.value(state, where)
+    box = Box.of(*where.source(builder.layout))
+    node = builder.value(state, box)
+    return builder.graph.view(node, 0, 0, box.rows, box.cols, flip=where.transpose)
+
+
+def _apart(graph: Graph, node: Node, others: Sequence[Node]) -> Node:
+    """An answer as a value of its own: no view of what the caller handed in, or of another."""
+    taken = {_viewed(other) for other in others}
+    while (base := _viewed(node)).op in ("source", "const") or base in taken:
+        node = graph.make("scale", (node,), ONE, node.rows, node.cols)
+    return node
+
+
+def _viewed(node: Node) -> Node:
+    """What a node is a view of."""
+    while node.op in ("view", "diagonal"):
+        node = node.args[0]
     return node
