@@ -18,7 +18,7 @@ from inweave.circuits.disguise import disguise
 from inweave.compiler.options import MODES, TARGETS
 from inweave.decompiler.constants import number_text
 from inweave.decompiler.reading import read
-from inweave.errors import DecompileError
+from inweave.errors import DecompileError, InputError
 from inweave.gallery.entry import difference
 from inweave.model.layers import PointwiseLayer
 from inweave.model.projection import DenseProjection, Projection
@@ -403,15 +403,22 @@ class TestRefusals:
         with pytest.raises(DecompileError, match="BlockPointwiseLayer"):
             inweave.decompile(replace(network, modules=modules))
 
-    @pytest.mark.parametrize("name", ["a b", "x=print('run')", "lambda", "A: print('run')"])
+    @pytest.mark.parametrize(
+        "name",
+        ["a b", "x=print('run')", "lambda", "A: print('run')", "inweave", "\ufb01", "X\u1d40"],
+    )
     def test_names_of_inputs_are_no_code(self, name, capsys):
         """A file may hold any name, and a source is run to be proved."""
         network = network_of(NAMES["transpose"])
         inputs = (replace(network.inputs[0], name=name),)
         fills = tuple(f if f.source is None else replace(f, source=name) for f in network.fills)
-        with pytest.raises(DecompileError, match="no name that an argument"):
+        with pytest.raises(DecompileError, match=r"no name that an argument|no argument of a"):
             inweave.decompile(replace(network, inputs=inputs, fills=fills))
         assert not capsys.readouterr().out
+
+    def test_a_path_is_no_network(self):
+        with pytest.raises(InputError, match="got str; inweave"):
+            inweave.decompile("ridge.inweave")
 
     def test_an_input_may_hide_what_the_source_imports(self):
         network = network_of(NAMES["stacks"])

@@ -11,15 +11,18 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from keyword import iskeyword
+from unicodedata import normalize
 
 from inweave.decompiler.reading import read
 from inweave.decompiler.source import NAME, Line, source
 from inweave.decompiler.statements import HeadAt, Read
-from inweave.errors import DecompileError, VerificationError
+from inweave.errors import DecompileError, InputError, VerificationError
 from inweave.language.program import Program, Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.proof.check import verify
+
+TAKEN = ("inweave", "__debug__")  # by what a source needs, and by Python
 
 
 def decompile(network: Network, *, seconds: float = 60.0) -> str:
@@ -67,6 +70,11 @@ def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
     >>> lines(inweave.compile(gradient, n=4, d=2))[-1].heads
     (HeadAt(layer=0, head=0), HeadAt(layer=0, head=1))
     """
+    if not isinstance(network, Network):
+        kind = type(network).__name__
+        raise InputError(
+            f"decompile reads a Network, got {kind}; inweave.load reads one from a file"
+        )
     _check_names(network)
     network = _placed(network.plain)
     found = read(network)
@@ -92,10 +100,15 @@ def _proved(network: Network, found: Read, scans: bool, seconds: float) -> tuple
 
 def _check_names(network: Network) -> None:
     """Refuse inputs that no argument can be called after: their names stand in what is run."""
-    for spec in network.inputs:
-        if not spec.name.isidentifier() or iskeyword(spec.name):
+    for name in (spec.name for spec in network.inputs):
+        if not name.isidentifier() or iskeyword(name) or name in TAKEN:
             raise DecompileError(
-                f"the input {spec.name!r} has no name that an argument of a program can have"
+                f"the input {name!r} has no name that an argument of a program can have"
+            )
+        if normalize("NFKC", name) != name:
+            raise DecompileError(
+                f"Python would read the input {name!r} as {normalize('NFKC', name)!r}: no argument "
+                "of a program can be called so"
             )
 
 
