@@ -23,6 +23,7 @@ from scripts import explained_programs, quick_directions
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "open-questions.md"
 LEVEL = 0.05
+IDLE = 0.95  # of the zero predictor's loss: next to nothing is predicted
 NEAR = 0.9  # references are of a part of the problems: what is nearer is not told apart from them
 Result = dict[str, Any]
 
@@ -116,21 +117,24 @@ def construction(result: Result) -> str:
 def bias(result: Result) -> str:
     equal = [c for c in result["claims"] if c["claim"].startswith("equal layers")]
     better, worse, still = decided(equal)
-    sentence = (
-        f"At equal layers the bias gives less loss in {len(better)} of {len(equal)} cells, more in "
-        f"{len(worse)}, and {len(still)} stay open."
-    )
     budget = max(levels(result, "budget"))
-    cells = []
+    cells, idle = [], 0
     for claim in equal:
         name = (
             claim["claim"].removeprefix("equal layers, ").removesuffix(": less loss with the bias")
         )
         labels = {kind: (f"{kind}, {name}", f"{kind}, {name}, {budget} x steps")
                   for kind in ("LSA", "ELSA")}  # fmt: skip
-        pair = [next((loss(r) for r in result["rows"] if r["label"] in either), "")
+        pair = [next((r for r in result["rows"] if r["label"] in either), None)
                 for either in labels.values()]  # fmt: skip
-        cells.append([name, *pair, ratio(claim)])
+        idle += pair[0] is not None and pair[0]["loss"]["mean"] > IDLE
+        cells.append([name, *("" if r is None else loss(r) for r in pair), ratio(claim)])
+    sentence = (
+        f"At equal layers the bias gives less loss in {len(better)} of {len(equal)} cells, more in "
+        f"{len(worse)}, and {len(still)} stay open; but in {idle} of them LSA predicts next to "
+        f"nothing after training, and only in {len(equal) - idle} are two networks compared that "
+        "both learned."
+    )
     parts = [f"**{sentence}**", table(["", "LSA", "ELSA", "ELSA / LSA"], cells)]
     of_others = [
         c for c in result["claims"] if c["claim"].startswith(("equal param", "equal prod"))
