@@ -368,12 +368,18 @@ class Network(data.Network):
 
         if self.origin is not None:
             program, traced = self.origin.program.name, self.origin.traced
-            changed = self._own is None
-            return Made(program, self.origin.optimize, self.origin.sizes, traced, changed)
+            changed, how = self._own is None, self.origin.optimize
+            return Made(program, how, self.origin.sizes, traced, changed, self._counted)
         said = self.record
         if said is None:
             return None
         return Made(said.program, said.optimize, said.sizes, self.stored_program)
+
+    def _counted(self) -> dict[str, tuple[int, ...]]:
+        """The loops that are as long as a static number says, of a network as it was compiled."""
+        from inweave.compiler.counted import counted_loops
+
+        return {} if self._own is None else counted_loops(Compiled(self, self._own))
 
     def circuit(self, *, seed: int = 0, functional: bool = True) -> Circuit:
         """What every head computes, and which edges between heads the answer depends on.

@@ -228,7 +228,64 @@ def test_a_proof_is_not_said_to_cover_what_it_does_not(
     seen = visit(tmp_path / "bare.html")
     enter(seen, "steps", 12)
     assert "Nothing here is about the number of steps" in seen.page.inner_text(".changed")
+    distance = seen.page.inner_text(".panel-distance")
+    assert "Reference: none" in distance
+    assert "itself" not in distance
+    seen.page.click("text=as given")
+    enter(seen, "λ", 0.7)
     assert "last answer of ridge, ELSA, faithful itself" in seen.page.inner_text(".panel-distance")
+
+
+def test_a_program_that_is_another_one_at_other_steps_has_no_reference_there(
+    visit: Visit, tmp_path: Path
+) -> None:
+    """The proof holds however often the loop repeats, but 1 / steps is a constant."""
+
+    @inweave.program
+    def mean(x: Vector["n"], *, steps: int):
+        return (1 / steps) * inweave.iterate(lambda w: w + x, inweave.zeros(3), steps)
+
+    net = inweave.compile(mean, n=3, steps=4)
+    assert net.certificate is not None
+    assert "however often its loops repeat" in net.certificate.beyond
+    net.explore(tmp_path / "page.html", x=np.ones(3))
+    seen = visit(tmp_path / "page.html")
+    enter(seen, "steps", 5)
+    assert "may be another network" in seen.page.inner_text(".changed")
+    assert "The proof covers" not in seen.page.inner_text(".changed")
+    distance = seen.page.inner_text(".panel-distance")
+    assert "Reference: none" in distance
+    assert "which its certificate says" not in distance
+
+
+def test_networks_are_compared_on_the_same_number_of_steps(visit: Visit, folder: Path) -> None:
+    seen = visit(folder / "two.html")
+    enter(seen, "steps (A)", 40)
+    ends = seen.page.evaluate(
+        """() => document.getElementById('inweave').explorer.tracks
+          .map((t) => t.answers[0].distances.at(-1))"""
+    )
+    assert ends == [0, 0]  # each against its own program
+    note = seen.page.inner_text(".panel-distance")
+    assert "Reference of shallow: the last answer of shallow" in note
+
+
+def test_loops_that_follow_one_number_are_one_knob(visit: Visit, tmp_path: Path) -> None:
+    @inweave.program
+    def twice(x: Vector["n"], A: Matrix["n", "n"], *, steps: int):
+        w = inweave.iterate(lambda w: A @ w + x, inweave.zeros(3), steps)
+        return inweave.iterate(lambda v: A @ v + w, inweave.zeros(3), steps)
+
+    net = inweave.compile(twice, n=3, steps=4)
+    given = {"x": np.ones(3), "A": 0.1 * np.eye(3)}
+    net.explore(tmp_path / "page.html", **given)
+    seen = visit(tmp_path / "page.html")
+    enter(seen, "steps", 6)  # a second knob of that name would make the label ambiguous
+    end = seen.page.evaluate("""() => {
+      const [t] = document.getElementById('inweave').explorer.tracks;
+      return t.answers[0].cells.map((c) => t.end[c]);
+    }""")
+    np.testing.assert_allclose(end, inweave.compile(twice, n=3, steps=6)(**given), rtol=1e-12)
 
 
 def test_a_number_that_no_network_can_take_is_marked_and_not_taken(

@@ -81,8 +81,14 @@ class Packer:
             "reference": answer[0] if answer else None,
             "source": source(self.shown.network),
             "report": report(self.shown),
+            "counted": self.counted(),
             **proof(self.shown),
         }  # fmt: skip
+
+    def counted(self) -> dict[str, list[int]]:
+        """The loops that are as long as a number of the program says, where no more follows it."""
+        made = self.shown.made
+        return {name: list(loops) for name, loops in made.counted().items()} if made else {}
 
     def part(self, part: Part) -> dict[str, Any]:
         if isinstance(part, Module):

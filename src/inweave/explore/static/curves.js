@@ -31,9 +31,8 @@ export function allCurves(app) {
   const carries = app.tracks.some((t) => t.carried.length);
   /** @type {Kind} */
   const distances = {
-    title: "Distance to reference", name: "distance", log: true, empty: "",
-    note: () => `2-norm of answer − reference. Reference: ${app.tracks[0].judge || source}.${
-      carries ? CARRIED : ""}`,
+    title: "Distance to reference", name: "distance", log: true, empty: "There is no reference.",
+    note: () => `2-norm of answer − reference. ${references(app, source ?? "")}${carries ? CARRIED : ""}`,
     lines: ({ answers, blocks, carried }) => [
       ...answers.map(({ name, distances: values }) => values && { name, values }),
       ...carried.map(({ block, distances: values }) => ({ name: blocks[block].label, values })),
@@ -55,6 +54,14 @@ export function allCurves(app) {
     }).filter(Boolean).slice(0, 7),
   };
   return [values, effect, ...(source ? [distances] : []), norms].map((kind) => curves(app, kind));
+}
+
+/** What answers are compared with: each network's own, where they differ.
+ *  @param {Explorer} app @param {string} source what came with the page */
+function references({ tracks }, source) {
+  const judges = tracks.map(({ judge }) => judge || source);
+  if (new Set(judges).size === 1) return `Reference: ${judges[0]}.`;
+  return tracks.map(({ data: { name } }, i) => `Reference of ${name}: ${judges[i]}.`).join(" ");
 }
 
 /** The first entries of the answers. @param {Track} track @param {number} most @returns {Line[]} */

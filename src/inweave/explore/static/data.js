@@ -99,28 +99,26 @@ function scalars({ live, rerun }) {
 function steps(app) {
   return app.tracks.flatMap(({ data: { name, report } }, i) => {
     const statics = /** @type {[string, number][]} */ (Object.entries(report.statics));
-    if (app.live.loops[i].length) return app.live.loops[i].map((_, l) => stepsOf(app, i, l, statics));
+    if (app.live.knobs[i].length) return app.live.knobs[i].map((knob) => stepsOf(app, i, knob));
     const said = statics.map(([key, value]) => `${key} = ${value}`).join(", ");
     const text = `${app.several ? name : "This network"}: ${said} is in the weights, not in a loop.`;
     return said ? [{ nodes: [el("p", { class: "soft small", text })], show: () => undefined }] : [];
   });
 }
 
-/** @param {Explorer} app @param {number} i @param {number} l @param {[string, number][]} statics
+/** @param {Explorer} app @param {number} i @param {Knob} knob
  *  @returns {{nodes: HTMLElement[], show: () => void}} */
-function stepsOf({ live, several, rerun }, i, l, statics) {
-  const { node: loop, made } = live.loops[i][l];
-  const turns = live.loops[i].length > 1 ? `loop ${l + 1}` : "turns";
-  const name = statics.find(([, value]) => value === made)?.[0] ?? turns;
+function stepsOf({ live, several, rerun }, i, knob) {
+  const { name, made } = knob;
   const { node, show } = slider(several ? `${name} (${String.fromCharCode(65 + i)})` : name, {
     low: 1, high: Math.max(20, 3 * made), step: 1,
-    ok: (v) => Number.isInteger(v) && v > 0 && live.affords(i, l, v),
+    ok: (v) => Number.isInteger(v) && v > 0 && live.affords(i, knob, v),
     set: (v) => {
-      live.repeat(i, l, v);
+      live.repeat(i, knob, v);
       rerun();
     },
   });
-  return { nodes: [node], show: () => show(loop.repeat) };
+  return { nodes: [node], show: () => show(made + knob.more) };
 }
 
 /** Vectors and matrices: pick an entry, then move it. @param {Explorer} app */

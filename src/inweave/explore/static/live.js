@@ -4,6 +4,8 @@ import { stateAt } from "./recording.js";
 import { Track } from "./track.js";
 
 const ANY_STEPS = "however often its loops repeat"; // as certificates put it
+export const OTHER_NETWORK =
+  "the page runs the loops that often, and the program at that many steps may be another network";
 const OTHER = 1_000_003; // the seed of the other prompt, which nobody draws by hand
 
 /**
@@ -23,7 +25,7 @@ export class Live {
     this.machines = tracks.map((track) => new Machine(track.data, track.arrays));
     this.inputs = allInputs(tracks.map((track) => track.data));
     this.values = given(this.inputs);
-    this.loops = tracks.map(({ root }) => root.loops.map((node) => ({ node, made: node.repeat })));
+    this.knobs = tracks.map(knobsOf);
     this.ablations = tracks.map(() => /** @type {Ablation[]} */ ([]));
     this.edited = false; // whether an input is not what came with the page
     this.asStored = true; // whether the run that came with the page is shown
@@ -41,13 +43,27 @@ export class Live {
 
   /** Whether a network runs another number of steps than it was made with. @param {number} i */
   repeated(i) {
-    return this.loops[i].some(({ node, made }) => node.repeat !== made);
+    return this.knobs[i].some((knob) => knob.more);
+  }
+
+  /** Whether a network is its program at the number of steps that it runs, as far as was seen when the page
+   *  was made, and not just loops that are run that often. @param {number} i */
+  counted(i) {
+    return this.knobs[i].every(({ counted, more }) => counted || !more);
   }
 
   /** Whether a network's certificate is about the steps that it runs. @param {number} i */
   covered(i) {
     const { certificate } = this.tracks[i].data;
-    return Boolean(certificate) && (!this.repeated(i) || certificate?.beyond.includes(ANY_STEPS));
+    if (!certificate) return false;
+    return !this.repeated(i) || (this.counted(i) && certificate.beyond.includes(ANY_STEPS));
+  }
+
+  /** The numbers that a network's program would be recorded with to be what runs, as text. @param {number} i */
+  steps(i) {
+    const more = new Map(this.knobs[i].map((knob) => [knob.name, knob.more]));
+    const statics = /** @type {[string, number][]} */ (Object.entries(this.tracks[i].data.report.statics));
+    return String(statics.map(([name, value]) => `${name}=${value + (more.get(name) ?? 0)}`).sort());
   }
 
   // -- what can be changed --------------------------------------------------------------------------------
@@ -66,23 +82,25 @@ export class Live {
     this.edited = true;
   }
 
-  /** @param {number} i @param {number} loop @param {number} times */
-  repeat(i, loop, times) {
-    this.loops[i][loop].node.repeat = times;
+  /** Turn a knob. @param {number} i @param {Knob} knob @param {number} value */
+  repeat(i, knob, value) {
+    knob.more = value - knob.made;
+    for (const { node, made } of knob.loops) node.repeat = made + knob.more;
     this.tracks[i].root.measure(0);
   }
 
-  /** Whether this page can run so many steps. @param {number} i @param {number} loop @param {number} times */
-  affords(i, loop, times) {
-    const { node } = this.loops[i][loop];
-    return this.machines[i].able(this.tracks[i].root, times / node.repeat);
+  /** Whether this page can run so many steps. @param {number} i @param {Knob} knob @param {number} value */
+  affords(i, knob, value) {
+    const times = knob.loops.map(({ node, made }) => [made + value - knob.made, node.repeat]);
+    if (!times.every(([wanted]) => wanted > 0)) return false;
+    return this.machines[i].able(this.tracks[i].root, Math.max(...times.map(([a, b]) => a / b)));
   }
 
   /** The data and the number of steps that came with the page, and nothing ablated. */
   reset() {
     this.values = given(this.inputs);
     [this.seed, this.edited] = [0, false];
-    this.loops.forEach((loops, i) => loops.forEach(({ made }, l) => this.repeat(i, l, made)));
+    this.knobs.forEach((knobs, i) => knobs.forEach((knob) => this.repeat(i, knob, knob.made)));
     this.ablations = this.tracks.map(() => []);
   }
 
@@ -114,10 +132,10 @@ export class Live {
       return this.machines[i].run(root, filled(data, arrays, this.values));
     });
     const ends = runs.map((run, i) => stateAt(run, run.positions - 1, tracks[i].width));
-    const judge = tracks.findIndex((_, i) => this.covered(i));
     tracks.forEach((track, i) => {
+      const judge = this.judgeOf(i);
       const wanted = asMade ? track.references() : this.lastAnswers(i, judge, ends);
-      track.judge = asMade ? "" : judgeText(tracks[judge], track);
+      track.judge = asMade ? "" : this.judgeText(i, judge);
       if (!this.ablations[i].length) track.load(runs[i], wanted);
       else {
         const clean = new Track(track.data, track.root, track.arrays);
@@ -127,14 +145,30 @@ export class Live {
     });
   }
 
-  /** The last answers of a network with a certificate, where they are of the same sizes, or a network's own.
-   *  @param {number} own @param {number} judge @param {Float64Array[]} ends */
+  /** The network that answers are compared with: one with a certificate about what it runs, on the same
+   *  number of steps and with answers of the same sizes; or the network itself; or none, where it runs
+   *  something that may be no program's. @param {number} i */
+  judgeOf(i) {
+    const sizes = (/** @type {number} */ n) => String(this.tracks[n].answers.map(({ cells }) => cells.length));
+    const same = (/** @type {number} */ j) => sizes(i) === sizes(j) && (
+      (!this.repeated(i) && !this.repeated(j)) || (this.counted(i) && this.steps(i) === this.steps(j)));
+    const judge = this.tracks.findIndex((_, j) => this.covered(j) && (i === j || same(j)));
+    return judge < 0 && !this.repeated(i) ? i : judge;
+  }
+
+  /** @param {number} own @param {number} judge none below zero @param {Float64Array[]} ends */
   lastAnswers(own, judge, ends) {
-    return this.tracks[own].answers.map(({ cells }, j) => {
-      const theirs = this.tracks[judge]?.answers[j]?.cells ?? [];
-      const [found, end] = theirs.length === cells.length ? [theirs, ends[judge]] : [cells, ends[own]];
-      return found.map((cell) => end[cell]);
-    });
+    if (judge < 0) return this.tracks[own].answers.map(() => null);
+    return this.tracks[judge].answers.map(({ cells }) => cells.map((cell) => ends[judge][cell]));
+  }
+
+  /** What answers are compared with, in words. @param {number} own @param {number} judge */
+  judgeText(own, judge) {
+    if (judge < 0) return `none, because ${OTHER_NETWORK}`;
+    const { name } = this.tracks[judge].data;
+    if (!this.covered(judge)) return `the last answer of ${name} itself`;
+    return `the last answer of ${name}, which its certificate says is the program's${
+      this.repeated(judge) ? ", as far as seen" : ""}`;
   }
 
   /** A run with ablations. @param {number} i */
@@ -158,8 +192,19 @@ export class Live {
   }
 }
 
-/** @param {Track | undefined} judge @param {Track} own */
-function judgeText(judge, own) {
-  if (!judge) return `the last answer of ${own.data.name} itself`;
-  return `the last answer of ${judge.data.name}, which its certificate says is the program's`;
+/** What can be turned: the static numbers that loops follow, then the loops that follow none.
+ *  @param {Track} track @returns {Knob[]} */
+function knobsOf({ root, data: { report: { statics }, counted } }) {
+  const loops = root.loops.map((node) => ({ node, made: node.repeat }));
+  const groups = Object.entries(counted);
+  const following = groups.map(([name, own]) => {
+    return { name, made: statics[name], more: 0, counted: true, loops: own.map((l) => loops[l]) };
+  });
+  const followed = new Set(groups.flatMap(([, own]) => own));
+  const loose = loops.map((loop, l) => ({ loop, l })).filter(({ l }) => !followed.has(l));
+  return [...following, ...loose.map(({ loop, l }) => {
+    const named = Object.keys(statics).find((key) => statics[key] === loop.made && !counted[key]);
+    const name = loose.length > 1 ? `loop ${l + 1}` : named ?? (loops.length > 1 ? `loop ${l + 1}` : "turns");
+    return { name, made: loop.made, more: 0, counted: false, loops: [loop] };
+  })];
 }

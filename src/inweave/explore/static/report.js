@@ -1,4 +1,5 @@
 import { el, write } from "./dom.js";
+import { OTHER_NETWORK } from "./live.js";
 import { linesPicture, panel } from "./panel.js";
 import { short } from "./text.js";
 
@@ -30,8 +31,8 @@ export function report(app, i) {
 
 /** Whether the page shows what size and proof are about. @param {Explorer} app @param {number} i */
 function changedText({ live }, i) {
-  const steps = live.covered(i) ? "The proof covers the number of steps that the page runs."
-    : "Nothing here is about the number of steps that the page runs.";
+  const steps = live.covered(i) ? "The proof covers the number of steps that the page runs, as far as seen."
+    : `Nothing here is about the number of steps that the page runs: ${OTHER_NETWORK}.`;
   const ablated = live.ablations[i].length ? "Nothing here is about a network with parts ablated." : "";
   return [live.repeated(i) ? steps : "", ablated].filter(Boolean).join(" ");
 }

@@ -60,7 +60,8 @@ function tell(app, { network, layer, head, inputs, steps, off, difference }) {
   const { live, reader } = app;
   live.reset();
   for (const [name, value] of Object.entries(inputs)) live.set(name, 0, value);
-  if (steps && live.loops[network].length) live.repeat(network, 0, steps);
+  const [knob] = live.knobs[network];
+  if (steps && knob) live.repeat(network, knob, steps);
   for (const [at, h] of off) live.toggle(network, { kind: "head", layer: at, head: h, at: null });
   app.look.difference = difference;
   if (live.able) app.runNow();

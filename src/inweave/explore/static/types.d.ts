@@ -31,7 +31,7 @@ type NetworkData = { name: string; layout: { tokens: number; width: number; bloc
   modules: ModuleData[]; layers: Layer[]; arrays: Packed[]; rounded: boolean; first: Packed; changes: Packed;
   values: Packed; positions: number; inputs: Input[]; fills: Fill[] | null; outputs: Output[];
   reference: string | null; source: Source;
-  report: Record<string, any>; certificate: Record<string, any> | null;
+  counted: Record<string, number[]>; report: Record<string, any>; certificate: Record<string, any> | null;
   claim: Record<string, any> | null };
 type Chapter = { title: string; text: string; show: string; network: number; layer: string; head: number;
   inputs: Record<string, number>; steps: number | null; off: [layer: number, head: number][];
@@ -53,6 +53,10 @@ type Edit = { block: number; row: number; col: number; rows: number; cols: numbe
 /** A run: the input, and what each position writes. */
 type Recording = { first: ArrayLike<number>; edits: Edit[][]; positions: number;
   values: Float64Array | Float32Array | Int32Array };
+/** A number of steps that can be changed: `made` with the page, `more` since; `counted` where it is a number of
+ *  the program and only these loops follow it, as far as seen. */
+type Knob = { name: string; made: number; more: number; counted: boolean;
+  loops: { node: TreeNode; made: number }[] };
 /** A head that writes nothing, at one position or at all; or a block that is replaced at a position. */
 type Ablation = { kind: "head"; layer: number; head: number; at: number | null }
   | { kind: "block"; block: number; at: number; by: "zeros" | "other" };
