@@ -23,6 +23,7 @@ from inweave import (
     Network,
     Place,
     PointwiseLayer,
+    Scalar,
     Vector,
 )
 from inweave.explore.document import module
@@ -256,6 +257,33 @@ def test_a_program_that_is_another_one_at_other_steps_has_no_reference_there(
     distance = seen.page.inner_text(".panel-distance")
     assert "Reference: none" in distance
     assert "which its certificate says" not in distance
+
+
+def test_data_that_the_network_refuses_are_not_blessed(visit: Visit, tmp_path: Path) -> None:
+    @inweave.program
+    def share(x: Vector["n"], s: Scalar):
+        return x / inweave.assume(s, 0.5, 4)
+
+    net = inweave.compile(share, n=3)
+    net.explore(tmp_path / "page.html", x=np.ones(3), s=1.0)
+    seen = visit(tmp_path / "page.html")
+    warning, distance = (
+        seen.page.locator(f".panel-{name}") for name in ("data .warning", "distance")
+    )
+    assert warning.inner_text() == ""
+    enter(seen, "s", 2)
+    assert warning.inner_text() == ""
+    assert "the program's within the error of its functions" in distance.inner_text()
+    enter(seen, "s", 0.25)
+    with pytest.raises(inweave.DomainError):
+        net(x=np.ones(3), s=0.25)
+    assert "got 0.25 in layer 2" in warning.inner_text()
+    assert "its domain is [0.5, 4]" in warning.inner_text()
+    assert "net(...) refuses these data" in warning.inner_text()
+    assert "Reference: none, because" in distance.inner_text()
+    net.explore(tmp_path / "outside.html", x=np.ones(3), s=0.25)
+    seen = visit(tmp_path / "outside.html")
+    assert "got 0.25 in layer 2" in seen.page.inner_text(".panel-data .warning")
 
 
 def test_networks_are_compared_on_the_same_number_of_steps(visit: Visit, folder: Path) -> None:

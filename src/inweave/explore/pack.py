@@ -9,6 +9,7 @@ when its reader changes something. What is beyond the budget is null, and such a
 from __future__ import annotations
 
 import base64
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -26,6 +27,8 @@ from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Fill, Input, Output, Place
+from inweave.model.relunet import Function, interval
+from inweave.run.domains import limits
 from inweave.text.network import Words, pretty
 
 
@@ -116,10 +119,17 @@ class Packer:
             return {**said, "units": units, "relu": layer.activation == "relu",
                     "dense": stored}  # fmt: skip
         nets = [
-            {"place": self.place(place), **asdict(function.net)}
+            {"place": self.place(place), **asdict(function.net), **self.promised(function)}
             for place, function in layer.applied
         ]
         return {**said, "nets": nets}
+
+    def promised(self, function: Function) -> dict[str, Any]:
+        """What a function takes, in the precision of the states, and how well it is known there."""
+        ends = [end if math.isfinite(end) else None for end in limits(function, self.dtype)]
+        domain = None if function.domain is None else interval(function.domain)
+        return {"name": function.name, "domain": domain, "limits": ends,
+                "exact": not function.error}  # fmt: skip
 
     def head(self, head: Head) -> dict[str, Any]:
         parts = {}

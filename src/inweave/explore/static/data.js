@@ -1,4 +1,5 @@
 import { button, el, write } from "./dom.js";
+import { warnings } from "./domains.js";
 import { matrixGrid, paintMatrix } from "./heatmap.js";
 import { accepts } from "./inputs.js";
 import { CanvasPainter } from "./painter.js";
@@ -35,9 +36,14 @@ export function dataPanel(app) {
   draw.hidden = [...live.inputs.values()].every(({ kind }) => kind === "scalar");
   const controls = live.able ? [draw, reset] : [];
   const { node } = panel(app, { title: "Data", name: "data", picture, controls });
+  const warning = el("p", { class: "warning small", role: "status" });
+  const warn = () => write(warning, app.tracks.flatMap((track) => {
+    return warnings(track).map((text) => (app.several ? `${track.data.name}: ${text}` : text));
+  }).join(" "));
+  node.append(warning);
   if (!live.able) {
     node.append(el("p", { class: "soft small", text: REPLAY_ONLY }));
-    return { node };
+    return { node, layout: warn };
   }
   const entries = cells(app);
   const parts = [...scalars(app), ...steps(app), entries];
@@ -48,6 +54,7 @@ export function dataPanel(app) {
     choose: entries.choose,
     layout: () => {
       for (const part of parts) part.show();
+      warn();
       const changed = !live.asMade || live.ablations.some((list) => list.length);
       reset.disabled = !changed;
       write(note, changed ? "Computed by this page, in float64." : "");

@@ -1,3 +1,4 @@
+import { watched } from "./domains.js";
 import { allInputs, drawn, filled, given } from "./inputs.js";
 import { Machine } from "./machine.js";
 import { stateAt } from "./recording.js";
@@ -128,14 +129,15 @@ export class Live {
       for (const track of tracks) track.load(track.stored(), track.references());
       return;
     }
-    const runs = tracks.map(({ data, arrays, root }, i) => {
-      return this.machines[i].run(root, filled(data, arrays, this.values));
+    const runs = tracks.map((track, i) => {
+      const { data, arrays, root } = track;
+      return watched(track, this.machines[i].run(root, filled(data, arrays, this.values)));
     });
     const ends = runs.map((run, i) => stateAt(run, run.positions - 1, tracks[i].width));
     tracks.forEach((track, i) => {
-      const judge = this.judgeOf(i);
+      const judge = this.judgeOf(i, runs);
       const wanted = asMade ? track.references() : this.lastAnswers(i, judge, ends);
-      track.judge = asMade ? "" : this.judgeText(i, judge);
+      track.judge = asMade ? "" : this.judgeText(judge, runs[i]);
       if (!this.ablations[i].length) track.load(runs[i], wanted);
       else {
         const clean = new Track(track.data, track.root, track.arrays);
@@ -147,12 +149,16 @@ export class Live {
 
   /** The network that answers are compared with: one with a certificate about what it runs, on the same
    *  number of steps and with answers of the same sizes; or the network itself; or none, where it runs
-   *  something that may be no program's. @param {number} i */
-  judgeOf(i) {
+   *  something that may be no program's or that the network refuses. @param {number} i
+   *  @param {Recording[]} runs */
+  judgeOf(i, runs) {
+    if (runs[i].left) return -1;
     const sizes = (/** @type {number} */ n) => String(this.tracks[n].answers.map(({ cells }) => cells.length));
     const same = (/** @type {number} */ j) => sizes(i) === sizes(j) && (
       (!this.repeated(i) && !this.repeated(j)) || (this.counted(i) && this.steps(i) === this.steps(j)));
-    const judge = this.tracks.findIndex((_, j) => this.covered(j) && (i === j || same(j)));
+    const judge = this.tracks.findIndex((_, j) => {
+      return this.covered(j) && !runs[j].left && (i === j || same(j));
+    });
     return judge < 0 && !this.repeated(i) ? i : judge;
   }
 
@@ -162,13 +168,15 @@ export class Live {
     return this.tracks[judge].answers.map(({ cells }) => cells.map((cell) => ends[judge][cell]));
   }
 
-  /** What answers are compared with, in words. @param {number} own @param {number} judge */
-  judgeText(own, judge) {
+  /** What answers are compared with, in words. @param {number} judge @param {Recording} run */
+  judgeText(judge, run) {
+    if (run.left) return "none, because a function got a value outside its domain";
     if (judge < 0) return `none, because ${OTHER_NETWORK}`;
-    const { name } = this.tracks[judge].data;
+    const { name, layers } = this.tracks[judge].data;
+    const exact = layers.every(({ nets = [] }) => nets.every((net) => net.exact));
     if (!this.covered(judge)) return `the last answer of ${name} itself`;
     return `the last answer of ${name}, which its certificate says is the program's${
-      this.repeated(judge) ? ", as far as seen" : ""}`;
+      exact ? "" : " within the error of its functions"}${this.repeated(judge) ? ", as far as seen" : ""}`;
   }
 
   /** A run with ablations. @param {number} i */
@@ -183,7 +191,8 @@ export class Live {
       return { at, block, state: stateAt(other, Math.min(at, other.positions - 1), width) };
     });
     const isOff = (/** @type {[number, number, number]} */ ...where) => this.isOff(i, ...where);
-    return this.machines[i].run(root, filled(data, arrays, this.values), isOff, replaced);
+    return watched(this.tracks[i],
+      this.machines[i].run(root, filled(data, arrays, this.values), isOff, replaced));
   }
 
   /** The data of the other prompt: drawn, with the same scalars. */

@@ -1,4 +1,5 @@
 import { carriedBlocks } from "./carried.js";
+import { watched } from "./domains.js";
 import { unpack } from "./payload.js";
 import { apply, effectOf, stateAt } from "./recording.js";
 import { TreeNode } from "./tree.js";
@@ -23,6 +24,7 @@ export class Track {
   /** @type {ReturnType<typeof carriedBlocks>} */ carried = [];
   /** @type {Track | null} the same network with nothing ablated */ clean = null;
   /** @type {ReturnType<typeof effectOf> | null} of what is ablated */ effect = null;
+  broken = -1; // the first position at which an entry is not finite
   judge = ""; // what answers are compared with, where it is not what came with the page
 
   /** Without a run yet. @param {NetworkData} data @param {TreeNode} [root]
@@ -67,6 +69,7 @@ export class Track {
     this.norms = blocks.map(() => new Float64Array(positions));
     this.answers = this.data.outputs.map((output, i) => this.answer(output, wanted[i]));
     this.checkpoints = [];
+    this.broken = -1;
     this.survey();
     this.carried = carriedBlocks(this);
     this.end = stateAt(run, positions - 1, width);
@@ -86,7 +89,8 @@ export class Track {
       edits[k].push({ block: this.owner[col], row, col, rows, cols, from });
       from += rows * cols;
     }
-    return { first: unpack(this.data.first), edits, values: unpack(this.data.values), positions };
+    const first = unpack(this.data.first);
+    return watched(this, { first, edits, values: unpack(this.data.values), positions });
   }
 
   count() {
@@ -122,7 +126,8 @@ export class Track {
       for (let b = 0; b < blocks.length; b++) {
         if (!touched.has(b)) norms[b][k] = norms[b][k - 1];
         else {
-          const { norm, largest, tall } = this.measure(b, H);
+          const { norm, largest, tall, finite } = this.measure(b, H);
+          if (!finite && this.broken < 0) this.broken = k;
           norms[b][k] = norm;
           this.largest[b] = Math.max(this.largest[b], largest);
           this.tall[b] ||= tall;
@@ -139,17 +144,18 @@ export class Track {
    *  @param {number} b @param {Float64Array} H */
   measure(b, H) {
     const { rows, cols, start } = this.blocks[b];
-    let [sum, largest, tall] = [0, 0, false];
+    let [sum, largest, tall, finite] = [0, 0, false, true];
     for (let r = 0; r < this.tokens; r++) {
       for (let c = start; c < start + cols; c++) {
         const v = H[r * this.width + c];
         const size = Math.abs(v);
         sum += v * v;
-        if (size > largest && size < Infinity) largest = size;
+        if (!(size < Infinity)) finite = false;
+        else if (size > largest) largest = size;
         if (v !== 0 && r >= rows) tall = true;
       }
     }
-    return { norm: Math.sqrt(sum), largest, tall };
+    return { norm: Math.sqrt(sum), largest, tall, finite };
   }
 
   /** The last position. */

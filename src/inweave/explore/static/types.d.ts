@@ -16,7 +16,8 @@ type Source = { lines: { text: string; heads: HeadAt[] }[]; why: string };
 type Curve = { name: string; where: string; units: number; note: string; log: boolean;
   x: (number | null)[]; net: (number | null)[]; true?: (number | null)[] };
 type PointwiseNet = { place: Place; weights: number[]; biases: number[]; outputs: number[];
-  constant: number };
+  constant: number; name: string; domain: string | null; limits: [low: number | null, high: number | null];
+  exact: boolean };
 type Layer = { kind: "attention" | "pointwise"; skip: boolean; made: Record<number, string>;
   heads?: Head[]; functions?: Curve[]; units?: number; relu?: boolean; dense?: number[] | null; nets?: PointwiseNet[] };
 type ModuleData = { layer: number } | { repeat: number; skip: boolean; body: ModuleData[] };
@@ -52,7 +53,9 @@ type Turn = { node: TreeNode; step: number };
 type Edit = { block: number; row: number; col: number; rows: number; cols: number; from: number };
 /** A run: the input, and what each position writes. */
 type Recording = { first: ArrayLike<number>; edits: Edit[][]; positions: number;
-  values: Float64Array | Float32Array | Int32Array };
+  values: Float64Array | Float32Array | Int32Array; left?: Left };
+/** A function that met a value outside its domain, at a position. */
+type Left = { net: PointwiseNet; value: number; at: number };
 /** A number of steps that can be changed: `made` with the page, `more` since; `counted` where it is a number of
  *  the program and only these loops follow it, as far as seen. */
 type Knob = { name: string; made: number; more: number; counted: boolean;
