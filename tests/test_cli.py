@@ -791,6 +791,11 @@ def test_explore_shows_a_table_and_the_first_query(inweave: Any, tmp_path: Path)
     assert data["inputs"] == "data given by the user"
     assert np.array_equal(blocks["Xᵀ"], rows[:, :2].T)
     assert np.array_equal(blocks["u"][:, 0], rows[0, :2])
+    assert "warning" not in result.err
+    wild = inweave("explore", "ridge_gd", "steps=400", "w0=0", "lam=1", "eta=1e3", "--data",
+                   "t.csv", "--response", "y", "--query", "t.csv", "-o", "net.html")  # fmt: skip
+    assert wild.code == 0, wild.err
+    assert "warning: the iteration diverged" in wild.err
     refused = inweave("explore", "ridge_gd", "--response", "y")
     assert refused.code == 2
     assert "--response is about the table of --data, and there is none" in refused.err

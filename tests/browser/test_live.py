@@ -286,6 +286,39 @@ def test_data_that_the_network_refuses_are_not_blessed(visit: Visit, tmp_path: P
     assert "got 0.25 in layer 2" in seen.page.inner_text(".panel-data .warning")
 
 
+def test_what_is_not_finite_is_said(visit: Visit, folder: Path) -> None:
+    seen = visit(folder / "loop.html", "#layer=18")
+    enter(seen, "η", 1e40)
+    assert ": not finite any more." in seen.page.inner_text(".panel-data .warning")
+    assert ": not finite any more." in seen.page.evaluate(
+        "document.getElementById('inweave').explorer.said.textContent"
+    )
+    assert "not a number" in seen.page.inner_text(".panel-prompt-0 .legend")
+    assert "max 0" not in seen.page.inner_text("main")
+    assert "No value is finite." in seen.page.inner_text(".panel-distance")
+    seen.page.click("text=as given")
+    ran(seen)
+    assert seen.page.inner_text(".panel-data .warning") == ""
+    assert "not a number" not in seen.page.inner_text(".panel-prompt-0 .legend")
+
+
+def test_norms_of_large_numbers_are_finite(visit: Visit, tmp_path: Path) -> None:
+    @inweave.program
+    def twice(x: Vector["n"]):
+        return 2 * x
+
+    for scale in (1e200, 1e-200):
+        path = tmp_path / "page.html"
+        given = {"x": np.full(4, scale)}
+        inweave.explore.write(path, inweave.compile(twice, n=4), given, reference=np.zeros(4))
+        norms, distance = visit(path).page.evaluate("""() => {
+          const [t] = document.getElementById('inweave').explorer.tracks;
+          return [t.norms.map((n) => n.at(-1)), t.answers[0].distances.at(-1)];
+        }""")
+        assert distance == pytest.approx(4 * scale)
+        assert max(norms) == pytest.approx(4 * scale)
+
+
 def test_networks_are_compared_on_the_same_number_of_steps(visit: Visit, folder: Path) -> None:
     seen = visit(folder / "two.html")
     enter(seen, "steps (A)", 40)

@@ -14,7 +14,7 @@ from inweave.cli.options import FLAG, OUTPUT, Mode, Source, Target
 from inweave.cli.run import names
 from inweave.cli.show import network_of
 from inweave.cli.sources import chosen, compiled, settings
-from inweave.errors import InputError
+from inweave.errors import DivergenceError, DomainError, InputError
 
 if TYPE_CHECKING:
     from inweave.cli.fill import Tables
@@ -109,7 +109,7 @@ def _on_tables(
     options: Mapping[str, Any],
 ) -> Shown:
     """A network that fits the tables, and one problem of what they hold."""
-    from inweave.cli.running import prepared, spread
+    from inweave.cli.running import answers_of, prepared, spread
 
     network, filled = prepared(source, values, said, program, options)
     inputs = spread(network, filled.inputs)
@@ -118,4 +118,8 @@ def _on_tables(
         if value.ndim > shapes[name]:
             inputs[name] = value[0]
             output.note(f"{name}: the first of {len(value)} rows of {said.query}")
+    try:
+        answers_of(network, inputs)
+    except (DivergenceError, DomainError) as error:
+        output.warn(str(error))  # what happens then is what the page shows
     return network, inputs

@@ -40,7 +40,7 @@ def answer(
         tables.check_writable(save_as)
     network, filled = prepared(source, values, said, program, options)
     _check_cost(network, filled.queries or 1)
-    answers = filled.finish(_answers(network, spread(network, filled.inputs)))
+    answers = filled.finish(answers_of(network, spread(network, filled.inputs)))
     if save_as is not None:
         tables.write(save_as, answers)
         output.note(f"wrote {save_as}")
@@ -100,7 +100,7 @@ def _check_cost(network: Network, queries: int) -> None:
         )
 
 
-def _answers(network: Network, inputs: dict[str, Any]) -> Any:
+def answers_of(network: Network, inputs: dict[str, Any]) -> Any:
     """What the network answers; infinities are not handed out as predictions."""
     advice = "take a smaller step size, or scale the data with --standardize"
     try:

@@ -1,6 +1,7 @@
 import { button, choice, el, write } from "./dom.js";
 import { linesPicture, panel } from "./panel.js";
 import { headLines } from "./payload.js";
+import { distance, norm } from "./recording.js";
 import { short } from "./text.js";
 
 /** Switching heads off and replacing blocks, and what changes where. What a head writes is zero when it is
@@ -109,8 +110,7 @@ function resultText({ answers, end }, clean) {
   return answers.map(({ name, cells }) => {
     const [was, is] = [clean, { end }].map((run) => cells.map((cell) => run.end[cell]));
     if (cells.length === 1) return `${name}: ${short(is[0])}, was ${short(was[0])}.`;
-    const norm = (/** @type {number[]} */ list) => Math.hypot(...list);
-    const share = (100 * norm(is.map((v, i) => v - was[i]))) / norm(was);
+    const share = (100 * distance(is, was)) / norm(was);
     return `${name}: moved by ${short(share)} % of its norm.`;
   }).join(" ");
 }

@@ -1,3 +1,5 @@
+import { blockOf, distance } from "./recording.js";
+
 /**
  * What a loop carries: the blocks that stand differently after its steps, as the w of a descent does and what
  * is only used within a step does not. An answer that is read after the loop says nothing before it; how far
@@ -11,21 +13,6 @@ function loopsIn(node) {
   return node.repeat > 1 ? [node] : node.body.flatMap(loopsIn);
 }
 
-/** A block's entries in a state. @param {Track} track @param {number} b @param {Float64Array} H */
-function blockOf({ tokens, width, blocks }, b, H) {
-  const { start, cols } = blocks[b];
-  const out = new Float64Array(tokens * cols);
-  for (let r = 0; r < tokens; r++) out.set(H.subarray(r * width + start, r * width + start + cols), r * cols);
-  return out;
-}
-
-/** @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
-function distance(a, b) {
-  let sum = 0;
-  for (let j = 0; j < a.length; j++) sum += (a[j] - b[j]) ** 2;
-  return Math.sqrt(sum);
-}
-
 /** Each carried block that holds no answer, with its distance at every position to where its loop leaves it.
  *  @param {Track} track @returns {{block: number, distances: Float64Array}[]} */
 export function carriedBlocks(track) {
@@ -37,9 +24,9 @@ export function carriedBlocks(track) {
     for (const [k, H] of track.states()) {
       const steps = (k - start) / loop.inner;
       if (!(Number.isInteger(steps) && steps > 0 && steps <= loop.repeat)) continue;
-      track.blocks.forEach((_, b) => {
+      track.blocks.forEach((block, b) => {
         if (!track.varies[b]) return;
-        const now = blockOf(track, b, H);
+        const now = blockOf(block, H, track.width);
         moved[b] ||= steps > 1 && distance(now, ends[b]) > ROUNDING * track.largest[b];
         ends[b] = now;
       });
@@ -48,7 +35,7 @@ export function carriedBlocks(track) {
       .map((block) => ({ block, distances: new Float64Array(track.run.positions) }));
     for (const [k, H] of found.length ? track.states() : []) {
       for (const { block, distances } of found) {
-        distances[k] = distance(blockOf(track, block, H), ends[block]);
+        distances[k] = distance(blockOf(track.blocks[block], H, track.width), ends[block]);
       }
     }
     return found;

@@ -110,8 +110,10 @@ function curves(app, kind) {
     }));
     self.series = lines.map(({ series }) => series);
     self.owners = lines.map(({ owner }) => owner);
-    self.chart = lines.length ? depthChart(app, kind.name, log, self.series, room) : null;
-    body.replaceChildren(self.chart?.node ?? el("p", { class: "soft", text: kind.empty }));
+    const some = self.series.some(({ values }) => Array.from(values).some((v) => Number.isFinite(v)));
+    self.chart = some ? depthChart(app, kind.name, log, self.series, room) : null;
+    const why = lines.length ? "No value is finite." : kind.empty;
+    body.replaceChildren(self.chart?.node ?? el("p", { class: "soft", text: why }));
     node.hidden = !lines.length && !kind.empty;
     write(note, kind.note?.() ?? "");
     spans = lines.map(() => el("span", { class: "value" }));

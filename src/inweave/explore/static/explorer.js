@@ -3,6 +3,7 @@ import { readTheme } from "./colours.js";
 import { allCurves } from "./curves.js";
 import { dataPanel } from "./data.js";
 import { ICONS, button, chip, el, iconButton, write } from "./dom.js";
+import { warnings } from "./domains.js";
 import { helpDialog, press } from "./keyboard.js";
 import { readLink, writeLink } from "./link.js";
 import { Live } from "./live.js";
@@ -154,7 +155,7 @@ export class Explorer {
     for (const panel of this.panels) panel.settle?.();
     if (this.page) writeLink(this);
     const answer = this.live.asStored ? "" : ` ${answerText(reader.track)}`; // a change is heard by its result
-    this.say(`${whereText(reader.track)}. ${doing(reader.track)}${answer}`);
+    this.say([`${whereText(reader.track)}.`, doing(reader.track) + answer, ...warnings(reader.track)].join(" "));
     const layer = reader.track.numbers[reader.position()];
     if (model.get("layer") === layer && model.get("head") === reader.head) return;
     model.set("layer", layer);

@@ -1,4 +1,4 @@
-import { subscript } from "./text.js";
+import { short, subscript } from "./text.js";
 
 /** @type {Record<PartName, string>} */
 export const PART_NAMES = { Q: "Q", K: "Kᵀ", V: "V", QK: "Q Kᵀ", KV: "Kᵀ V", out: "Q Kᵀ V" };
@@ -40,6 +40,13 @@ export class Matrix {
     let most = 0;
     for (const v of this.values) if (Math.abs(v) > most && Math.abs(v) < Infinity) most = Math.abs(v);
     return most;
+  }
+
+  /** The largest finite magnitude in words; some entries may not be finite. */
+  sizeWords() {
+    const broken = this.values.some((v) => !Number.isFinite(v));
+    const most = this.largest();
+    return [...(most || !broken ? [`max ${short(most)}`] : []), ...(broken ? ["not finite"] : [])].join(", ");
   }
 
   /** "zero", "I₄" (zeros around it allowed) or "" */

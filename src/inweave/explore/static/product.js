@@ -6,7 +6,6 @@ import { CanvasPainter, SvgPainter } from "./painter.js";
 import { chartPicture, linesPicture, panel } from "./panel.js";
 import { PART_NAMES } from "./parts.js";
 import { curveText, headLines } from "./payload.js";
-import { short } from "./text.js";
 
 const AT_START = "No layer has run yet. Move on to layer 1 to see its heads.";
 const TOO_LARGE = "The weights of this head are too large for this page; its effect is in the prompt above.";
@@ -103,7 +102,7 @@ function matrixFigure(m, title, text, most, theme) {
   const nature = m.nature();
   const zero = nature === "zero";
   const bins = isBinned(grid) ? [`${grid.binR} × ${grid.binC} per cell:`, "largest magnitude"] : [];
-  const size = [sizeText(m), ...(zero ? [] : [`max ${short(m.largest())}`, ...bins])];
+  const size = [sizeText(m), ...(zero ? [] : [m.sizeWords(), ...bins])];
   const kind = nature ? [zero ? "zero" : "identity"] : [];
   canvas.setAttribute("aria-label", `${title}, ${text}: ${[...size, ...kind].join(", ")}`);
   const hint = zero ? "all entries are zero" : "an identity, with zeros around it";
@@ -146,7 +145,7 @@ function productPicture(parts, first, title, theme) {
     const { w, h } = grids[i];
     p.text(x, 44, PART_NAMES[name], { size: 12, weight: 600 });
     paintMatrix(p, parts[name], { ...grids[i], x: x + 1, y: 53 });
-    const said = parts[name].nature() || `max ${short(parts[name].largest())}`;
+    const said = parts[name].nature() || parts[name].sizeWords();
     p.text(x, 68 + h, said, { size: 10, colour: theme.soft });
     x += Math.max(w + 2, 40) + 26;
     p.text(x - 13, 74, "××=→"[i] ?? "", { size: 14, anchor: "middle", colour: theme.soft });

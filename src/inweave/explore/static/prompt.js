@@ -163,5 +163,6 @@ function legendParts({ look, theme }, track) {
   return [
     soft(low), canvas, soft(high), el("span", { class: "soft rule", text: over }),
     sample("zero", "exactly 0"), sample("sample", "changed by this layer"),
+    ...(track.broken < 0 ? [] : [sample("nan", "not a number")]),
   ];
 }

@@ -1,5 +1,30 @@
 /** What a run is stored as: the input, and what each position after it writes. */
 
+/** The 2-norm, of numbers too whose squares are no floats. @param {ArrayLike<number>} values */
+export function norm(values) {
+  let [sum, most] = [0, 0];
+  for (let i = 0; i < values.length; i++) {
+    sum += values[i] * values[i];
+    most = Math.max(most, Math.abs(values[i])); // of NaN, NaN
+  }
+  if ((sum > 1e-280 && sum < Infinity) || !(most > 0 && most < Infinity)) return Math.sqrt(sum);
+  sum = 0;
+  for (let i = 0; i < values.length; i++) sum += (values[i] / most) ** 2;
+  return most * Math.sqrt(sum);
+}
+
+/** The 2-norm of a difference. @param {ArrayLike<number>} a @param {ArrayLike<number>} b */
+export function distance(a, b) {
+  return norm(Float64Array.from(a, (v, j) => v - b[j]));
+}
+
+/** A block's entries in a state. @param {Block} block @param {Float64Array} H @param {number} width */
+export function blockOf({ start, cols }, H, width) {
+  const out = new Float64Array((H.length / width) * cols);
+  for (let r = 0; r * width < H.length; r++) out.set(H.subarray(r * width + start, r * width + start + cols), r * cols);
+  return out;
+}
+
 /** Apply the changes of one position to a state.
  *  @param {Recording} run @param {Float64Array} H @param {number} k @param {number} width */
 export function apply({ edits, values }, H, k, width) {
@@ -19,23 +44,20 @@ export function stateAt(run, k, width) {
 
 /** How far a run is from another one of the same network: norms of every block at every position.
  *  @param {Track} track @param {Track} clean */
-export function effectOf({ run, width, tokens, blocks }, clean) {
+export function effectOf({ run, width, blocks }, clean) {
   const [H, C] = [run, clean.run].map(({ first }) => Float64Array.from(first));
   const norms = blocks.map(() => new Float64Array(run.positions));
   const largest = blocks.map(() => 0);
   for (let k = 0; k < run.positions; k++) {
     if (k) apply(run, H, k, width);
     if (k) apply(clean.run, C, k, width);
-    blocks.forEach(({ start, cols }, b) => {
-      let sum = 0;
-      for (let r = 0; r < tokens; r++) {
-        for (let c = r * width + start; c < r * width + start + cols; c++) {
-          const size = Math.abs(H[c] - C[c]);
-          sum += size * size;
-          if (size > largest[b] && size < Infinity) largest[b] = size;
-        }
-      }
-      norms[b][k] = Math.sqrt(sum);
+    blocks.forEach((block, b) => {
+      const [is, was] = [H, C].map((state) => blockOf(block, state, width));
+      is.forEach((v, i) => {
+        const size = Math.abs(v - was[i]);
+        if (size > largest[b] && size < Infinity) largest[b] = size;
+      });
+      norms[b][k] = distance(is, was);
     });
   }
   return { norms, largest };

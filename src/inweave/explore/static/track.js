@@ -1,7 +1,7 @@
 import { carriedBlocks } from "./carried.js";
 import { watched } from "./domains.js";
 import { unpack } from "./payload.js";
-import { apply, effectOf, stateAt } from "./recording.js";
+import { apply, blockOf, distance, effectOf, norm, stateAt } from "./recording.js";
 import { TreeNode } from "./tree.js";
 
 const CHECKPOINT_BYTES = 6.4e7; // of states kept to start scrubbing from
@@ -135,7 +135,7 @@ export class Track {
       }
       for (const { cells, wanted, distances } of this.answers) {
         if (!wanted || !distances) continue;
-        distances[k] = Math.sqrt(cells.reduce((sum, c, j) => sum + (H[c] - wanted[j]) ** 2, 0));
+        distances[k] = distance(cells.map((c) => H[c]), wanted);
       }
     }
   }
@@ -144,18 +144,17 @@ export class Track {
    *  @param {number} b @param {Float64Array} H */
   measure(b, H) {
     const { rows, cols, start } = this.blocks[b];
-    let [sum, largest, tall, finite] = [0, 0, false, true];
+    let [largest, tall, finite] = [0, false, true];
     for (let r = 0; r < this.tokens; r++) {
       for (let c = start; c < start + cols; c++) {
         const v = H[r * this.width + c];
         const size = Math.abs(v);
-        sum += v * v;
         if (!(size < Infinity)) finite = false;
         else if (size > largest) largest = size;
         if (v !== 0 && r >= rows) tall = true;
       }
     }
-    return { norm: Math.sqrt(sum), largest, tall, finite };
+    return { norm: norm(blockOf(this.blocks[b], H, this.width)), largest, tall, finite };
   }
 
   /** The last position. */
