@@ -472,6 +472,31 @@ def test_a_page_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"network": 1}, "there is no network 1; there is only 0"),
+        ({"show": "prompt-1"}, "there is no panel 'prompt-1'; there are 'head', 'data'"),
+        ({"layer": "99"}, "there is no layer '99'; there are '0', '1'"),
+        ({"layer": "1s"}, "there is no layer '1s'"),
+        ({"layer": "1", "head": 7}, "there is no head 7 of layer 1; there"),
+        ({"off": ((9, 0),)}, "there is no stored layer 9"),
+        ({"inputs": {"eps": 1.0}}, "there is no scalar input 'eps'; there are"),
+    ],
+)
+def test_a_chapter_about_what_is_not_there_is_refused(wrong: dict[str, Any], said: str) -> None:
+    chapter = story.Chapter("One", "Two", **wrong)
+    with pytest.raises(InputError, match=re.escape(f"chapter 1, 'One': {said}")):
+        inweave.explore.page(NET, INPUTS, story=[chapter])
+
+
+def test_the_panels_that_chapters_can_name_are_those_of_the_page() -> None:
+    static = Path(story.__file__).parent / "static"
+    texts = [path.read_text(encoding="utf-8") for path in static.glob("*.js")]
+    found = {name for text in texts for name in re.findall(r'title: .*?name: ["`]([a-z]+)', text)}
+    assert found == {*story.PANELS, *story.PANELS_OF_EACH}
+
+
 def test_a_story_is_data_and_what_it_does_not_know_is_refused() -> None:
     said = {"title": "One", "text": "Two", "layer": "3", "off": [[0, 1]], "inputs": {"eta": 0.5}}
     [chapter] = story.read(json.dumps([said]))

@@ -7,11 +7,19 @@ begins every chapter from the networks and data that it was made with.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from inweave.errors import InputError
 from inweave.exact import schema
+from inweave.model.layers import AttentionLayer, Layer
+from inweave.model.modules import Module, Part
+from inweave.model.network import Network
+
+PANELS = ("head", "data", "values", "distance", "norms", "effect", "ablate")
+PANELS_OF_EACH = ("prompt", "network", "source", "report")  # each with a network's number
+MOST_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,67 @@ def read(text: str) -> Story:
     return found
 
 
-def packed(story: Sequence[Chapter]) -> list[dict[str, Any]]:
-    """A story for the page."""
+def packed(story: Sequence[Chapter], networks: Sequence[Network]) -> list[dict[str, Any]]:
+    """A story for the page; what is not there to be shown is refused."""
+    for number, chapter in enumerate(story, 1):
+        for what, got, known in _named(chapter, networks):
+            if got not in known:
+                raise InputError(
+                    f"chapter {number}, {chapter.title!r}: there is no "
+                    f"{what.format(repr(got))}; there "
+                    f"{_listed(known)}"
+                )
     return [asdict(chapter) for chapter in story]
+
+
+def _named(chapter: Chapter, networks: Sequence[Network]) -> Iterator[tuple[str, Any, list[Any]]]:
+    """What a chapter names, and what there is of that kind; later ones rest on earlier ones."""
+    yield "network {}", chapter.network, list(range(len(networks)))
+    network = networks[chapter.network]
+    each = [f"{panel}-{i}" for panel in PANELS_OF_EACH for i in range(len(networks))]
+    yield "panel {}", chapter.show, [*PANELS, *each]
+    scalars = [one.name for net in networks for one in net.inputs if one.kind == "scalar"]
+    for name in chapter.inputs:
+        yield "scalar input {}", name, scalars
+    for layer, head in chapter.off:
+        yield "stored layer {}", layer, list(range(len(network.layers)))
+        yield f"head {{}} of stored layer {layer}", head, _heads(network.layers[layer])
+    if chapter.steps is None and chapter.layer != "end":
+        positions = dict(_positions(network))
+        yield "layer {}", chapter.layer, [*positions, "end"]
+        layer = positions[chapter.layer]
+        if layer is not None:
+            yield f"head {{}} of layer {chapter.layer}", chapter.head, _heads(layer)
+
+
+def _heads(layer: Layer) -> list[int]:
+    return list(range(len(layer.heads))) if isinstance(layer, AttentionLayer) else [0]
+
+
+def _positions(network: Network) -> Iterator[tuple[str, Layer | None]]:
+    """The names of positions, as in links, and their layers: none at the input and at skips."""
+    yield "0", None
+    done = skips = 0
+    for layer in (one for module in network.modules for one in _run(module)):
+        done, skips = (done, skips + 1) if layer is None else (done + 1, 0)
+        yield f"{done}{'s' * skips}", layer
+
+
+def _run(part: Part) -> Iterator[Layer | None]:
+    """The layers of a part as they are executed, and None for each skip around a module."""
+    if not isinstance(part, Module):
+        yield part
+        return
+    for _ in range(part.repeat):
+        for inner in part.body:
+            yield from _run(inner)
+        if part.skip:
+            yield None
+
+
+def _listed(known: Sequence[Any]) -> str:
+    if len(known) < 2:
+        return f"is only {known[0]!r}" if known else "is none"
+    if len(known) <= MOST_LISTED:
+        return f"are {', '.join(map(repr, known))}"
+    return f"are {', '.join(map(repr, known[:3]))}, ..., {', '.join(map(repr, known[-2:]))}"
