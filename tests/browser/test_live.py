@@ -204,6 +204,8 @@ def test_sliders_move_scalars_and_steps(visit: Visit, folder: Path) -> None:
     seen.page.locator("input[aria-label='steps']").fill("12")
     ran(seen)
     longer = inweave.compile(ridge, n=6, d=3, steps=12)
+    assert f"{longer.depth} attention layers" in seen.page.inner_text("header")
+    assert "are those of the network as given" in seen.page.inner_text(".changed")
     same(shown(seen), traced(longer, longer.prompt(**INPUTS)))
     assert seen.where() == "layer 24 of 24 · step 12 of 12"  # who stood at the end still does
     assert "repeat 12 ×" in seen.page.inner_text(".panel-network-0")
@@ -359,6 +361,23 @@ def test_a_number_that_no_network_can_take_is_marked_and_not_taken(
         field = seen.page.locator(f"input[aria-label='{label}, as a number']")
         assert field.get_attribute("aria-invalid") == "true"
     assert all(np.array_equal(a, b) for a, b in zip(before, shown(seen), strict=True))
+
+
+def test_what_is_typed_and_no_number_leaves_the_one_before(visit: Visit, folder: Path) -> None:
+    seen = visit(folder / "loop.html")
+    lam = "input[aria-label='λ, as a number']"
+    for typed in ("1e309", "1e"):
+        seen.page.focus(lam)
+        seen.page.keyboard.press("Control+A")
+        seen.page.keyboard.type(typed)
+        ran(seen)
+        assert inputs_of(seen, "values")["lam"] == INPUTS["lam"]  # and neither 1e30 nor 1
+        said = f"{INPUTS['lam']} is in use"
+        assert said in seen.page.inner_text(".panel-data")
+        seen.page.focus("input[aria-label='steps']")
+        assert float(seen.page.input_value(lam)) == INPUTS["lam"]
+        assert seen.page.get_attribute(lam, "aria-invalid") == "false"
+        assert said not in seen.page.inner_text(".panel-data")
 
 
 def test_new_data_reach_both_networks(visit: Visit, folder: Path) -> None:

@@ -80,9 +80,9 @@ def _named(chapter: Chapter, networks: Sequence[Network]) -> Iterator[tuple[str,
     if chapter.steps is None and chapter.layer != "end":
         positions = dict(_positions(network))
         yield "layer {}", chapter.layer, [*positions, "end"]
-        layer = positions[chapter.layer]
-        if layer is not None:
-            yield f"head {{}} of layer {chapter.layer}", chapter.head, _heads(layer)
+        here = positions[chapter.layer]
+        if here is not None:
+            yield f"head {{}} of layer {chapter.layer}", chapter.head, _heads(here)
 
 
 def _heads(layer: Layer) -> list[int]:

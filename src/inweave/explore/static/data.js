@@ -63,26 +63,44 @@ export function dataPanel(app) {
   };
 }
 
-/** A slider and a field for one number. @param {string} label @param {Range} range */
+/** A slider and a field for one number. What is typed is taken as it grows; where it ends as no number that can be
+ *  taken, the one before counts, and not the beginning of what was typed.
+ *  @param {string} label @param {Range} range */
 function slider(label, { low, high, step, ok, set }) {
+  let [used, kept] = [NaN, NaN];
+  const use = (/** @type {number} */ value) => {
+    if (value !== used) set(value);
+    used = value;
+  };
   const take = (/** @type {HTMLInputElement} */ from) => {
     const value = Number(from.value);
     const right = from.value !== "" && ok(value);
     from.setAttribute("aria-invalid", String(!right));
-    if (right) set(value);
+    if (right) use(value);
+    else if (from === field) use(kept);
+    write(refused, right ? "" : `cannot be that; ${kept} is in use`);
   };
+  const keep = () => (kept = used);
+  const leave = () => {
+    keep();
+    field.setAttribute("aria-invalid", "false");
+    field.value = String(Number(used.toPrecision(5)));
+    write(refused, "");
+  };
+  const refused = el("span", { class: "refused small", role: "status" });
   const bar = el("input", { type: "range", min: low, max: high, step, "aria-label": label,
     oninput: () => take(bar) });
   const field = el("input", { type: "number", step, "aria-label": `${label}, as a number`,
-    oninput: () => take(field) });
+    onfocus: keep, oninput: () => take(field), onblur: leave });
   const name = el("span", { text: label });
   /** @param {number} value @param {string} [text] */
   const show = (value, text = label) => {
     write(name, text);
+    used = value;
     if (document.activeElement !== bar || Number(bar.value) !== value) bar.value = String(value);
     if (document.activeElement !== field) field.value = String(Number(value.toPrecision(5)));
   };
-  return { node: el("label", { class: "slider" }, name, bar, field), bar, show };
+  return { node: el("label", { class: "slider" }, name, bar, field, refused), bar, show };
 }
 
 /** @param {Explorer} app */

@@ -75,7 +75,9 @@ export class Explorer {
     const nav = el("nav", { class: "left", "aria-label": "Layers of the network" }, ...nodes(left));
     const body = el("div", { class: "body" }, nav, this.centre, this.side);
     this.story = story(this, payload.story);
-    const frame = el("div", { class: "frame" }, header(this, payload.story.length > 0), this.story.node, body);
+    const top = header(this, payload.story.length > 0);
+    this.panels.push(top);
+    const frame = el("div", { class: "frame" }, top.node, this.story.node, body);
     root.classList.add("inweave");
     root.setAttribute("role", "application");
     root.setAttribute("aria-label", "Network explorer");
@@ -252,19 +254,22 @@ function answerText({ answers, end }) {
   }).join(", ");
 }
 
-/** @param {Explorer} app @param {boolean} told whether there is a story */
+/** @param {Explorer} app @param {boolean} told whether there is a story @returns {Panel} */
 function header(app, told) {
-  const names = app.tracks.map(({ data: { name, report: r } }, i) => {
+  const sizes = app.tracks.map(() => el("span", { class: "soft" }));
+  const names = app.tracks.map(({ data: { name } }, i) => {
+    return el("div", { class: "name" }, ...(app.several ? [chip(i)] : []), el("strong", { text: name }), sizes[i]);
+  });
+  const layout = () => app.tracks.forEach(({ depth, data: { report: r } }, i) => {
     const prompt = `${count(r.tokens, "token")} × ${count(r.width, "column")}`;
-    const text = `${count(r.depth, "attention layer")} · ${count(r.heads, "head")} · ${prompt}`;
-    return el("div", { class: "name" }, ...(app.several ? [chip(i)] : []),
-      el("strong", { text: name }), el("span", { class: "soft", text }));
+    write(sizes[i], `${count(depth, "attention layer")} · ${count(r.heads, "head")} · ${prompt}`);
   });
   const mark = el("span", { class: "mark", "aria-hidden": "true" });
   const begin = button("Story", () => app.story.go(app.story.at < 0 ? 0 : -1), { class: "begin" });
   const tools = el("div", { class: "tools" }, ...(told ? [begin] : []),
     iconButton("Light or dark (t)", ICONS.theme, () => app.toggleTheme()),
     iconButton("Keyboard and reading guide (?)", ICONS.help, () => app.help.showModal()));
-  return el("header", {}, el("div", { class: "brand" }, mark, el("h1", { text: "inweave" })),
+  const node = el("header", {}, el("div", { class: "brand" }, mark, el("h1", { text: "inweave" })),
     el("div", { class: "names" }, ...names), app.dataNote, tools);
+  return { node, layout };
 }

@@ -34,7 +34,8 @@ function changedText({ live }, i) {
   const steps = live.covered(i) ? "The proof covers the number of steps that the page runs, as far as seen."
     : `Nothing here is about the number of steps that the page runs: ${OTHER_NETWORK}.`;
   const ablated = live.ablations[i].length ? "Nothing here is about a network with parts ablated." : "";
-  return [live.repeated(i) ? steps : "", ablated].filter(Boolean).join(" ");
+  const size = "Size, bound and degree are those of the network as given, not of the steps that the page runs.";
+  return [...(live.repeated(i) ? [size, steps] : []), ablated].filter(Boolean).join(" ");
 }
 
 /** @param {string} label @param {number} value @param {number} most @param {string} kind */
