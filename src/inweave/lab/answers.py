@@ -16,6 +16,8 @@ from inweave.lab.report import number
 from inweave.lab.study import Results
 
 LOSS = "loss"
+PLAIN = "loss, of the zero predictor's"
+EXCESS = "excess over Bayes, of the zero predictor's"
 CURVE = ("x", "y", "low", "high")
 
 
@@ -131,7 +133,7 @@ def claims_text(claims: Sequence[Mapping[str, Any]]) -> str:
     return "\n".join(lines)
 
 
-def settings(results: Results) -> dict[str, Any]:
+def _settings(results: Results) -> dict[str, Any]:
     """What all arms have in common."""
     study = results.study
     return {
@@ -139,4 +141,20 @@ def settings(results: Results) -> dict[str, Any]:
         "search_steps": study.search_steps, "search_seeds": study.search_seeds,
         "tries": len(study.grid), "arms": len(study.arms),
         "steps": sorted({arm.steps for arm in study.arms}),
+    }  # fmt: skip
+
+
+def told(
+    results: Results,
+    rows: Sequence[Mapping[str, Any]],
+    claims: Sequence[Mapping[str, Any]],
+    columns: Sequence[str] = ("median", "failed", "dropped"),
+    loss: str = EXCESS,
+    settings: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """What the answers of all studies have; each adds its curves, and lines beside them."""
+    return {
+        "settings": _settings(results) | dict(settings or {}), "rows": list(rows), "loss": loss,
+        "table": f"{table(rows, columns)}\n\n{claims_text(claims)}", "lines": [],
+        "claims": list(claims),
     }  # fmt: skip

@@ -160,17 +160,10 @@ def answer(results: Results) -> dict[str, Any]:
     claims = [c for found in (_bias(results), _interactions(results), _sizes(results))
               for c in answers.family(found)]  # fmt: skip
     longest = max(a.factors.get("budget", 0) for a in results.study.arms)
-    return {
-        "settings": answers.settings(results) | {"task": TASK.__dict__},
-        "rows": rows,
-        "loss": "excess over Bayes, of the zero predictor's",
-        "table": answers.table(rows, ["median", "failed", "dropped"])
-        + "\n\n" + answers.claims_text(claims),
+    return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
         "series": answers.curves(results, _curves(results, longest)),
         "panels": _panels(results, longest),
-        "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
-        "claims": claims,
     }  # fmt: skip
 
 

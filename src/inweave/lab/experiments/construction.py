@@ -252,18 +252,18 @@ def answer(results: Results) -> dict[str, Any]:
         )
     claims = answers.family(effects) + answers.family(_pairs(results))
     labels = {a.name: label(dict(a.factors)) for a, _ in results.where(d=3, depth=2)}
-    return {
-        "settings": answers.settings(results),
-        "rows": rows,
-        "loss": "excess over Bayes, of the zero predictor's",
-        "table": answers.table(rows, ["to_construction", "response_lam", "response_eta", "gauge",
-                                      "descent_steps", "failed"])
-        + "\n\n" + answers.claims_text(claims),
+    columns = (
+        "to_construction",
+        "response_lam",
+        "response_eta",
+        "gauge",
+        "descent_steps",
+        "failed",
+    )
+    return answers.told(results, rows, claims, columns) | {
         "series": answers.curves(results, labels),
         "panels": _panels(results) if rows else [],
-        "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
-        "claims": claims,
     }  # fmt: skip
 
 

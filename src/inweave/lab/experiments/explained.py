@@ -195,17 +195,12 @@ def answer(results: Results) -> dict[str, Any]:
         if rows[-1]["loss"]["high"] < m["descent"]:
             series.append({"label": label(f), "group": label(f), "x": m["degrees"], "y": middle})
     claims = answers.family(_claims(results))
-    return {
-        "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
-        "rows": rows,
-        "loss": "loss, of the zero predictor's",
-        "table": answers.table(rows, ["descent", "best", "degree", "share", "gain", "failed"])
-        + "\n\n" + answers.claims_text(claims),
+    columns = ("descent", "best", "degree", "share", "gain", "failed")
+    tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
+    return answers.told(results, rows, claims, columns, answers.PLAIN, tasks) | {
         "series": series,
-        "lines": [],
         "axes": {"x": "degree of the polynomial", "y": "share of the difference to descent"},
-        "claims": claims,
-    }  # fmt: skip
+    }
 
 
 def _claims(results: Results) -> dict[str, Effect]:

@@ -100,17 +100,13 @@ def answer(results: Results) -> dict[str, Any]:
     ]
     claims = answers.family(_claims(results))
     lines = references(results)
-    return {
-        "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
+    tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
+    return answers.told(results, rows, claims, settings=tasks) | {
         "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
-        "loss": "excess over Bayes, of the zero predictor's",
-        "table": answers.table(rows, ["median", "failed", "dropped"])
-        + "\n\n" + answers.claims_text(claims),
         "series": answers.panels(rows, "truth", "kind", "depth", tuple(KINDS)),
         "lines": lines,
         "axes": {"x": "depth", "y": "excess over Bayes", "log": True},
-        "claims": claims,
-    }  # fmt: skip
+    }
 
 
 def references(results: Results) -> list[dict[str, Any]]:

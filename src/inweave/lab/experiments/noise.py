@@ -100,14 +100,7 @@ def answer(results: Results) -> dict[str, Any]:
             )
     claims = answers.family(effects) + answers.family(rivals)
     labels = {a.name: label(a.factors["depth"]) for a, _ in results.where()}
-    return {
-        "settings": answers.settings(results) | {"task": TASK.__dict__},
-        "rows": rows,
-        "loss": "excess over Bayes, of the zero predictor's",
-        "table": answers.table(rows, ["median", "failed", "dropped"])
-        + "\n\n" + answers.claims_text(claims),
+    return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
         "series": answers.curves(results, labels),
-        "lines": [],
         "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
-        "claims": claims,
     }  # fmt: skip

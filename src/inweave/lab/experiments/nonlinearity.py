@@ -119,17 +119,13 @@ def answer(results: Results) -> dict[str, Any]:
     ]
     lines = references(results)
     claims = [c for found in (_everywhere(results), _each(results)) for c in answers.family(found)]
-    return {
-        "settings": answers.settings(results) | {"tasks": {k: asdict(t) for k, t in TASKS.items()}},
+    tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
+    return answers.told(results, rows, claims, loss=answers.PLAIN, settings=tasks) | {
         "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
-        "loss": "loss, of the zero predictor's",
-        "table": answers.table(rows, ["median", "failed", "dropped"])
-        + "\n\n" + answers.claims_text(claims),
         "series": answers.panels(rows, "task", "scores", "depth", tuple(SCORES)),
         "lines": lines,
         "axes": {"x": "depth", "y": "loss, of the zero predictor's", "log": True},
-        "claims": claims,
-    }  # fmt: skip
+    }
 
 
 def references(results: Results) -> list[dict[str, Any]]:

@@ -110,15 +110,9 @@ def answer(results: Results) -> dict[str, Any]:
     lines = [] if first is None else [
         {"label": f"{DEPTH} steps of descent", "y": 10 ** first["measures"]["construction"]}
     ]  # fmt: skip
-    return {
-        "settings": answers.settings(results) | {"task": TASK.__dict__},
-        "rows": rows,
-        "loss": "excess over Bayes, of the zero predictor's",
-        "table": answers.table(rows, ["median", "failed", "dropped"])
-        + "\n\n" + answers.claims_text(claims),
+    return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
         "series": series,
         "lines": lines,
         "axes": {"x": "standard deviation of the noise", "y": "loss, of the zero predictor's",
                  "log": True, "symlogx": 0.001},
-        "claims": claims,
     }  # fmt: skip
