@@ -8,7 +8,6 @@ made. A test compares page and files. With --figures the figures are drawn again
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,7 +23,6 @@ DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "open-questions.md"
 LEVEL = 0.05
 IDLE = 0.95  # of the zero predictor's loss: next to nothing is predicted
-NEAR = 0.9  # references are of a part of the problems: what is nearer is not told apart from them
 Result = dict[str, Any]
 
 
@@ -62,6 +60,14 @@ def decided(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str], 
     return better, worse, still
 
 
+def verdicts(claims: Mapping[str, Mapping[str, Any]], word: str) -> str:
+    """With or on which of them there is less loss, and more."""
+    less, more, _ = decided({**claim, "claim": name} for name, claim in claims.items())
+    said = [f"{how} {word} {listed(names)}" for how, names in (("less loss", less), ("more", more))
+            if names]  # fmt: skip
+    return ", ".join(said)
+
+
 def by_factors(result: Result, **factors: Any) -> list[dict[str, Any]]:
     return [row for row in result["rows"] if "factors" in row
             and all(row["factors"].get(k) == v for k, v in factors.items())]  # fmt: skip
@@ -96,19 +102,20 @@ def construction(result: Result) -> str:
     }
     near = {how: sum(r["to_construction"] < 0.1 * r["references"]["construction"] for r in those)
             for how, those in asked.items()}  # fmt: skip
-    better = sum(r["loss"]["high"] < NEAR * r["references"]["construction"] for r in asked["end"])
+    less, _, _ = decided(result["claims"])
+    better = sum(f"{r['label']}: less loss than the construction" in less for r in asked["end"])
     sentence = (
         f"Asked for the answer alone, {near['end']} of {len(asked['end'])} networks end near their "
         f"construction (nearer than a tenth of what it is off by itself), and {better} end with "
         f"less loss than it; asked for every step, {near['steps']} of {len(asked['steps'])} end "
         "near it."
     )
-    head = ["", "loss", "of the construction", "distance to it", "response to λ", "to η",
-            "nearest number of steps"]  # fmt: skip
+    head = ["", "loss", "of the construction", "distance to it", "response to λ",
+            "the construction's", "response to η", "nearest number of steps"]  # fmt: skip
     cells = [
         [r["label"], loss(r), number(r["references"]["construction"]),
-         number(r["to_construction"]), f"{r['response_lam']:.2f}", f"{r['response_eta']:.2f}",
-         f"{r['descent_steps']:g}"]
+         number(r["to_construction"]), f"{r['response_lam']:.2f}", f"{r['built_in']:.2f}",
+         f"{r['response_eta']:.2f}", f"{r['descent_steps']:g}"]
         for r in rows if r["factors"]["d"] == 3
     ]  # fmt: skip
     return "\n\n".join([f"**{sentence}**", table(head, cells)])
@@ -161,12 +168,8 @@ def nonlinearity(result: Result) -> str:
             against[found[1], found[3]] = claim
     parts = []
     for kind in scores:
-        those = {task: c for (task, it), c in against.items() if it == kind and c["p"] < LEVEL}
-        said = [f"{word} on {listed(tasks)}" for word, tasks in (
-            ("less loss", [task for task, c in those.items() if c["value"] < 0]),
-            ("more", [task for task, c in those.items() if c["value"] > 0])) if tasks]  # fmt: skip
-        if said:
-            parts.append(f"{kind}: {', '.join(said)}")
+        if said := verdicts({task: c for (task, it), c in against.items() if it == kind}, "on"):
+            parts.append(f"{kind}: {said}")
     sentence = f"At depth {deepest}, against linear scores: {'; '.join(parts)}."
     cells = []
     for task in levels(result, "task"):
@@ -180,13 +183,21 @@ def nonlinearity(result: Result) -> str:
 
 def extraction(result: Result) -> str:
     depths, kinds = sorted(levels(result, "depth")), levels(result, "kind")
-    better, worse, still = decided(result["claims"])
-    said = ["; ".join(better)] * bool(better)
-    said += ["the contrary of: " + "; ".join(worse)] * bool(worse)
-    said += ["undecided: " + "; ".join(still)] * bool(still)
-    sentence = "Where every arm of a comparison was trained: " + ". And ".join(said) + "."
-    if not any("a hard mask" in c["claim"] for c in result["claims"]):
-        sentence += " Whether soft extraction beats the best hard mask is not known: at no depth "
+    against = {}
+    for claim in result["claims"]:
+        found = re.fullmatch(
+            r"(.+), depth (\d+): less loss with (.+) than with a hard mask", claim["claim"]
+        )
+        if found:
+            against[found[1], int(found[2]), found[3]] = claim
+    parts, deepest = [], max(depths)
+    for truth in levels(result, "truth"):
+        own = {kind: c for (it, k, kind), c in against.items() if (it, k) == (truth, deepest)}
+        if said := verdicts(own, "with"):
+            parts.append(f"where relevance is {truth}, {said}")
+    sentence = f"At depth {deepest}, against the best hard mask: {'; '.join(parts)}."
+    if not parts:
+        sentence = "Whether soft extraction beats the best hard mask is not known: at no depth "
         sentence += "were all masks trained."
     cells = []
     for truth in levels(result, "truth"):
@@ -199,7 +210,12 @@ def extraction(result: Result) -> str:
         cells += [[r["label"], *[loss(r)] * len(depths)] for r in result["rows"]
                   if "factors" not in r and r["label"].startswith(truth)]  # fmt: skip
     head = ["", *(f"depth {k}" for k in depths)]
-    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+    ratios = [
+        [f"{truth}: {kind}, of the best hard mask's",
+         *(ratio(against[truth, k, kind]) if (truth, k, kind) in against else "" for k in depths)]
+        for truth, kind in dict.fromkeys((t, k) for t, _, k in against)
+    ]  # fmt: skip
+    return "\n\n".join([f"**{sentence}**", table(head, cells + ratios)])
 
 
 def explained(result: Result) -> str:
@@ -227,16 +243,10 @@ def explained(result: Result) -> str:
 def noise(result: Result) -> str:
     deepest = [r["label"] for r in result["rows"] if r.get("group") == "trained"][-1]
     own = [c for c in result["claims"] if c["claim"].startswith(f"{deepest}: less loss than ")]
-    far = [c for c in own if abs(c["value"]) > -math.log10(NEAR)]
-    names = [[it.split(" than ", 1)[1] for it in group] for group in decided(far)]
-    names.append([c["claim"].split(" than ", 1)[1] for c in own if c not in far])
-    verdicts = (
-        "less loss than",
-        "more than",
-        "no decision against",
-        "and too near to be told from",
-    )
-    said = [f"{it} {listed(those)}" for it, those in zip(verdicts, names, strict=True) if those]
+    names = [[it.split(" than ", 1)[1].replace(", tuned", " (tuned)") for it in group]
+             for group in decided(own)]  # fmt: skip
+    words = ("less loss than", "more than", "no decision against")
+    said = [f"{it} {listed(those)}" for it, those in zip(words, names, strict=True) if those]
     cells = [[r["label"], loss(r)] for r in result["rows"]]
     sentence = f"{deepest} have {'; '.join(said)}."
     return "\n\n".join([f"**{sentence}**", table(["", "excess loss"], cells)])
@@ -270,6 +280,7 @@ SECTIONS: dict[str, Callable[[Result], str]] = {
 }
 
 
+REPRODUCED = ("one-step", "gaussian-one-layer", "two-step", "preconditioner")
 FIGURES = {
     "construction": "Loss against the steps built in for each d, and the responses to λ and η",
     "bias": "Loss against layers, what the bias changes, and training curves",
@@ -296,6 +307,28 @@ def directions(folder: Path) -> str:
     head = ["study", "claims that the quick form supports", "the same at all seeds",
             "the same as the full form, of those that it decides"]  # fmt: skip
     return "Recorded once, at five seeds of the quick forms:\n\n" + table(head, cells)
+
+
+def reproduced(name: str, folder: Path) -> str:
+    """The rows of an experiment with a published answer, and by what they were found."""
+    result = stored(folder / f"{name}.json")
+    rows = [r for r in result["rows"] if not r["label"].startswith(" ")]
+    extra = [key for key in ("cosine",) if any(key in r for r in rows)]
+    cells = [[r["label"], number(r["loss"]["mean"]),
+              f"{number(r['loss']['low'])} to {number(r['loss']['high'])}",
+              *(f"{r[key]:.5f}" if key in r else "" for key in extra)] for r in rows]  # fmt: skip
+    head = ["", result["loss"], "95 % interval", *extra]
+    said = [table(head, cells), f"`{result['command']}`: {len(result['settings']['seeds'])} seeds."]
+    if own := [r["loss"]["mean"] for r in result["rows"] if r["label"].startswith(" ")]:
+        said[1] += f" They end between {number(min(own))} and {number(max(own))}."
+    if "distances" in result:
+        every = [d for layers in result["distances"] for d in layers]
+        said[1] += (
+            f" The {len(every)} learned matrices end within {max(every):.3f} of a multiple of Σ⁻¹, "
+            "on a scale where a multiple has distance 0, the identity "
+            f"{result['lines'][0]['y']:.3f} and an orthogonal matrix 1."
+        )
+    return "\n\n".join(said)
 
 
 def programs() -> str:
@@ -330,6 +363,7 @@ def block(name: str, folder: Path = DOCS / "lab") -> str:
 def written(page: str, folder: Path = DOCS / "lab") -> str:
     """The page with every block as the stored results have it."""
     blocks = {name: block(name, folder) for name in SECTIONS} | {"quick": directions(folder)}
+    blocks |= {name: reproduced(name, DOCS / "lab") for name in REPRODUCED}
     blocks["programs"] = programs()
     for name, text in blocks.items():
         marks = re.compile(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", re.DOTALL)

@@ -57,6 +57,14 @@ def test_a_study_stores_every_arm_and_goes_on_where_it_was_stopped(tmp_path, mon
     assert Results.read(other, tmp_path).missing == ["one", "two"]
 
 
+def test_an_arm_is_known_again_on_a_machine_that_rounds_otherwise(tmp_path):
+    """A step size that is computed has other last digits elsewhere; another step size is not it."""
+    made = tiny(replace(arm(), factors={"eta": 0.07895435372303872}))
+    study.run(made, tmp_path)
+    for eta, missing in ((0.07895435372303873, []), (0.0789543537, ["a"])):
+        assert Results.read(tiny(replace(arm(), factors={"eta": eta})), tmp_path).missing == missing
+
+
 def test_the_try_with_the_best_score_on_tuning_seeds_is_taken(tmp_path):
     made = replace(tiny(arm(bias=False)), grid=(Try(1e-3), Try(1e9)), search_steps=5)
     found = study.search(made, made.arms[0], tmp_path, "cpu")

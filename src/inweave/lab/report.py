@@ -104,8 +104,9 @@ def figure(result: dict[str, Any], path: Path) -> Path:
     import matplotlib.pyplot as plt
 
     if panels := list(_in_panels(result)):
+        height = 3.6 + 0.15 * max(_legend_rows(panel) for panel in panels)
         drawing, every = plt.subplots(
-            1, len(panels), figsize=(3.4 * len(panels) + 0.6, 4.0), layout="constrained",
+            1, len(panels), figsize=(3.4 * len(panels) + 0.6, height), layout="constrained",
             squeeze=False,
         )  # fmt: skip
         for axes, panel in zip(every[0], panels, strict=True):
@@ -188,5 +189,13 @@ def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
     axes.set_title(panel["title"], fontsize=9)
     axes.set_xlabel(panel["x"])
     axes.set_ylabel(panel["y"])
-    if panel["lines"]:
-        axes.legend(fontsize=6.5, frameon=False)
+    if panel["lines"]:  # below the axes, where it hides no curve
+        columns = math.ceil(len(panel["lines"]) / _legend_rows(panel))
+        axes.legend(fontsize=6.5, frameon=False, ncols=columns, loc="upper center",
+                    bbox_to_anchor=(0.5, -0.16))  # fmt: skip
+
+
+def _legend_rows(panel: Mapping[str, Any]) -> int:
+    """Two columns, if the labels are short."""
+    labels = [line["label"] for line in panel["lines"]]
+    return math.ceil(len(labels) / 2) if max(map(len, labels), default=0) <= 24 else len(labels)

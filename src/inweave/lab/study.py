@@ -395,4 +395,13 @@ def _curve(ensemble: Ensemble, unit: float) -> dict[str, Any]:
 
 
 def _digest(config: Any) -> str:
-    return checksum(config)[:16]
+    """Of numbers in twelve digits: in the last ones machines differ."""
+    return checksum(_rounded(config))[:16]
+
+
+def _rounded(config: Any) -> Any:
+    if isinstance(config, Mapping):
+        return {name: _rounded(value) for name, value in config.items()}
+    if isinstance(config, (list, tuple)):
+        return [_rounded(value) for value in config]
+    return float(f"{config:.12g}") if isinstance(config, float) else config

@@ -36,25 +36,25 @@ class Experiment:
 
 EXPERIMENTS = {
     "one-step": Experiment(
-        "Does one trained LSA layer do one optimal step of gradient descent?", 10, 3
+        "Does one trained LSA layer do one optimal step of gradient descent?", 10, 57
     ),
     "two-step": Experiment(
-        "What do two tied LSA layers learn: two gradient steps, or GD++?", 40, 152
+        "What do two tied LSA layers learn: two gradient steps, or GD++?", 40, 449
     ),
     "gaussian-one-layer": Experiment(
         "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
     ),
-    "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 127),
-    "construction": Experiment("Can training find the paper's constructions?", 35, 224),
-    "bias": Experiment("Does the bias help when networks are trained?", 60, 418),
-    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 278),
-    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 57),
-    "explained": Experiment("What do networks compute that beat their construction?", 30, 20),
+    "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 447),
+    "construction": Experiment("Can training find the paper's constructions?", 35, 268),
+    "bias": Experiment("Does the bias help when networks are trained?", 60, 508),
+    "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 530),
+    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 167),
+    "explained": Experiment("What do networks compute that beat their construction?", 30, 80),
     "noise": Experiment(
-        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 10
+        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 12
     ),
     "perturb": Experiment(
-        "How much noise does a construction bear, and does training repair it?", 15, 25
+        "How much noise does a construction bear, and does training repair it?", 15, 32
     ),
 }
 

@@ -16,6 +16,7 @@ from inweave.lab.forms import Form
 from inweave.lab.inference import Interval, t_interval
 from inweave.lab.measures import bootstrap
 from inweave.lab.report import number
+from inweave.lab.study import SEEDS
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
 from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import Architecture, AttentionNetwork
@@ -71,6 +72,11 @@ def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) 
     if isinstance(errors, Tensor):
         more["median"] = scale * median(errors)
     return {"label": label, "loss": loss, **more}
+
+
+def seeds(first: int, quick: bool) -> list[int]:
+    """Those that a question is asked with: as many as in a study, or two."""
+    return list(range(first, first + (2 if quick else SEEDS)))
 
 
 def over_seeds(errors: Tensor) -> Interval:

@@ -243,6 +243,7 @@ def answer(results: Results) -> dict[str, Any]:
             answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
                         gauge=_middle([max(layers) for layers in m["gauge"]]),
                         references={key: 10 ** m["references"][key] for key in METHODS},
+                        built_in=m["references"]["response_lam"],
                         **{key: 10**value if key.startswith("to_") else value
                            for key, value in middle.items()})
         )  # fmt: skip

@@ -39,9 +39,9 @@ def run(
         tries=tries(3e-3, 1e-2),
         warmup=50,
     )
-    seeds = range(seed, seed + (2 if quick else 5))
+    seeds = common.seeds(seed, quick)
     start = common.random_start(made, bias=False, scale=0.3)
-    ensemble = common.fit(start, task, made, settings, list(seeds), device)
+    ensemble = common.fit(start, task, made, settings, seeds, device)
     tuning = common.held_out(task, 20_000, seed, "tune", device)
     batch = common.held_out(task, 50_000 if quick else 400_000, seed, "eval", device)
     members, errors = common.chosen_errors(ensemble, made, tuning, batch)
@@ -62,7 +62,7 @@ def run(
         common.row("zero", batch.clean.square(), scale),
     ]
     return {
-        "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": list(seeds)},
+        "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
         "loss": name,
         "table": common.table(rows, name, ["cosine"]),

@@ -36,7 +36,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         clip=10.0,
         log_every=200,
     )
-    seeds = list(range(seed, seed + (2 if quick else 5)))
+    seeds = common.seeds(seed, quick)
     tuning = common.held_out(TASK, 20_000, seed, "tune", device)
     batch = common.held_out(TASK, 50_000 if quick else 400_000, seed, "eval", device)
     ensemble, seeing = (
@@ -69,7 +69,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         common.row(f"two GD steps, η = {eta:.2f}", gd, 0.5, cosine=cosine["GD"]),
         common.row("GD++, η = {:.2f}, γ = {:.2f}".format(*pair), gdpp, 0.5, cosine=cosine["GD++"]),
     ]
-    best = 0.5 * float(errors.mean(1).min())
+    median = 0.5 * float(errors.mean(1).median())
     return {
         "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
         "rows": rows,
@@ -83,7 +83,9 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         ],
         "axes": {"x": "step", "y": "half-MSE"},
         "claims": [
-            common.claim("best seed below two GD steps", best, best < 0.5 * float(gd.mean())),
-            common.claim("best seed about 0.114 (within 5 %)", best, abs(best / 0.114 - 1) <= 0.05),
+            common.claim("median seed below two GD steps", median, median < 0.5 * float(gd.mean())),
+            common.claim(
+                "median seed about 0.114 (within 5 %)", median, abs(median / 0.114 - 1) <= 0.05
+            ),
         ],
     }
