@@ -13,14 +13,12 @@ import argparse
 import importlib.util
 import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -29,11 +27,10 @@ from benchmarks import gallery, jobs, ridge
 from benchmarks.jobs import Job, cores
 from benchmarks.row import Row, from_json
 from benchmarks.show import plot, summary, table
+from benchmarks.stored import RESULTS, Stored, machine
 from inweave.gallery import entries, get
 
-RESULTS = Path(__file__).parent / "results"
 VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-LIBRARIES = ("numpy", "scipy", "torch", "jax", "scikit-learn")
 THREADS = (1, 2)
 LONGEST = 300  # seconds of one job of the gallery, after which it is given up
 
@@ -109,23 +106,17 @@ def main() -> int:
         print(f"\n{family}\n{summary(rows, family)}")
     print("\n".join([f"{time.time() - start:.0f} s", *(f"failed: {why}" for why in failed)]))
     if options.store:
-        if any(row.family.startswith("ridge, ") for row in stored(options.store)):
-            plot(stored(options.store), options.store.with_suffix(".png"))
+        kept = Stored.read(options.store).rows
+        if any(row.family.startswith("ridge, ") for row in kept):
+            plot(kept, options.store.with_suffix(".png"))
         print(f"written to {options.store}")
     return 1 if failed else 0
 
 
-def stored(path: Path) -> list[Row]:
-    """The rows that a file keeps."""
-    return from_json(json.loads(path.read_text())["rows"]) if path.is_file() else []
-
-
 def store(path: Path, rows: list[Row], keep: bool) -> None:
     """Write the rows of a run to a file; `keep` leaves its other families as they are."""
-    told = merged(stored(path) if keep else [], rows + summaries(rows))
-    found = {"machine": machine(), "rows": [row.to_json() for row in told]}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    old = Stored.read(path) if keep else Stored([], {})
+    old.replaced(rows + summaries(rows), machine()).write(path)
 
 
 def run(family: str) -> list[Row]:
@@ -222,33 +213,6 @@ def summaries(rows: list[Row]) -> list[Row]:
                 found.append(Row(family, "median of these (least, worst)", middle, low, high,
                                  threads=threads, bar=ridge.MEDIAN))  # fmt: skip
     return found
-
-
-def merged(old: list[Row], new: list[Row]) -> list[Row]:
-    """The old rows with the families of the new ones replaced, in the order of the old."""
-    fresh = {row.family for row in new}
-    order = list(dict.fromkeys(row.family for row in [*old, *new]))
-    return [
-        row for family in order for row in (new if family in fresh else old) if row.family == family
-    ]
-
-
-def machine() -> dict[str, Any]:
-    """What was measured on, in general terms."""
-    versions = {}
-    for name in LIBRARIES:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else None
-    return {
-        "cores": os.cpu_count(),
-        "architecture": platform.machine(),
-        "python": platform.python_version(),
-        **versions,
-        "load": load,
-    }
 
 
 if __name__ == "__main__":

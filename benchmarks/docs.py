@@ -7,33 +7,30 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks import peers
-from benchmarks.row import Row, from_json
+from benchmarks import above, peers
 from benchmarks.show import by_entry, markdown
+from benchmarks.stored import RESULTS, Stored
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "docs" / f"{name}.md" for name in ("benchmarks", "comparison")]
 TABLE = re.compile(r"(<!-- (\w+): (.+?) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def stored(name: str) -> list[Row]:
-    """The rows of results/NAME.json, or none."""
-    path = ROOT / "benchmarks" / "results" / f"{name}.json"
-    return from_json(json.loads(path.read_text())["rows"]) if path.is_file() else []
+def shown(name: str, what: str) -> str:
+    """What a page shows of results/NAME.json."""
+    if name == "peers":
+        return peers.told(what, json.loads(peers.RESULTS.read_text()))
+    stored = Stored.read(RESULTS / f"{name}.json")
+    if what == "when and where":
+        return stored.where()
+    if what == "above the bar":
+        return above.told(stored.rows)
+    return (by_entry if name == "gallery" else markdown)(stored.rows, what)
 
 
 def filled(text: str) -> str:
     """A page with the table of each `<!-- file: family -->` ... `<!-- end -->` written anew."""
-
-    def table(found: re.Match[str]) -> str:
-        if found[2] == "peers":
-            shown = peers.told(found[3], json.loads(peers.RESULTS.read_text()))
-        else:
-            told = by_entry if found[2] == "gallery" else markdown
-            shown = told(stored(found[2]), found[3])
-        return f"{found[1]}\n{shown}\n\n{found[4]}"
-
-    return TABLE.sub(table, text)
+    return TABLE.sub(lambda found: f"{found[1]}\n{shown(found[2], found[3])}\n\n{found[4]}", text)
 
 
 def main() -> int:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from benchmarks.by_hand import in_torch
 from benchmarks.measure import Timing
 from benchmarks.ridge import BATCHES, MEDIAN, SIZES, WORST
 from benchmarks.row import Row
+from benchmarks.stored import Stored
 from inweave.exact.arithmetic import Floats
 from inweave.model.dense import DenseExecutor
 
@@ -47,12 +48,7 @@ def main() -> int:
         print(f"{row.family:22s} {row.name:30s} {row.value:10.3g}× "
               f"[{row.low:.3g}, {row.high:.3g}] {row.against}", flush=True)  # fmt: skip
         if options.out:  # after every row, so that a run cut short leaves what it has
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            everything = {
-                "machine": machine(),
-                "rows": [r.to_json() for r in found + medians(found)],
-            }
-            options.out.write_text(json.dumps(everything, indent=1, ensure_ascii=False) + "\n")
+            Stored([], {}).replaced(found + medians(found), machine()).write(options.out)
     print(f"{time.time() - start:.0f} s")
     return 0
 
@@ -163,7 +159,12 @@ def _sample(call: Callable[[], Any], times: int) -> float:
 
 
 def machine() -> dict[str, Any]:
-    return {"device": torch.cuda.get_device_name(), "torch": torch.__version__}
+    """What is measured on, in general terms, and when."""
+    return {
+        "date": date.today().isoformat(),
+        "device": torch.cuda.get_device_name(),
+        "torch": torch.__version__,
+    }
 
 
 if __name__ == "__main__":

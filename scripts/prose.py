@@ -7,7 +7,7 @@ numbers: a constant of the code, a network that is compiled, a stored result. Co
 executed when the documentation is built or by tests, and what stands between markers is written by
 the script that it names; neither is looked at here. What is left are numbers that claim nothing:
 examples, notation, years. They are listed too, so that no number can be written without saying
-which of the two it is.
+which of the two it is. A row of a table that names a test is left to the test.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 import inweave
-from benchmarks import beyond_memory, kernel, precision
+from benchmarks import beyond_memory, dense, direct, kernel, memory, modes, precision, problem
 from benchmarks import gallery as by_entry
 from benchmarks import ridge as by_size
 from inweave import gallery, paper
@@ -43,6 +43,7 @@ from inweave.proof import check
 from inweave.proof.degree import lower_bound, quick_degree
 from inweave.proof.entries import Degree, in_entries
 from inweave.run import growth
+from inweave.run import jax as staging
 from inweave.run.kernel import call, generate
 from inweave.stack import blocks
 from scripts import conditions, least_depth
@@ -50,6 +51,7 @@ from scripts import conditions, least_depth
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
          "eleven", "twelve")  # fmt: skip
+EPS = float(np.finfo(float).eps)
 TENS = {20: "twenty", 30: "thirty"}
 ridge: inweave.Program = runpy.run_path(str(ROOT / "examples" / "ridge.py"))["ridge"]
 
@@ -174,7 +176,7 @@ def inverse() -> inweave.Network:
 
 def in_code(path: str, pattern: str) -> str:
     """A number that stands in a file and has no name."""
-    (found,) = re.findall(pattern, (ROOT / path).read_text("utf-8"))
+    (found,) = re.findall(pattern, (ROOT / path).read_text("utf-8"), re.MULTILINE)
     return str(found)
 
 
@@ -209,7 +211,26 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               lambda: (paper.ridge_lsa(3, 2, 729).depth, paper.ridge_elsa(3, 2, 729).depth)),
         EXIT,
     ),
+    "CONTRIBUTING.md": (Claim("You need Python {} or newer", lambda: (python(),)),),
+    "docs/errata.md": (
+        Claim("error is about 2{} (|x|/x_1)³, and no digit is right beyond |x| = {:.1f}·10⁵ x_1",
+              lambda: (superscript(round(np.log2(EPS))), EPS ** (-1 / 3) / 1e5)),
+    ),
     "docs/benchmarks.md": (
+        Claim("beyond {} of them, the X of the first {} come again",
+              lambda: (problem.DRAWN, problem.DRAWN)),
+        Claim("alone and in batches of {} and {}, beside the same", lambda: by_entry.BATCHES[1:]),
+        Claim("A batch with more than {:.0f} MB of inputs, or with calls that would take more than "
+              "{:.0f} seconds", lambda: (by_entry.MEMORY / 1e6, by_entry.PATIENCE)),
+        Claim("those of up to {} columns are written out", lambda: (staging.SMALL,)),
+        Claim("for one prompt and for batches of {} and {}.", lambda: modes.BATCHES[1:]),
+        Claim("At ({}, {}) its matrices do not fit", lambda: dense.COUNTED[0]),
+        Claim("to a relative accuracy of {:.0e}:", lambda: (direct.DIGITS,)),
+        Claim("ridge gradient descent, T = {}.", lambda: (problem.STEPS,)),
+        Claim("2 × inputs + {} d² numbers", lambda: (memory.MATRICES,)),
+        Claim("One LSA layer, d = n = {}, batch {}, forward",
+              lambda: (in_code("benchmarks/lab.py", r"^TASK = Task\(d=(\d+), n=\d+"),
+                       in_code("benchmarks/lab.py", r"^BATCH, LR, STEPS = (\d+)"))),
         Claim("Bars: {} for the median of a library's rows, {} for each of them",
               lambda: (by_size.MEDIAN, by_size.WORST)),
         Claim("a median of {} for a library, and {} for every row where the hand-written code "
@@ -339,6 +360,15 @@ NOTATION = re.compile(
 )
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "README.md": ("(from row 2, column 0 on)",),
+    "CONTRIBUTING.md": ("kill -9;", "Indices are 0-based"),
+    "docs/benchmarks.md": (
+        "The algorithm's own are 1 in n, T and batch and 2 in d;",
+        "2 × inputs", "from 1e-20 on has slopes of 1e40",
+    ),
+    "docs/errata.md": (  # of the paper
+        "(1) to (30) in Section 2, (31) to (86) in Section 3.", "1-based.", "A.1 to A.4.",
+        "as A.1 has it",
+    ),
     "docs/explanation/disguises.md": (
         "at 1 each transform has entries", "scaled by 2, 1 or ½", "At dial 0",
     ),
@@ -374,24 +404,23 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "the power 0 is 1", "between 0.5 and 4", "max(x, 0)", "by 0.5", "1/(1 + exp(−x))",
     ),
 }  # fmt: skip
-# Pages of which every number is looked at elsewhere: by a script that writes them whole, or by the
-# test that each row of them names; and that of the benchmarks, which also tells what was measured
-# once, where and beside what.
-ELSEWHERE = ("api", "benchmarks", "circuits", "errata", "gallery", "lab-results", "open-questions",
+# Pages that a script writes whole; a test compares each.
+ELSEWHERE = ("circuits", "gallery", "lab-results", "open-questions",
              "paper-map")  # fmt: skip
 
 
 def pages() -> Iterator[str]:
     """The pages whose prose is looked at."""
-    yield "README.md"
+    yield from ("README.md", "CONTRIBUTING.md")
     for path in sorted((ROOT / "docs").rglob("*.md")):
         if "_build" not in path.parts and path.stem not in ELSEWHERE:
             yield path.relative_to(ROOT).as_posix()
 
 
 def prose(text: str) -> str:
-    """A page without code, formulas, link targets and what scripts write between markers."""
+    """A page without code, formulas, link targets, what scripts write and what tests show."""
     for left_out in (
+        r"^\|[^\n]*`test_\w+`[^\n]*\|$",
         r"^```.*?^```$", r"<!-- ([\w ]+?)(: \w+.*?)? -->.*?<!-- (\1: )?end.*?-->", r"`[^`]*`",
         r"\$\$.*?\$\$", r"\$[^$]*\$", r"\]\([^)]*\)",
     ):  # fmt: skip

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import __main__ as bench
 from benchmarks import (
+    above,
     calls,
     compiling,
     dense,
@@ -29,8 +30,9 @@ from benchmarks import (
     show,
 )  # fmt: skip
 from benchmarks import gallery as by_entry
-from benchmarks.__main__ import FAMILIES, machine, merged, summaries
+from benchmarks.__main__ import FAMILIES, summaries
 from benchmarks.row import Row, from_json
+from benchmarks.stored import Stored, machine
 from inweave import gallery
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
@@ -381,15 +383,41 @@ def test_summaries_hold_the_median_of_a_library_against_its_own_bar():
     assert found.met is False
 
 
-def test_a_partial_run_replaces_only_its_own_families():
+def test_a_partial_run_replaces_only_its_own_families_and_says_where_they_were_measured():
     a, b, c = (Row(family, "x", 1, 1, 1) for family in ("a", "b", "c"))
     new = Row("b", "y", 2, 2, 2)
-    assert merged([a, b], [new, c]) == [a, new, c]
+    then, now = ({"date": f"2026-11-{day}", "cores": 2, "architecture": "x", "load": 3.0}
+                 for day in ("05", "16"))  # fmt: skip
+    found = Stored([a, b], {"a": then, "b": then}).replaced([new, c], now)
+    assert found.rows == [a, new, c]
+    assert found.where().splitlines() == [
+        "- 5 November 2026, 2 cores (x), a load of 3: a",
+        "- 16 November 2026, 2 cores (x), a load of 3: b; c",
+    ]
 
 
 def test_the_machine_is_named_in_general_terms_only():
-    assert set(machine()) <= {"cores", "architecture", "python", "load", "numpy", "scipy", "torch",
-                              "jax", "scikit-learn"}  # fmt: skip
+    assert set(machine()) <= {"date", "cores", "architecture", "python", "load", "numpy", "scipy",
+                              "torch", "jax", "scikit-learn"}  # fmt: skip
+
+
+def test_rows_above_the_bar_are_those_that_are_stored_with_a_reason_where_there_is_one():
+    rows = [
+        Row("gallery, torch", "gauss_jordan ×1 batch=64", 1.8, 1, 2, against="torch, by hand",
+            bar=1.5),
+        Row("gallery, torch", "gauss_jordan ×10 batch=1", 1.4, 1, 2, against="torch, by hand",
+            bar=1.5),
+        Row("gallery, torch", "pca ×1 batch=1", 9, 9, 9, against="torch, by hand"),
+        Row("gallery, jax", "pca ×1 batch=1", 3, 3, 3, against="jax, by hand", bar=1.5),
+        Row("gallery, jax", "median of these (least, worst)", 3, 3, 3, bar=1.15),
+    ]  # fmt: skip
+    reason = above.REASONS["torch", "gauss_jordan"]
+    assert above.told(rows).splitlines()[2:] == [
+        f"| gauss_jordan | torch | 1.8 (×1 by 64) | {reason} |",
+        "| pca | jax | 3 (×1 by 1) |  |",
+    ]
+    assert above.told(rows[1:3]) == "No row is."
+    assert {entry for _, entry in above.REASONS} <= {e.name for e in gallery.entries()}
 
 
 def test_rows_are_shown_as_a_table_and_a_plot(tmp_path, capsys):
@@ -412,8 +440,8 @@ STORED = sorted(set(RESULTS.glob("*.json")) - APART)
 
 @pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
 def test_stored_results_can_be_read(path):
-    found = json.loads(path.read_text())
-    well_formed(from_json(found["rows"]))
+    found = Stored.read(path)
+    assert set(found.machines) == {row.family for row in well_formed(found.rows)}
 
 
 @pytest.mark.parametrize("page", docs.PAGES, ids=lambda page: page.stem)
@@ -437,4 +465,4 @@ def test_results_are_stored_only_when_asked(tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
     monkeypatch.setattr(sys, "argv", ["benchmarks", "--only", "direct", "--store"])
     assert bench.main() == 0
-    assert bench.stored(tmp_path / "results" / "cpu.json") == [row]
+    assert Stored.read(tmp_path / "results" / "cpu.json").rows == [row]
