@@ -38,13 +38,17 @@ def has_loops(variant: Variant) -> bool:
 
 
 def same(network: Network, lead: tuple[int, ...] = ()) -> None:
-    """Powers, and products side by side, are what the steps come to: over a field, bit for bit."""
+    """Powers, products side by side, and steps that are one product, are what the steps come to.
+
+    Over a field, bit for bit.
+    """
     rng = np.random.default_rng(5)
     inputs = {s.name: FIELD.field.random((*lead, s.rows, s.cols), rng) for s in network.inputs}
     sources = network.plan.sources(inputs, FIELD)
     expected = network.plan.from_inputs.run(sources, FIELD)
     beside = Variant(*network.plan.from_inputs._made, Asked(stays=True, side=True))
-    for way in (*ways(network), beside):
+    in_one = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint=True)))
+    for way in (*ways(network), beside, in_one):
         for found, right in zip(way.run(sources, FIELD), expected, strict=True):
             assert (found == right).all()
 

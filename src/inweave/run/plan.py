@@ -45,7 +45,9 @@ from inweave.run.still import turning
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 
-WORTH = {ALONE: 0.6, BATCHED: 0.8}  # of what a loop costs: estimates of loops are rather too high
+WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
+"""Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
+
 LARGEST = sys.float_info.max
 KEPT = 64  # signatures of inputs whose short way is kept: batches may come in any size
 
@@ -79,7 +81,8 @@ class Variant:
         if not loops:
             return self
         other = Variant(*self._made, Asked(way, stays=True))
-        if price(other, way.price) < WORTH[way.price] * price(self, way.price):
+        worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
+        if price(other, way.price) < worth * price(self, way.price):
             return other
         turns = any(turning(body, range(len(body.phis))) for body in loops)
         side = side and any(map(_adds_products, loops))

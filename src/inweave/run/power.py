@@ -12,6 +12,9 @@ Only symmetric matrices are powered: the powers of others, such as those of mome
 on the way where the values that a loop goes through are small, and their rounding errors then too.
 Beside values that a symmetric S multiplies there may be sums of them, `z ← z + L x`, as c is a sum:
 the power of [S 0; L I] has L (I + S + S² + ...) below the power of S.
+
+Any matrix may multiply (x, 1) step by step: where values are small, one product with B is quicker
+than the several operations of a step.
 """
 
 from __future__ import annotations
@@ -44,7 +47,7 @@ MOST = 32  # products with a vector that are written out
 class StaysALoop(Exception):
     """A step has a product of carried values, a function, or reads data row by row.
 
-    Or its matrix is not known to be symmetric.
+    Or its matrix is not known to be symmetric, and one product is no quicker than a step.
     """
 
 
@@ -60,11 +63,15 @@ class Way(NamedTuple):
 
 
 class _Course(NamedTuple):
-    """How often to square, A and c as one matrix or apart, and what that costs."""
+    """How often to square, A and c as one matrix or apart, and what that costs.
+
+    Or a `loop` of which every step is one product.
+    """
 
     cost: float
     squarings: int
     joint: bool
+    loop: bool = False
 
 
 def powered(
@@ -80,14 +87,16 @@ def powered(
         if not all(width in phi.shape for phi in phis):
             continue
         size = sum(phi.size for phi in phis) // width
-        best = min(_courses(body.repeat, size, width, way))
-        if best.cost < loop:
+        courses = [c for c in _courses(body.repeat, size, width, way) if c.cost < loop]
+        if courses:
             mark = graph.mark()
             try:
                 powers = _Powers(graph, body, kept, new, width)
                 if not (way.any_matrix or powers.is_symmetric):
+                    courses = [course for course in courses if course.loop]
+                if not courses:
                     raise StaysALoop
-                return powers.last(best.squarings, best.joint)
+                return powers.last(min(courses))
             except StaysALoop:
                 graph.rollback(mark)
     return None
@@ -107,6 +116,8 @@ def _courses(repeat: int, size: int, width: int, way: Way) -> Iterator[_Course]:
             products = (repeat >> squarings) + low.bit_count()
             if repeat >> squarings <= MOST:
                 yield _Course(squarings * doubled + products * each, squarings, joint)
+        if joint:
+            yield _Course(repeat * each, 0, joint, loop=True)
 
 
 class _Wide(NamedTuple):
@@ -168,9 +179,9 @@ class _Powers:
         return self._node(self._step, Box(rows.start, cols.start, rows.stop, cols.stop))
 
     # -- powers -----------------------------------------------------------------------------------
-    def last(self, squarings: int, joint: bool) -> list[Node]:
+    def last(self, course: _Course) -> list[Node]:
         """The carried values after all steps."""
-        step = self._step
+        step, joint = self._step, course.joint
         inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
         state = self._stacked(inits)
         one: Matrix = ()
@@ -185,13 +196,24 @@ class _Powers:
         rest = () if joint else one
         power = self._settled((*step, *one), parts) + rest
         repeat = self.body.repeat
-        for j in range(squarings):
+        if course.loop:
+            state, repeat = self._repeated(power, state, rows), 0
+        for j in range(course.squarings):
             if repeat >> j & 1:
                 state = self._applied(power, state, ends)
             power = self._settled(times(self.graph, power, power), parts) + rest
-        for _ in range(repeat >> squarings):
+        for _ in range(repeat >> course.squarings):
             state = self._applied(power, state, ends)
         return [self._end(state, i) for i in range(len(self.kept))]
+
+    def _repeated(self, step: Matrix, state: Matrix, rows: int) -> Matrix:
+        """The state after a loop whose every step is one product."""
+        graph = self.graph
+        matrix = self._node(step, Box(0, 0, rows, rows))
+        start = self._node(state, Box(0, 0, rows, self.width))
+        graph.open(self.body.repeat)
+        (last,) = graph.close([start], [graph.matmul(matrix, graph.phi(rows, self.width))])
+        return (standing(graph, last, 0, 0),)
 
     def _carried(self) -> zip[tuple[int, bool]]:
         return zip(self.kept, self.flips, strict=True)
