@@ -101,6 +101,10 @@ mutants: $(VENV)/.dev ## deliberate defects, and which test notices each; ARGS="
 transforms: $(VENV)/.dev ## every gallery entry in torch.compile, torch.func and jax; ARGS="--entries pca"
 	$(ONE_THREAD) $(PY) -m tests.transforms $(ARGS)
 
+.PHONY: disguises
+disguises: $(VENV)/.dev ## every gallery entry hidden and read back; ARGS="--part 1/16 --entry pca --plain"
+	$(ONE_THREAD) $(PY) -m tests.disguises $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev ## measure inweave beside hand-written code
 	$(ONE_THREAD) $(PY) -m benchmarks $(ARGS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector, decompiler, gallery, paper
 from inweave.circuits.baits import baited
-from inweave.circuits.disguise import disguise
+from inweave.circuits.disguise import Disguise, disguise
 from inweave.compiler.options import MODES, TARGETS
 from inweave.decompiler.constants import number_text
 from inweave.decompiler.reading import read
@@ -24,15 +23,10 @@ from inweave.model.layers import PointwiseLayer
 from inweave.model.projection import DenseProjection, Projection
 from tests import programs
 from tests.cases import CASES, Case
+from tests.disguises import attempt, cases, program_of
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 NAMES = {case.name: case for case in CASES}
-
-
-def program_of(source: str) -> inweave.Program:
-    space: dict[str, Any] = {}
-    exec(source, space)
-    return space["algorithm"]
 
 
 def network_of(case: Case, target: str = "elsa", mode: str = "faithful") -> inweave.Network:
@@ -126,6 +120,12 @@ class TestCompiledNetworks:
         loops = [module for module in network.modules if module.repeat > 1]
         assert len(loops) <= source.count("inweave.iterate(") + source.count("inweave.scan(")
 
+    def test_numbers_side_by_side_are_not_rounded(self):
+        network = gallery.get("chebyshev").compile(
+            optimize="depth", n=4, d=2, steps=4, verify=False
+        )
+        assert "0.8596614332076131 * (0.019801980198019802 * " in inweave.decompile(network)
+
     def test_the_paper_comes_back(self):
         """Its prompts hold √η X; no program does."""
         for module in TARGETS:
@@ -155,6 +155,19 @@ class TestDisguisedNetworks:
         assert "def step(wt, zt, momentum):" in source
         assert "np.eye(40, 40, -39) + np.eye(40, 40, 1)" in source
         assert "Fraction" not in source
+
+    @pytest.mark.parametrize("case", [*cases()][4::211], ids=str)
+    def test_some_of_the_gallery(self, case):
+        """The others are for `python -m tests.disguises`."""
+        attempt(case)
+
+    def test_heads_are_named_as_they_are_stored(self):
+        network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")
+        hidden = Disguise.make(network, 1.0, 2)
+        named = {at for line in decompiler.lines(hidden.network) for at in line.heads}
+        parts = [{*map(tuple, parts)} for parts in hidden.heads.values()]
+        assert all(some & named for some in parts)
+        assert {*map(tuple, hidden.unused)}.isdisjoint(named)
 
     def test_what_cancels_is_not_in_the_source(self):
         network = inweave.compile(ridge, n=5, d=3, steps=7, optimize="faithful")

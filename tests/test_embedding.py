@@ -116,6 +116,20 @@ def test_products_are_exact_whatever_the_size_of_numbers(size: int, power: int, 
         assert (product(a.astype(float), wide) == (a @ b) * Fraction(1, 8)).all()
 
 
+@settings(max_examples=40)
+@given(st.integers(1, 40), st.integers(1, 260), st.integers(0, 260), st.integers(0, 2**16))
+def test_large_matrices_are_multiplied_digit_by_digit(size: int, some: int, more: int, seed: int):
+    """The largest numbers of both signs, and zeros: no digit is lost, and no sum too large."""
+    rng = np.random.default_rng(seed)
+    shapes = ((size, 120), (120, 41 - size))
+    a, b = (
+        rng.choice([2**bits - 1, -(2**bits), 2 ** (bits // 2), 0], shape, p=[0.7, 0.1, 0.1, 0.1])
+        for bits, shape in zip((some, more), shapes, strict=True)
+    )
+    a[:, seed % 120] = 0
+    assert (product(a, b) == a.astype(object) @ b.astype(object)).all()
+
+
 def test_a_matrix_that_is_nearly_orthogonal_is_not():
     P = orthogonal(3, np.random.default_rng(0))
     P[0, 0] += Fraction(1, 10**30)

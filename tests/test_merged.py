@@ -18,7 +18,7 @@ from inweave.exact.arithmetic import Rationals
 from inweave.model.dense import forward
 from inweave.model.prompt import by_name
 from inweave.proof.algebra import NotProved
-from inweave.proof.merged import echelon, gathered, in_runs, is_dense, merged
+from inweave.proof.merged import echelon, factored, gathered, in_runs, is_dense, merged
 from tests.random_networks import networks
 
 RATIONALS = Rationals()
@@ -94,6 +94,19 @@ def test_merged_networks_give_the_same_answers_exactly(net: Any, seed: int):
         assert not is_dense(found)
         for name, value in answers(found, seed).items():
             assert (value == expected[name]).all()
+
+
+@settings(max_examples=20)
+@given(networks(repeats=2, modules_at_most=2), st.integers(0, 99))
+def test_heads_that_are_factored_are_as_many_and_answer_the_same(net: Any, seed: int):
+    expected, found = answers(net, seed), factored(net)
+    assert [len(x.heads) for x in attention(found)] == [len(x.heads) for x in attention(net)]
+    for name, value in answers(found, seed).items():
+        assert (value == expected[name]).all()
+
+
+def attention(network: Network) -> list[AttentionLayer]:
+    return [layer for layer in network.layers if isinstance(layer, AttentionLayer)]
 
 
 def in_full(network: Network) -> Network:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from inweave.circuits.rotations import rotation
-from inweave.exact.rational import product
+from inweave.exact.rational import Whole, product, whole
 from inweave.model.embedding import weights
 from inweave.model.layers import Head
 from inweave.model.layout import Layout
@@ -38,11 +38,11 @@ def widened(head: Head, before: Layout, after: Layout) -> Head:
     return Head(*map(wide, head.projections))
 
 
-def times(projection: AnyProjection, A: Matrix) -> DenseProjection:
-    """`(H W + B) A`."""
+def times(projection: AnyProjection, *A: Matrix | Whole) -> DenseProjection:
+    """`(H W + B) A`, with a product for A."""
     assert isinstance(projection, DenseProjection)
     W, B = projection.W, projection.B
-    return DenseProjection(product(W, A), None if B is None else product(B, A))
+    return DenseProjection(product(W, *A), None if B is None else product(B, *A))
 
 
 def gauged(head: Head, dial: Fraction, rng: np.random.Generator) -> Head:
@@ -50,24 +50,23 @@ def gauged(head: Head, dial: Fraction, rng: np.random.Generator) -> Head:
     size = len(head.query.W)  # type: ignore[union-attr]
     turn = rotation(size, range(size), dial, rng)
     scales = np.where(rng.random(size) < float(dial), rng.integers(-1, 2, size), 0)
-    scale = np.diag(2.0**scales)
-    turn = np.eye(size) if turn is None else turn
+    turned = whole(np.eye(size) if turn is None else turn)
     return replace(
         head,
-        query=times(head.query, product(turn, scale)),
-        key=times(head.key, product(turn, np.diag(2.0**-scales))),
+        query=times(head.query, turned, np.diag(2.0**scales)),
+        key=times(head.key, turned, np.diag(2.0**-scales)),
     )
 
 
 def split(head: Head, rng: np.random.Generator) -> tuple[Head, Head]:
     """Two heads whose sum it is; both read what it reads and write where it writes."""
     name = PARTS[int(rng.integers(3))]
-    whole = getattr(head, name)
-    size = len(whole.W)
+    parted = getattr(head, name)
+    size = len(parted.W)
     if name == "value":
         A = np.diag(rng.choice(SHARES, size))
     else:
         A = np.eye(size) / 2 + rng.choice([-1, 1], size) * np.eye(size)[rng.permutation(size)] / 4
-    halves = (times(whole, A), times(whole, np.eye(size) - A))
+    halves = (times(parted, A), times(parted, np.eye(size) - A))
     first, second = (replace(head, **{name: half}) for half in halves)
     return first, second

@@ -21,6 +21,8 @@ from inweave.language.program import Program, Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.proof.check import verify
+from inweave.proof.merged import factored, merged
+from inweave.proof.states import NotProved
 
 TAKEN = ("inweave", "__debug__")  # by what a source needs, and by Python
 
@@ -76,12 +78,23 @@ def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
             f"decompile reads a Network, got {kind}; inweave.load reads one from a file"
         )
     _check_names(network)
-    network = _placed(network.plain)
-    found = read(network)
-    if source(network, found) != source(network, found, scans=False):
+    apart, together = map(_placed, _without_disguise(network))
+    found = read(apart)
+    if source(apart, found) != source(apart, found, scans=False):
         with suppress(DecompileError):  # where a scan is not proved, a loop may be
-            return _proved(network, found, True, seconds)
-    return _proved(network, found, False, seconds)
+            return _proved(together, found, True, seconds)
+    return _proved(together, found, False, seconds)
+
+
+def _without_disguise(network: Network) -> tuple[Network, Network]:
+    """The network without an embedding twice: with the heads that it has, and with fewer."""
+    if network.embedding is None:
+        return network, network
+    try:
+        apart = factored(network)
+        return apart, merged(apart)
+    except NotProved:  # it would take long
+        return network.plain, network.plain
 
 
 def _proved(network: Network, found: Read, scans: bool, seconds: float) -> tuple[Line, ...]:

@@ -31,6 +31,8 @@ from inweave.decompiler.statements import Letters
 from inweave.exact.constants import Constant, Ones, Shift, product
 from inweave.proof.words import Chain, Letter, Symbol, Words
 
+NUMBERS = (*"0123456789", "Fraction(")  # how the text of a number begins
+
 
 class Term(NamedTuple):
     """A number times scalars times a chain of letters."""
@@ -161,9 +163,10 @@ class Speller:
         if len(parts) == 1:
             return number < 0, parts[0]
         *before, last = parts
+        apart = not chain or last.text.startswith(NUMBERS)  # Python would round their product
         texts = [
             *(scalar.inside(ATOM) for scalar in before),
-            last.inside(PRODUCT if chain else ATOM),
+            last.inside(ATOM if apart else PRODUCT),
         ]
         return number < 0, Text(" * ".join(texts), PRODUCT)
 

@@ -3,14 +3,18 @@
 Python adds and multiplies whole numbers many times faster than Fractions, which look for common
 divisors at every step; and where no sum can reach 2**53, floats are exact and faster still. So a
 matrix is brought to one denominator, computed with in whole numbers, and divided once at the end.
+Large matrices of larger numbers are multiplied digit by digit: the digits are chosen so short that
+floats are exact.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from functools import reduce
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +23,17 @@ from inweave.exact.field import Field
 
 Rational = np.ndarray[Any, Any]  # of float64 or of Fractions
 EXACT = 2.0**53  # below it floats hold every whole number
+INT64 = 2**62  # below it two numbers and their sum are int64
+FEW = 4096  # multiplications that Python does sooner than it takes to write digits
+MOST_DIGITS = 64  # products of digits that are sooner done than one product in Python
 PRIMES = (2**31 - 1, 2**31 - 19, 2**31 - 61)
+
+
+class Whole(NamedTuple):
+    """A rational matrix as whole numbers, floats or Python's, over one denominator."""
+
+    top: Rational
+    bottom: int
 
 
 def exact(number: Any) -> Fraction:
@@ -45,19 +59,26 @@ def fractions(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     return out
 
 
-def whole(matrix: Rational) -> tuple[Rational, int]:
+def whole(matrix: Rational | Whole) -> Whole:
     """Whole numbers and their common denominator."""
+    if isinstance(matrix, Whole):
+        return matrix
     matrix = np.asarray(matrix)
     if matrix.dtype == np.float64:
         for power in range(0, 53, 4):
             scaled = matrix * 2.0**power
             if (scaled == np.rint(scaled)).all() and np.abs(scaled).max(initial=0.0) < EXACT:
-                return scaled, 2**power
-    exact = fractions(matrix)
-    bottom = math.lcm(*{entry.denominator for entry in exact.flat})
-    top = [entry.numerator * (bottom // entry.denominator) for entry in exact.flat]
+                return Whole(scaled, 2**power)
+    entries = matrix.ravel().tolist()
+    if set(map(type, entries)) != {Fraction}:
+        entries = fractions(matrix).ravel().tolist()
+    ratios = [entry.as_integer_ratio() for entry in entries]
+    bottoms = {bottom for _, bottom in ratios}
+    bottom = math.lcm(*bottoms)
+    factors = {part: bottom // part for part in bottoms}
+    top = [number * factors[part] for number, part in ratios]
     kind = np.float64 if max(map(abs, top), default=0) < EXACT else object
-    return np.array([*top, None], dtype=object)[:-1].reshape(exact.shape).astype(kind), bottom
+    return Whole(_objects(top).reshape(matrix.shape).astype(kind), bottom)
 
 
 def times(a: Rational, b: Rational) -> Rational:
@@ -66,25 +87,70 @@ def times(a: Rational, b: Rational) -> Rational:
         largest = np.abs(a).max(initial=0.0) * np.abs(b).max(initial=0.0)
         if largest * a.shape[1] < EXACT:
             return a @ b
+    if a.ndim == b.ndim == 2 and a.size * b.shape[1] > FEW:
+        return _by_digits(a, b)
     return _integers(a) @ _integers(b)
 
 
+def _by_digits(a: Rational, b: Rational) -> Rational:
+    """The product of large matrices, of which only what is not zero is looked at."""
+    out: Rational = np.zeros((len(a), b.shape[1]), dtype=object)
+    some_a, some_b = a != 0, b != 0
+    rows, inner = np.flatnonzero(some_a.any(axis=1)), some_a.any(axis=0) & some_b.any(axis=1)
+    cols = np.flatnonzero(some_b.any(axis=0))
+    a, b = a[np.ix_(rows, inner)], b[np.ix_(inner, cols)]
+    bits = (53 - a.shape[1].bit_length()) // 2
+    left, right = _digits(a, bits), _digits(b, bits)
+    if len(left) * len(right) > MOST_DIGITS:
+        out[np.ix_(rows, cols)] = _integers(a) @ _integers(b)
+        return out
+    sums = [np.zeros((len(rows), len(cols)), dtype=np.int64) for _ in range(len(left) + len(right))]
+    for i, x in enumerate(left):
+        for j, y in enumerate(right):
+            sums[i + j] += (x @ y).astype(np.int64)
+    for low, high in pairwise(sums):
+        high += low >> bits
+        low &= 2**bits - 1
+    there = np.nonzero(np.any(sums, axis=0))
+    total: Rational = np.zeros(len(there[0]), dtype=object)
+    for digit in reversed(sums):
+        total = (total << bits) + digit[there].astype(object)
+    out[rows[there[0]], cols[there[1]]] = total
+    return out
+
+
+def _digits(top: Rational, bits: int) -> list[Rational]:
+    """Whole numbers as sums of floats times powers of 2**bits, lowest first, only the last < 0."""
+    found = []
+    rest = top.astype(np.int64) if top.dtype == np.float64 else top
+    while (size := np.abs(rest).max(initial=0)) >= 2**bits:
+        if size < INT64:
+            rest = rest.astype(np.int64)
+        found.append((rest & (2**bits - 1)).astype(np.float64))
+        rest = rest >> bits
+    return [*found, rest.astype(np.float64)]
+
+
 def _integers(top: Rational) -> Rational:
-    if top.dtype == object:
-        return top
-    return np.array([*map(int, top.flat), None], dtype=object)[:-1].reshape(top.shape)
+    return top if top.dtype == object else _objects(map(int, top.flat)).reshape(top.shape)
+
+
+def _objects(entries: Iterable[Any]) -> Rational:
+    """An array of Python's own numbers."""
+    return np.array([*entries, None], dtype=object)[:-1]
 
 
 def divided(top: Rational, bottom: int) -> Rational:
     """Whole numbers over a denominator: in float64 where that is exact, else as Fractions."""
     if top.dtype == np.float64 and bottom & (bottom - 1) == 0 and bottom < 2**900:
         return top / float(bottom) + 0.0
-    zero = Fraction(0)
-    entries = [Fraction(entry, bottom) if entry else zero for entry in _integers(top).flat]
-    return np.array([*entries, None], dtype=object)[:-1].reshape(top.shape)
+    out = np.full(top.shape, Fraction(0), dtype=object)
+    some = top != 0
+    out[some] = _objects(Fraction(entry, bottom) for entry in _integers(top[some]))
+    return out
 
 
-def product(*matrices: Rational) -> Rational:
+def product(*matrices: Rational | Whole) -> Rational:
     """The product of matrices, exactly."""
     tops, bottoms = zip(*map(whole, matrices), strict=True)
     return divided(reduce(times, tops), math.prod(bottoms))

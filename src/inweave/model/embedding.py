@@ -33,7 +33,7 @@ from inweave.exact.constants import (
     real_array,
     simplest,
 )
-from inweave.exact.rational import inverse, is_invertible, is_orthogonal, product
+from inweave.exact.rational import Whole, inverse, is_invertible, is_orthogonal, product, whole
 from inweave.exact.schema import Stored
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
@@ -97,6 +97,12 @@ class Embedding(ByContent):
         tokens, columns = (None if x is None else x.astype(np.float64) for x in pair)
         return tokens, columns
 
+    @cached_property
+    def whole(self) -> tuple[Whole | None, Whole | None]:
+        """The matrices on tokens and on columns in whole numbers."""
+        tokens, columns = (None if x is None else whole(x) for x in (self.tokens, self.columns))
+        return tokens, columns
+
     # -- layers -----------------------------------------------------------------------------------
     def check(self, layout: Layout, modules: Iterable[Module]) -> None:
         """Refuse an embedding of another size, or one that moves what is computed by entries."""
@@ -141,11 +147,12 @@ class Embedding(ByContent):
     ) -> AnyProjection:
         """The projection that reads embedded states; `written` if what it gives is one too."""
         W, B = weights(projection, layout)
-        P, M, back = self.tokens, self.columns if written else None, self.inverse.columns
+        (P, M), (_, back) = self.whole, self.inverse.whole
+        M = M if written else None
         return DenseProjection(_product(back, W, M), None if B is None else _product(P, B, M))
 
 
-def _product(*matrices: Matrix | None) -> Matrix:
+def _product(*matrices: Matrix | Whole | None) -> Matrix:
     return product(*(matrix for matrix in matrices if matrix is not None))
 
 

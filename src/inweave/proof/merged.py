@@ -54,24 +54,44 @@ def merged(network: Network) -> Network:
 
     NotProved if that would take long: matrices whose numbers have many digits, as trained ones do.
     """
+    terms = _terms(network)
+    live = _live(network, itertools.chain(*terms))
+    seen = [
+        [(A, {at: x for at, x in v.items() if at[1] in live}) for A, v in layer] for layer in terms
+    ]
+    return _of_terms(network, map(gathered, seen))
+
+
+def factored(network: Network) -> Network:
+    """The network without an embedding, every head for itself of as few inner columns as it needs.
+
+    NotProved as by `merged`.
+    """
+    return _of_terms(network, _terms(network))
+
+
+def _terms(network: Network) -> list[list[Term]]:
+    """What the heads of every layer are known by."""
     _check_work(network)
-    layout, terms = network.layout, list[list[Term]]()
     back = None if network.embedding is None else network.embedding.inverse
+    found = list[list[Term]]()
     for layer in network.layers:
         heads = layer.heads if isinstance(layer, AttentionLayer) else ()
-        plain = heads if back is None else (back.head(head, layout) for head in heads)
-        terms.append([_term(head, layout) for head in plain])
-    live, here = _live(network, itertools.chain(*terms)), iter(terms)
+        plain = heads if back is None else (back.head(head, network.layout) for head in heads)
+        found.append([_term(head, network.layout) for head in plain])
+    return found
+
+
+def _of_terms(network: Network, terms: Iterable[Iterable[Term]]) -> Network:
+    """The network without an embedding whose layers have heads of these terms."""
+    here = iter(terms)
 
     def changed(layer: Layer, _: str) -> Layer:
-        seen = [(A, {at: x for at, x in v.items() if at[1] in live}) for A, v in next(here)]
-        if not isinstance(layer, AttentionLayer):
-            return layer
-        heads = (head for term in gathered(seen) for head in _heads(term, layout))
-        return replace(layer, heads=tuple(heads))
+        heads = (head for term in next(here) for head in _heads(term, network.layout))
+        return replace(layer, heads=tuple(heads)) if isinstance(layer, AttentionLayer) else layer
 
     modules = tuple(module.map(changed) for module in network.modules)
-    return Network(layout, modules, network.inputs, network.fills, network.outputs)
+    return Network(network.layout, modules, network.inputs, network.fills, network.outputs)
 
 
 def _check_work(network: Network) -> None:
@@ -99,7 +119,8 @@ def _term(head: Head, layout: Layout) -> Term:
 def _stacked(projection: AnyProjection, layout: Layout) -> Matrix:
     """The weights, and below them the biases: what is multiplied by `[H  I]`."""
     W, B = weights(projection, layout)
-    return np.concatenate([W, np.zeros((layout.tokens, layout.width)) if B is None else B])
+    zero = Fraction(0) if W.dtype == object else 0.0
+    return np.concatenate([W, np.full((layout.tokens, layout.width), zero) if B is None else B])
 
 
 def _entries(matrix: Matrix) -> Entries:
@@ -156,7 +177,7 @@ def _heads(term: Term, layout: Layout) -> Iterator[Head]:
     """The heads of a term: more than one only if the rank of A is more than the prompt is wide."""
     A, v = term
     some, rows = echelon(A)
-    for first in range(0, len(some), layout.width):
+    for first in range(0, max(len(some), 1), layout.width):
         here = range(first, min(first + layout.width, len(some)))
         slots = {some[k]: k - first for k in here}
         query = {(i, slots[j]): x for (i, j), x in A.items() if j in slots}
@@ -199,6 +220,8 @@ def _without(
 
 
 def _projection(entries: Entries, layout: Layout) -> Projection:
+    if not entries:
+        return Projection(())
     kept = simple(np.array([*entries.values(), None], dtype=object)[:-1])
     zero = 0.0 if kept.dtype == np.float64 else Fraction(0)
     stacked = np.full((layout.width + layout.tokens, layout.width), zero, kept.dtype)
