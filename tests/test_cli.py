@@ -762,6 +762,7 @@ def test_output_that_is_not_a_terminal_has_plain_progress_lines_and_no_colour(in
 # -- parts that have tests of their own ------------------------------------------------------------
 def test_explore_writes_one_page(inweave: Any, tmp_path: Path) -> None:
     result = inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.html")
+    assert "data: random numbers, seed 0; --data shows your own" in result.err
     assert result.code == 0
     assert "<html" in (tmp_path / "net.html").read_text(encoding="utf-8")
     assert inweave("explore", "programs.py:ridge", *SIZES, "-o", "net.txt").code == 2
@@ -788,7 +789,7 @@ def test_explore_shows_a_table_and_the_first_query(inweave: Any, tmp_path: Path)
     assert result.code == 0, result.err
     assert "u: the first of 6 rows of t.csv" in result.err
     data, blocks = explored(tmp_path / "net.html")
-    assert data["inputs"] == "data given by the user"
+    assert data["inputs"] == "the data that were given"
     assert np.array_equal(blocks["Xᵀ"], rows[:, :2].T)
     assert np.array_equal(blocks["u"][:, 0], rows[0, :2])
     assert "warning" not in result.err
@@ -805,7 +806,9 @@ def test_explore_shows_an_entry_of_the_gallery_at_its_own_sizes(
     inweave: Any, tmp_path: Path
 ) -> None:
     entry = get("ridge_gd")
-    assert inweave("explore", "ridge_gd", "steps=2", "-o", "net.html").code == 0
+    result = inweave("explore", "ridge_gd", "steps=2", "-o", "net.html")
+    assert result.code == 0
+    assert "data: the gallery's example of ridge_gd, seed 0; --data shows your own" in result.err
     data, blocks = explored(tmp_path / "net.html")
     sizes = {name: str(size) for name, size in {**entry.sizes, "steps": 2}.items()}
     assert data["networks"][0]["report"]["sizes"] == sizes

@@ -249,7 +249,7 @@ def test_a_network_without_named_inputs_beside_one_with_them() -> None:
     same = Network(NET.layout, NET.modules, outputs=NET.outputs)
     data = payload({"net": NET, "trained": same}, INPUTS)
     assert data["inputs"] == (
-        "data given by the user; trained, without named inputs, on the prompt of net"
+        "the data that were given; trained, without named inputs, on the prompt of net"
     )
     assert data["networks"][0]["first"] == data["networks"][1]["first"]
     assert data["networks"][1]["reference"].startswith("program ridge_gd")
@@ -478,6 +478,10 @@ def test_a_page_that_cannot_be_made_leaves_no_file(tmp_path: Path) -> None:
         ({"network": 1}, "there is no network 1; there is only 0"),
         ({"show": "prompt-1"}, "there is no panel 'prompt-1'; there are 'head', 'data'"),
         ({"layer": "99"}, "there is no layer '99'; there are '0', '1'"),
+        ({"steps": 1, "layer": "4"}, "there is no layer '4'; there are '0', '1', '2', '3', 'end'"),
+        ({"steps": 40, "layer": "79", "head": 7}, "there is no head 7 of layer 79; there"),
+        ({"steps": 0}, "there is no loop that takes 0 steps; there is none"),
+        ({"layer": "end", "head": 7}, "there is no head 7 of layer end; there is only 0"),
         ({"layer": "1s"}, "there is no layer '1s'"),
         ({"layer": "1", "head": 7}, "there is no head 7 of layer 1; there"),
         ({"off": ((9, 0),)}, "there is no stored layer 9"),

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 from inweave.compiler.candidates import chosen
@@ -369,7 +369,7 @@ class Network(data.Network):
         if self.origin is not None:
             program, traced = self.origin.program.name, self.origin.traced
             changed, how = self._own is None, self.origin.optimize
-            return Made(program, how, self.origin.sizes, traced, changed, self._counted)
+            return Made(program, how, self.origin.sizes, traced, changed, cache(self._counted))
         said = self.record
         if said is None:
             return None

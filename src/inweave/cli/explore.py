@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from inweave.cli.fill import Tables
     from inweave.network import Network
 
+OWN = "; --data shows your own"
 Shown = tuple["Network", dict[str, Any]]
 
 
@@ -42,7 +43,7 @@ def explore(
     """Write a web page that shows a network's prompt and heads, layer by layer.
 
     On your own table with --data, which is read as `inweave run` reads it; an entry of the gallery
-    on its example; otherwise on random numbers.
+    on its example; otherwise on random numbers. Which of them it is, is said.
 
     For example:
 
@@ -95,10 +96,13 @@ def _on_example(source: str, values: tuple[str, ...], options: Mapping[str, Any]
     from inweave import gallery
 
     if source not in gallery.names():
-        return network_of(source, values, options), {}
+        network = network_of(source, values, options)
+        output.note(f"data: random numbers, seed 0{OWN}")
+        return network, {}
     entry, sizes = gallery.get(source), settings(values)
     network = compiled(entry.program, {**entry.sizes, **sizes}, {**entry.options, **options})
-    return network, entry.example(**sizes)
+    output.note(f"data: the gallery's example of {source}, seed 0{OWN}")
+    return network, entry.example(0, **sizes)
 
 
 def _on_tables(

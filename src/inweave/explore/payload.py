@@ -65,7 +65,7 @@ def payload(
             Packer(name, one, recordings[name], short, left).pack(answers[name], prompts[name])
             for name, one in shown.items()
         ],
-        "story": packed(story, list(networks.values())),
+        "story": packed(story, list(shown.values())),
     }
     return unicode(data)  # type: ignore[no-any-return]
 

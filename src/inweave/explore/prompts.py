@@ -79,7 +79,7 @@ def prompts_of(
     bare = {name: net for name, net in networks.items() if _bare(net)}
     notes = []
     if inputs:
-        notes.append("data given by the user")
+        notes.append("the data that were given")
     elif known:
         inputs = example(networks)
         notes.append("example data: random entries, seed 0")

@@ -8,14 +8,14 @@ begins every chapter from the networks and data that it was made with.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from inweave.errors import InputError
 from inweave.exact import schema
+from inweave.explore.shown import Shown
 from inweave.model.layers import AttentionLayer, Layer
 from inweave.model.modules import Module, Part
-from inweave.model.network import Network
 
 PANELS = ("head", "data", "values", "distance", "norms", "effect", "ablate")
 PANELS_OF_EACH = ("prompt", "network", "source", "report")  # each with a network's number
@@ -52,7 +52,7 @@ def read(text: str) -> Story:
     return found
 
 
-def packed(story: Sequence[Chapter], networks: Sequence[Network]) -> list[dict[str, Any]]:
+def packed(story: Sequence[Chapter], networks: Sequence[Shown]) -> list[dict[str, Any]]:
     """A story for the page; what is not there to be shown is refused."""
     for number, chapter in enumerate(story, 1):
         for what, got, known in _named(chapter, networks):
@@ -65,35 +65,65 @@ def packed(story: Sequence[Chapter], networks: Sequence[Network]) -> list[dict[s
     return [asdict(chapter) for chapter in story]
 
 
-def _named(chapter: Chapter, networks: Sequence[Network]) -> Iterator[tuple[str, Any, list[Any]]]:
+def _named(chapter: Chapter, networks: Sequence[Shown]) -> Iterator[tuple[str, Any, list[Any]]]:
     """What a chapter names, and what there is of that kind; later ones rest on earlier ones."""
     yield "network {}", chapter.network, list(range(len(networks)))
-    network = networks[chapter.network]
+    shown = networks[chapter.network]
+    layers, modules = shown.network.layers, tuple[Part, ...](shown.network.modules)
     each = [f"{panel}-{i}" for panel in PANELS_OF_EACH for i in range(len(networks))]
     yield "panel {}", chapter.show, [*PANELS, *each]
-    scalars = [one.name for net in networks for one in net.inputs if one.kind == "scalar"]
+    inputs = [one for each in networks for one in each.network.inputs]
+    scalars = [one.name for one in inputs if one.kind == "scalar"]
     for name in chapter.inputs:
         yield "scalar input {}", name, scalars
     for layer, head in chapter.off:
-        yield "stored layer {}", layer, list(range(len(network.layers)))
-        yield f"head {{}} of stored layer {layer}", head, _heads(network.layers[layer])
-    if chapter.steps is None and chapter.layer != "end":
-        positions = dict(_positions(network))
-        yield "layer {}", chapter.layer, [*positions, "end"]
-        here = positions[chapter.layer]
-        if here is not None:
-            yield f"head {{}} of layer {chapter.layer}", chapter.head, _heads(here)
+        yield "stored layer {}", layer, list(range(len(layers)))
+        yield f"head {{}} of stored layer {layer}", head, _heads(layers[layer])
+    if chapter.steps is not None:
+        turned = _turned(shown, chapter.steps)
+        yield "loop that takes {} steps", chapter.steps, [chapter.steps] if turned else []
+        modules = turned
+    positions = dict(_positions(modules))
+    positions["end"] = list(positions.values())[-1]
+    yield "layer {}", chapter.layer, list(positions)
+    here = positions[chapter.layer]
+    if here is not None:
+        yield f"head {{}} of layer {chapter.layer}", chapter.head, _heads(here)
+
+
+def _turned(shown: Shown, steps: int) -> tuple[Part, ...]:
+    """The modules at a number of steps: the page turns the first static number that loops follow,
+    or else the first loop. Nothing, where there is no loop or one would not run at all."""
+    modules, made = shown.network.modules, shown.made
+    parts = [part for module in modules for part in module.walk()]
+    repeats = [one.repeat for one in parts if isinstance(one, Module) and one.repeat != 1]
+    counted = made.counted() if made else {}
+    if not repeats:
+        return ()
+    name = next(iter(counted), None)
+    loops = (0,) if name is None else counted[name]
+    more = steps - (repeats[0] if made is None or name is None else made.sizes[name])
+    wanted = [times + more * (i in loops) for i, times in enumerate(repeats)]
+    times = iter(wanted)
+
+    def at(part: Part) -> Part:
+        if not isinstance(part, Module):
+            return part
+        repeat = 1 if part.repeat == 1 else next(times)
+        return replace(part, repeat=repeat, body=tuple(at(inner) for inner in part.body))
+
+    return tuple(at(module) for module in modules) if min(wanted) > 0 else ()
 
 
 def _heads(layer: Layer) -> list[int]:
     return list(range(len(layer.heads))) if isinstance(layer, AttentionLayer) else [0]
 
 
-def _positions(network: Network) -> Iterator[tuple[str, Layer | None]]:
+def _positions(modules: Sequence[Part]) -> Iterator[tuple[str, Layer | None]]:
     """The names of positions, as in links, and their layers: none at the input and at skips."""
     yield "0", None
     done = skips = 0
-    for layer in (one for module in network.modules for one in _run(module)):
+    for layer in (one for module in modules for one in _run(module)):
         done, skips = (done, skips + 1) if layer is None else (done + 1, 0)
         yield f"{done}{'s' * skips}", layer
 

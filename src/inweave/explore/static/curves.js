@@ -59,7 +59,9 @@ export function allCurves(app) {
 /** What answers are compared with: each network's own, where they differ.
  *  @param {Explorer} app @param {string} source what came with the page */
 function references({ tracks }, source) {
-  const judges = tracks.map(({ judge }) => judge || source);
+  const judges = tracks.map(({ judge, run: { left } }) => {
+    return judge || source + (left ? `; but ${left.net.name} is outside its domain, where the network has no answer` : "");
+  });
   if (new Set(judges).size === 1) return `Reference: ${judges[0]}.`;
   return tracks.map(({ data: { name } }, i) => `Reference of ${name}: ${judges[i]}.`).join(" ");
 }
