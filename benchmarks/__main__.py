@@ -46,6 +46,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "growth": ("growth", (1,)),
     "memory": ("memory", (1,)),
     "estimators": ("estimators", (1,)),
+    "page": ("page", (1,)),
     "importing": ("importing", (1,)),
     "calls": ("calls", (1,)),
     "beyond-memory": ("beyond_memory", (1,)),

@@ -29,8 +29,10 @@ import inweave
 from benchmarks import beyond_memory, dense, direct, kernel, memory, modes, precision, problem
 from benchmarks import gallery as by_entry
 from benchmarks import ridge as by_size
+from benchmarks.stored import RESULTS, Stored
 from inweave import gallery, paper
 from inweave.circuits import suite
+from inweave.cli import demo_report
 from inweave.cli.app import EPILOGUE
 from inweave.compiler import affine, candidates, collapse, letters, store, vectors
 from inweave.estimators import lasso, logistic
@@ -38,6 +40,7 @@ from inweave.exact import field
 from inweave.explore import payload
 from inweave.lab import algorithm
 from inweave.language import inverses, tables
+from inweave.model.layers import AttentionLayer
 from inweave.proof import affine as proved_loops
 from inweave.proof import check
 from inweave.proof.degree import lower_bound, quick_degree
@@ -100,6 +103,12 @@ def on_its_prompt(made: Callable[[int, int, int], inweave.Network], steps: int) 
     return in_entries(traced, made(3, 2, steps).fills, quick_degree)
 
 
+def heads_of_a_step() -> list[int]:
+    """The heads of each layer of one step of descent, in the network of the story."""
+    step = inweave.compile(ridge, n=3, d=2, steps=2, verify=False).modules[0]
+    return [len(layer.heads) for layer in step.layers if isinstance(layer, AttentionLayer)]
+
+
 def python() -> str:
     """The least Python that pyproject.toml allows."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
@@ -145,13 +154,15 @@ def short_of_two_steps() -> str:
 
 def without_tables(library: str) -> tuple[float, float]:
     """How much longer networks with tables take than the library's own functions: most, median."""
-    stored = json.loads((ROOT / "benchmarks" / "results" / "gallery.json").read_text("utf-8"))
-    ratios = [
-        row["value"]
-        for row in stored["rows"]
-        if row.get("against") == f"{library}, by hand, no tables"
-    ]
+    rows = Stored.read(RESULTS / "gallery.json").rows
+    ratios = [row.value for row in rows if row.against == f"{library}, by hand, no tables"]
     return max(ratios), median(ratios)
+
+
+def edit_of_the_page() -> float:
+    """Milliseconds, as they were measured."""
+    rows = Stored.read(RESULTS / "cpu.json").rows
+    return next(row.value for row in rows if row.name == "an edit of the README's network")
 
 
 def page_of_figures() -> float:
@@ -211,6 +222,20 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               lambda: (paper.ridge_lsa(3, 2, 729).depth, paper.ridge_elsa(3, 2, 729).depth)),
         EXIT,
     ),
+    "src/inweave/cli/demo_story.json": (
+        Claim('"{} patients and a question', lambda: (word(demo_report.PAGE[0]).capitalize(),)),
+        Claim('"{} heads of the first layer add up the gradient Xᵀ(X w − y) + λ w.',
+              lambda: (word(heads_of_a_step()[0]).capitalize(),)),
+        Claim("{} layers, one step of gradient descent.",
+              lambda: (word(len(heads_of_a_step())).capitalize(),)),
+        Claim("the same {} layers again", lambda: (word(len(heads_of_a_step())),)),
+        Claim("and reads the answer: {} steps in {} layers.",
+              lambda: (demo_report.PAGE[1], deep(demo_report.PAGE[1]).depth)),
+        Claim("{} = 3⁶ of them take {} layers.", lambda: (3**6, deep(3**6).depth)),
+        Claim("729 steps have degree {}, more than 3{}.",
+              lambda: (deep(729).degree, superscript(deep(729).depth - 1))),
+        Claim('"title": "729 steps in {} layers"', lambda: (deep(729).depth,)),
+    ),
     "CONTRIBUTING.md": (Claim("You need Python {} or newer", lambda: (python(),)),),
     "docs/errata.md": (
         Claim("error is about 2{} (|x|/x_1)³, and no digit is right beyond |x| = {:.1f}·10⁵ x_1",
@@ -249,6 +274,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("50 steps in {} layers.", lambda: (word(deep(50).depth),)),
     ),
     "docs/explorer.md": (
+        Claim("that takes {:.0f} ms of a processor", lambda: (edit_of_the_page(),)),
         Claim("at least {} pixels wide",
               lambda: (in_code("src/inweave/explore/static/arrange.js", r"\? 4 : (\d+);"),)),
         Claim("up to 1e-{} of the largest entry",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -502,28 +501,9 @@ def test_the_module_renders_with_a_notebooks_model(browser: Any, tmp_path: Path)
     assert seen.console == []
 
 
-FRAMES = """async (last) => {
-  const e = document.getElementById('inweave').explorer;
-  const slider = document.querySelector('input.scrubber');
-  const work = [], gaps = [];
-  let before = await new Promise(requestAnimationFrame);
-  for (let i = 0; i < 150; i++) {
-    slider.value = (i * 7) % last;
-    slider.dispatchEvent(new Event('input', {bubbles: true}));
-    const now = await new Promise(requestAnimationFrame);
-    gaps.push(now - before);
-    before = now;
-    work.push(e.frameTime);
-  }
-  const sorted = (a) => [...a].sort((x, y) => x - y);
-  const at = (a, q) => sorted(a)[Math.floor(q * (a.length - 1))];
-  return {work: [at(work, 0.5), at(work, 0.95)], gap: [at(gaps, 0.5), at(gaps, 0.95)]};
-}"""
-
-
 @pytest.mark.parametrize("kind", ["compiled", "every entry changes"])
-def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_report_their_frame_time(
-    visit: Visit, tmp_path: Path, kind: str, record_property: Any, capsys: Any
+def test_two_hundred_layers_of_a_wide_prompt_stay_small(
+    visit: Visit, tmp_path: Path, kind: str
 ) -> None:
     page = tmp_path / "large.html"
     if kind == "compiled":
@@ -539,19 +519,10 @@ def test_two_hundred_layers_of_a_wide_prompt_stay_small_and_report_their_frame_t
         net.explore(page, H=0.5 * rng.normal(size=(20, 200)))
     assert (net.tokens, net.depth) == (20, 200)
     assert net.width >= 198
-    size = page.stat().st_size
-    assert size < 5e6
+    assert page.stat().st_size < 5e6
     seen = visit(page)
-    rounds = [seen.page.evaluate(FRAMES, net.depth) for _ in range(3)]
-    found = min(rounds, key=lambda r: r["work"][0])  # other work on the machine only adds time
-    record_property("frame", json.dumps(found))
-    with capsys.disabled():
-        print(
-            f"\n  {kind}: {size / 1e6:.2f} MB; work per frame {found['work'][0]:.1f} ms median, "
-            f"{found['work'][1]:.1f} ms at 95 %; frame to frame {found['gap'][0]:.1f} ms median"
-        )
-    assert len(rounds) == 3  # measured and reported; no test depends on how fast a machine is
-    assert found["work"][0] > 0
+    seen.layer(150)
+    seen.settled(150)
 
 
 def test_the_module_mentions_no_address_but_the_svg_namespace() -> None:
