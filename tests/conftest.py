@@ -5,6 +5,7 @@ of them would only make tests slower and timings unstable. The libraries read th
 they are first imported, so they are set here, before any test module imports numpy.
 """
 
+import gc
 import importlib
 import importlib.util
 import os
@@ -40,6 +41,13 @@ collect_ignore_glob = [file for files in MISSING.values() for file in files.spli
 
 def pytest_report_header() -> list[str]:
     return [f"{name} is not installed: left out are {files}" for name, files in MISSING.items()]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def what_is_loaded_stays() -> None:
+    """Libraries and the tests themselves are not looked through for garbage again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
