@@ -232,13 +232,13 @@ def descent(steps):
 
 PROVED = [
     (squares, 22), (signed_squares, 22), (matrix_squares, 22), (grams, 22), (neighbours, 28),
-    (scaled, 18), (newton_schulz, 12), (quintic, 7), (cubic, 9), (mixed, 8), (crossed, 14),
-    (held_sums, 30), (rectified, 30), (squares_in_a_step, 18), (crossed_in_a_step, 8), (word, 120),
-    (descent, 25),
+    (scaled, 18), (newton_schulz, 12), (quintic, 6), (cubic, 8), (mixed, 6), (crossed, 10),
+    (held_sums, 30), (rectified, 30), (squares_in_a_step, 18), (crossed_in_a_step, 7), (word, 120),
+    (descent, 15),
 ]  # fmt: skip
 LONG = [
-    (squares, 100), (signed_squares, 40), (matrix_squares, 40), (grams, 40), (neighbours, 60),
-    (scaled, 40), (newton_schulz, 40), (quintic, 20), (cubic, 30), (held_sums, 60),
+    (squares, 50), (signed_squares, 40), (matrix_squares, 40), (grams, 40), (neighbours, 30),
+    (scaled, 20), (newton_schulz, 20), (quintic, 10), (cubic, 14), (held_sums, 60),
     (rectified, 60), (squares_in_a_step, 40), (word, 250),
 ]  # fmt: skip
 
@@ -247,13 +247,17 @@ def named(pairs):
     return [pytest.param(*pair, id=f"{pair[0].__name__}-{pair[1]}") for pair in pairs]
 
 
-@pytest.mark.usefixtures("work")
-@pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("make", "steps"), named(PROVED))
-def test_loops_that_reuse_values_compile_and_are_proved(make, steps, mode):
+def test_loops_that_reuse_values_compile_and_are_proved(work, make, steps):
+    """In every mode; many modes give the same network."""
     program = inweave.program(make(steps))
-    net = inweave.compile(program, optimize=mode, **dict.fromkeys(program.size_names, 2))
-    assert net.certificate is not None
+    options = {"verify": False, **dict.fromkeys(program.size_names, 2)}
+    made = []
+    for mode in MODES:
+        work.update({name: -count for name, count in work.items() if name != "limit"})
+        made.append(inweave.compile(program, optimize=mode, **options))
+    for net in {net.fingerprint: net for net in made}.values():
+        assert net.verify()
 
 
 @pytest.mark.parametrize("mode", ["faithful", "depth"])
@@ -270,7 +274,7 @@ def test_long_loops_take_work_in_proportion_to_their_length(work, make, steps, m
 @pytest.mark.usefixtures("work")
 @pytest.mark.parametrize(
     ("make", "steps"),
-    named([(squares, 40), (squares, 1100), (matrix_squares, 40), (newton_schulz, 40)]),
+    named([(squares, 40), (squares, 1100), (matrix_squares, 40), (newton_schulz, 30)]),
 )
 def test_a_degree_beyond_the_prime_is_refused_with_advice(make, steps):
     program = inweave.program(make(steps))
