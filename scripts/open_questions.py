@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from inweave.lab.experiments import EXPERIMENTS
+from inweave.lab.experiments.bias import LONGER
 from inweave.lab.report import figure, number
 from inweave.lab.results import stored
 from scripts import explained_programs, quick_directions
@@ -122,27 +123,32 @@ def construction(result: Result) -> str:
 
 
 def bias(result: Result) -> str:
-    equal = [c for c in result["claims"] if c["claim"].startswith("equal layers")]
+    every = [c for c in result["claims"] if c["claim"].startswith("equal layers")]
+    longer = [c for c in every if f", {LONGER} x steps" in c["claim"]]
+    equal = [c for c in every if c not in longer]
     better, worse, still = decided(equal)
-    budget = max(levels(result, "budget"))
-    cells, idle = [], 0
-    for claim in equal:
-        name = (
-            claim["claim"].removeprefix("equal layers, ").removesuffix(": less loss with the bias")
-        )
-        labels = {kind: (f"{kind}, {name}", f"{kind}, {name}, {budget} x steps")
-                  for kind in ("LSA", "ELSA")}  # fmt: skip
-        pair = [next((r for r in result["rows"] if r["label"] in either), None)
-                for either in labels.values()]  # fmt: skip
-        idle += pair[0] is not None and pair[0]["loss"]["mean"] > IDLE
-        cells.append([name, *("" if r is None else loss(r) for r in pair), ratio(claim)])
+    budget = max(b for b in levels(result, "budget") if b < LONGER)
+    cells, idle = _pairs(result, equal, budget)
     sentence = (
         f"At equal layers the bias gives less loss in {len(better)} of {len(equal)} cells, more in "
         f"{len(worse)}, and {len(still)} stay open; but in {idle} of them LSA predicts next to "
         f"nothing after training, and only in {len(equal) - idle} are two networks compared that "
         "both learned."
     )
-    parts = [f"**{sentence}**", table(["", "LSA", "ELSA", "ELSA / LSA"], cells)]
+    head = ["", "LSA", "ELSA", "ELSA / LSA"]
+    parts = [f"**{sentence}**", table(head, cells)]
+    if longer:
+        before = {c["claim"]: c["value"] for c in equal}
+        said = [
+            f"from {10 ** before[short]:.3g} to {10 ** c['value']:.3g} ({short.split(':')[0][14:]})"
+            for c in longer
+            if (short := c["claim"].replace(f", {LONGER} x steps", "")) in before
+        ]
+        parts[0] = (
+            f"**{sentence} Trained {LONGER // budget} times as long, the ratio of the losses goes "
+            f"{listed(said)}.**"
+        )
+        parts.append(table(head, _pairs(result, longer, budget)[0]))
     of_others = [
         c for c in result["claims"] if c["claim"].startswith(("equal param", "equal prod"))
     ]
@@ -157,6 +163,24 @@ def bias(result: Result) -> str:
         cells = [[*c["claim"].split(f", {budget} x steps: "), ratio(c)] for c in between]
         parts.append(table(["layers", "effect or interaction", "loss is multiplied by"], cells))
     return "\n\n".join(parts)
+
+
+def _pairs(
+    result: Result, claims: Sequence[Mapping[str, Any]], budget: int
+) -> tuple[list[list[str]], int]:
+    """Losses of LSA and ELSA and their ratio; and how often LSA predicts next to nothing."""
+    cells, idle = [], 0
+    for claim in claims:
+        name = (
+            claim["claim"].removeprefix("equal layers, ").removesuffix(": less loss with the bias")
+        )
+        labels = {kind: (f"{kind}, {name}", f"{kind}, {name}, {budget} x steps")
+                  for kind in ("LSA", "ELSA")}  # fmt: skip
+        pair = [next((r for r in result["rows"] if r["label"] in either), None)
+                for either in labels.values()]  # fmt: skip
+        idle += pair[0] is not None and pair[0]["loss"]["mean"] > IDLE
+        cells.append([name, *("" if r is None else loss(r) for r in pair), ratio(claim)])
+    return cells, idle
 
 
 def nonlinearity(result: Result) -> str:

@@ -42,11 +42,11 @@ EXPERIMENTS = {
         "What do two tied LSA layers learn: two gradient steps, or GD++?", 40, 449
     ),
     "gaussian-one-layer": Experiment(
-        "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 17
+        "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 77
     ),
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 447),
     "construction": Experiment("Can training find the paper's constructions?", 35, 268),
-    "bias": Experiment("Does the bias help when networks are trained?", 60, 508),
+    "bias": Experiment("Does the bias help when networks are trained?", 60, 576),
     "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 530),
     "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 167),
     "explained": Experiment("What do networks compute that beat their construction?", 30, 80),

@@ -6,7 +6,8 @@ prompt can hold constants (λI and √ηI of the enumerated form), and every lay
 its own. So the question is asked in all combinations: {LSA, ELSA} x {a skip around every layer, one
 around every two} x {constants in the prompt, none} x layers {1, 2, 4, 8} x {1, 4, 16} times the
 steps, on ridge regression with noise whose variance λ the prompt may hold. As in the paper's
-networks, one more layer reads out.
+networks, one more layer reads out. Up to two layers, with constants, training goes on to 64 times
+the steps: does LSA only take longer?
 
 ELSA has more numbers than LSA of the same shape and costs more multiplications, so three
 comparisons are made, each by its name: equal layers (and heads), equal parameters, and equal
@@ -26,6 +27,7 @@ from inweave.stack.attention import multiplications
 
 LAYERS = (1, 2, 4, 8)
 BUDGETS = (1, 4, 16)
+LONGER = 64  # for cells with constants whose LSA stands where it began after the longest of these
 STEPS = 200  # of the shortest budget
 HEADS = 4
 MIDDLE = 4  # the budget at which parameters and products are made equal
@@ -132,6 +134,11 @@ def study(quick: bool, seed: int) -> Study:
         for bias, heads in ((True, ELSA_HEADS), *((False, n) for n in LSA_HEADS.values()))
     ]
     arms += [tied(bias, depth) for depth in (3, 4) for bias in both]
+    arms += [
+        arm(bias, skip, True, depth, LONGER)
+        for depth, skip in ((1, None), (2, False), (2, True))
+        for bias in both
+    ]
     seeds = tuple(range(seed, seed + SEEDS))
     return Study("bias", tuple(arms), 128, MIDDLE * STEPS // 2, seeds, 2)
 
@@ -157,9 +164,12 @@ def answer(results: Results) -> dict[str, Any]:
                     products=a.model.get("products"), factors=dict(a.factors))
         for a, r in results.where()
     ]  # fmt: skip
-    claims = [c for found in (_bias(results), _interactions(results), _sizes(results))
-              for c in answers.family(found)]  # fmt: skip
-    longest = max(a.factors.get("budget", 0) for a in results.study.arms)
+    longest = max(
+        a.factors["budget"] for a in results.study.arms if a.factors.get("budget", LONGER) < LONGER
+    )
+    equal = _bias(results, longest) | _tied(results)
+    families = (equal, _interactions(results), _sizes(results), _bias(results, LONGER))
+    claims = [c for found in families for c in answers.family(found)]
     return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
         "series": answers.curves(results, _curves(results, longest)),
         "panels": _panels(results, longest),
@@ -211,17 +221,23 @@ def _curves(results: Results, budget: int) -> dict[str, str]:
     return {a.name: label(dict(a.factors)).rpartition(", constants")[0] for a, _ in found}
 
 
-def _bias(results: Results) -> dict[str, Effect]:
-    """Equal layers: ELSA against LSA in every cell, at the longest budget there is."""
-    budget = max(a.factors.get("budget", 0) for a in results.study.arms)
+def _bias(results: Results, budget: int) -> dict[str, Effect]:
+    """Equal layers: ELSA against LSA in every cell that was trained for so long."""
     found = {}
     for a, elsa in results.where(bias=True, budget=budget, heads=HEADS):
         lsa = results.one(**dict(a.factors) | {"bias": False})
         if lsa is not None:
-            name = label(dict(a.factors)).removeprefix("ELSA, ").rpartition(",")[0]
+            name = label(dict(a.factors)).removeprefix("ELSA, ")
+            if budget < LONGER:
+                name = name.rpartition(",")[0]
             found[f"equal layers, {name}: less loss with the bias"] = paired(
                 elsa["log_loss"], lsa["log_loss"]
             )
+    return found
+
+
+def _tied(results: Results) -> dict[str, Effect]:
+    found = {}
     for a, elsa in results.where(bias=True):
         lsa = results.one(bias=False, tied=a.factors.get("tied", -1))
         if lsa is not None:
