@@ -120,6 +120,16 @@ class TestCompiledNetworks:
         loops = [module for module in network.modules if module.repeat > 1]
         assert len(loops) <= source.count("inweave.iterate(") + source.count("inweave.scan(")
 
+    def test_numpy_does_not_round_thirds(self):
+        @inweave.program
+        def thirds(X: Matrix[2, 2]):
+            mixed = inweave.constant(np.array([[1, Fraction(1, 3)], [0, 1]], dtype=object))
+            return np.eye(3, 2, -1) @ X / 3 + np.eye(3, 2, -1) @ X @ X @ X, mixed @ X
+
+        source = inweave.decompile(inweave.compile(thirds, optimize="faithful", verify=False))
+        assert "Fraction(1, 3) * (np.eye(3, 2, -1) @ X)" in source
+        assert "[[1, Fraction(1, 3)], [0, 1]]" in source
+
     def test_numbers_side_by_side_are_not_rounded(self):
         network = gallery.get("chebyshev").compile(
             optimize="depth", n=4, d=2, steps=4, verify=False

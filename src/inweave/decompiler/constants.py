@@ -9,6 +9,8 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Shift, exact, fractions
 
+FRACTION = "Fraction("
+NUMBERS = (*"0123456789", FRACTION)  # how a number begins
 SUM, PRODUCT, ATOM = range(3)  # how tightly a text holds together
 FEW = 3  # diagonals that a matrix is written as
 Shape = tuple[int, int]
@@ -30,7 +32,7 @@ def number_text(c: Fraction) -> str:
     """A number that Python reads back exactly."""
     if c.denominator == 1:
         return str(c.numerator) if abs(c) < 10**15 else _float(c) or str(c.numerator)
-    return _float(c) or f"Fraction({c.numerator}, {c.denominator})"
+    return _float(c) or f"{FRACTION}{c.numerator}, {c.denominator})"
 
 
 def _float(c: Fraction) -> str:
@@ -49,8 +51,10 @@ def _diagonals(k: Constant) -> str:
         if diagonal.any():
             if len(found) == FEW or (diagonal != diagonal[0]).any():
                 return ""
-            number = exact(diagonal[0])
-            ahead = "" if number == 1 else f"{number_text(number)} * "
+            number = number_text(exact(diagonal[0]))
+            if number.startswith(FRACTION):  # numpy would round it
+                return ""
+            ahead = "" if number == "1" else f"{number} * "
             found.append(ahead + _eye(k.rows, k.cols, offset))
     return " + ".join(found)
 

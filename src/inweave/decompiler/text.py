@@ -16,6 +16,8 @@ from typing import Any, NamedTuple
 
 from inweave.decompiler.constants import (
     ATOM,
+    FRACTION,
+    NUMBERS,
     PRODUCT,
     SUM,
     Shape,
@@ -30,8 +32,6 @@ from inweave.decompiler.constants import (
 from inweave.decompiler.statements import Letters
 from inweave.exact.constants import Constant, Ones, Shift, product
 from inweave.proof.words import Chain, Letter, Symbol, Words
-
-NUMBERS = (*"0123456789", "Fraction(")  # how the text of a number begins
 
 
 class Term(NamedTuple):
@@ -151,7 +151,7 @@ class Speller:
             else:
                 parts = [self._total(terms, (shape[0], rows)).inside(ATOM), text]
             joint = " @ "
-        return negative, Text(" * ".join([*ahead, joint.join(parts)]), PRODUCT)
+        return negative, Text(_times([*ahead, joint.join(parts)]), PRODUCT)
 
     def _term(self, term: Term, shape: Shape) -> tuple[bool, Text]:
         number, scalars, chain = term
@@ -163,12 +163,11 @@ class Speller:
         if len(parts) == 1:
             return number < 0, parts[0]
         *before, last = parts
-        apart = not chain or last.text.startswith(NUMBERS)  # Python would round their product
         texts = [
             *(scalar.inside(ATOM) for scalar in before),
-            last.inside(ATOM if apart else PRODUCT),
+            last.inside(PRODUCT if chain else ATOM),
         ]
-        return number < 0, Text(" * ".join(texts), PRODUCT)
+        return number < 0, Text(_times(texts), PRODUCT)
 
     # -- products ---------------------------------------------------------------------------------
     def _scalars(self, scalars: Iterable[Chain]) -> tuple[Text, ...]:
@@ -285,6 +284,15 @@ def _unsigned(negative: bool, text: Text) -> tuple[bool, Text]:
     if text.text.startswith("-") and len(summands(text.text)) == 1:
         return not negative, Text(text.text[1:], PRODUCT)
     return negative, text
+
+
+def _times(factors: Sequence[str]) -> str:
+    """A product, with brackets where Python would multiply numbers by themselves and round."""
+    first, *rest = factors
+    if rest and first.startswith(NUMBERS):
+        rounded = (*NUMBERS, "np.") if first.startswith(FRACTION) else NUMBERS
+        rest[0] = f"({rest[0]})" if rest[0].startswith(rounded) else rest[0]
+    return " * ".join([first, *rest])
 
 
 def summands(text: str) -> list[str]:

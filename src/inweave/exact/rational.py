@@ -35,6 +35,10 @@ class Whole(NamedTuple):
     top: Rational
     bottom: int
 
+    @property
+    def T(self) -> Whole:
+        return Whole(self.top.T, self.bottom)
+
 
 def exact(number: Any) -> Fraction:
     """The rational number that a Python or numpy number stands for, exactly."""
@@ -150,10 +154,15 @@ def divided(top: Rational, bottom: int) -> Rational:
     return out
 
 
+def multiplied(*matrices: Rational | Whole) -> Whole:
+    """The product of matrices in whole numbers."""
+    tops, bottoms = zip(*map(whole, matrices), strict=True)
+    return Whole(reduce(times, tops), math.prod(bottoms))
+
+
 def product(*matrices: Rational | Whole) -> Rational:
     """The product of matrices, exactly."""
-    tops, bottoms = zip(*map(whole, matrices), strict=True)
-    return divided(reduce(times, tops), math.prod(bottoms))
+    return divided(*multiplied(*matrices))
 
 
 def is_orthogonal(matrix: Rational) -> bool:

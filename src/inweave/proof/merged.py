@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from inweave.exact.constants import Dense, Shift, exact
-from inweave.exact.rational import product
+from inweave.exact.constants import Dense, Shift
+from inweave.exact.rational import Whole, fractions, multiplied, whole
 from inweave.model.embedding import in_pieces, simple, weights
 from inweave.model.layers import AttentionLayer, Head, Layer
 from inweave.model.layout import Layout
@@ -37,8 +37,8 @@ from inweave.proof.states import NotProved
 Matrix = np.ndarray[Any, Any]
 Entries = dict[tuple[int, int], Fraction]  # those of a matrix that are not zero
 Term = tuple[Entries, Entries]  # A and v of a head
-LONG = 64  # times what it takes to multiply numbers, where floats would round
-MOST = 2 * 10**10  # multiplications of all heads: seconds
+LONG = 8  # times what it takes to multiply numbers, where one float is not enough
+MOST = 8 * 10**10  # multiplications of all heads: some ten seconds
 MOST_BITS = 200_000  # of one A
 
 
@@ -71,14 +71,16 @@ def factored(network: Network) -> Network:
 
 
 def _terms(network: Network) -> list[list[Term]]:
-    """What the heads of every layer are known by."""
+    """What the heads of every layer are known by, in the basis of the blocks."""
     _check_work(network)
-    back = None if network.embedding is None else network.embedding.inverse
+    ahead, back = _basis(network)
     found = list[list[Term]]()
     for layer in network.layers:
         heads = layer.heads if isinstance(layer, AttentionLayer) else ()
-        plain = heads if back is None else (back.head(head, network.layout) for head in heads)
-        found.append([_term(head, network.layout) for head in plain])
+        parts = [[_stacked(p, network.layout) for p in head.projections] for head in heads]
+        scores = [multiplied(*ahead, q, k.T, *(x.T for x in ahead)) for q, k, _ in parts]
+        values = [multiplied(*ahead, v, *back) for *_, v in parts]
+        found.append([(_entries(A), _entries(v)) for A, v in zip(scores, values, strict=True)])
     return found
 
 
@@ -111,9 +113,18 @@ def _is_short(matrix: Matrix) -> bool:
 
 
 # -- heads as terms --------------------------------------------------------------------------------
-def _term(head: Head, layout: Layout) -> Term:
-    query, key, value = (_stacked(part, layout) for part in head.projections)
-    return _entries(product(query, key.T)), _entries(value)
+def _basis(network: Network) -> tuple[list[Whole], list[Whole]]:
+    """What brings `[W; B]` to the basis of the blocks, and from the right what it writes."""
+    embedding, width = network.embedding, network.layout.width
+    if embedding is None:
+        return [], []
+    ahead = fractions(np.eye(width + network.layout.tokens))
+    if embedding.columns is not None:
+        ahead[:width, :width] = embedding.columns
+    if embedding.tokens is not None:
+        ahead[width:, width:] = embedding.tokens.T
+    back = embedding.inverse.whole[1]
+    return [whole(ahead)], [] if back is None else [back]
 
 
 def _stacked(projection: AnyProjection, layout: Layout) -> Matrix:
@@ -123,9 +134,13 @@ def _stacked(projection: AnyProjection, layout: Layout) -> Matrix:
     return np.concatenate([W, np.full((layout.tokens, layout.width), zero) if B is None else B])
 
 
-def _entries(matrix: Matrix) -> Entries:
-    rows, cols = np.nonzero(matrix)
-    return {(int(i), int(j)): exact(matrix[i, j]) for i, j in zip(rows, cols, strict=True)}
+def _entries(matrix: Whole) -> Entries:
+    at = np.nonzero(matrix.top)
+    places = zip(*(indices.tolist() for indices in at), strict=True)
+    return {
+        place: Fraction(int(number), matrix.bottom)
+        for place, number in zip(places, matrix.top[at].tolist(), strict=True)
+    }
 
 
 def gathered(terms: Iterable[Term]) -> list[Term]:
@@ -254,7 +269,7 @@ def in_runs(network: Network) -> Network:
 
 def _runs(piece: Piece) -> list[Piece]:
     rows, cols = piece.matrix.shape
-    left = _entries(piece.matrix.array) if isinstance(piece.matrix, Dense) else {}
+    left = _entries(whole(piece.matrix.array)) if isinstance(piece.matrix, Dense) else {}
     found = []
     while left:
         i, j = min(left)
