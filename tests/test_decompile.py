@@ -373,20 +373,37 @@ class TestRefusals:
                     continue
             assert difference(program(**inputs), wrong(check=False, **inputs)) < 1e-9
 
-    @pytest.mark.parametrize("depth", [1, 2])
-    def test_trained_weights_lack_an_embedding_tied_or_not(self, depth):
+    def test_trained_weights_lack_an_embedding(self):
+        network, copy = self.trained()
+        with pytest.raises(
+            DecompileError, match=r"module 0, layer 0 .*inweave\.lab\.algorithm"
+        ) as e:
+            inweave.decompile(replace(network, modules=(copy(),)))
+        assert "alike" not in str(e.value)
+
+    def test_copies_that_cannot_be_read_are_told_apart(self):
+        network, copy = self.trained()
+        first, other = copy(), copy()
+        second = replace(first.layers[0].heads[0], key=other.layers[0].heads[0].key)
+        second = inweave.Module((inweave.AttentionLayer((second,)),))
+        with pytest.raises(
+            DecompileError,
+            match=r"lacks the embedding.*; module 0 and the 3 after it are built alike.*: unlike "
+            "in module 0 are the key of head 0 in layer 0 of module 1, the query and key and value "
+            "of head 0 in layer 0 of module 3$",
+        ):
+            inweave.decompile(replace(network, modules=(first, second, first, other)))
+
+    def trained(self):
+        """A network, and what makes modules of dense weights for it."""
         network = network_of(NAMES["ridge_gd"])
-        layout = network.layout
-        rng = np.random.default_rng(0)
-        shape = (layout.width, layout.width)
+        rng, shape = np.random.default_rng(0), (network.width, network.width)
 
         def copy():
             head = inweave.Head(*(DenseProjection(rng.normal(size=shape)) for _ in range(3)))
             return inweave.Module((inweave.AttentionLayer((head,)),))
 
-        modules = tuple(copy() for _ in range(depth))
-        with pytest.raises(DecompileError, match=r"module 0, layer 0 .*inweave\.lab\.algorithm"):
-            inweave.decompile(replace(network, modules=modules))
+        return network, copy
 
     def test_copies_of_a_step_that_differ_are_no_loop(self):
         network = inweave.compile(ridge, n=5, d=3, steps=2, optimize="faithful")

@@ -13,6 +13,7 @@ from dataclasses import replace
 from keyword import iskeyword
 from unicodedata import normalize
 
+from inweave.decompiler.copies import differences
 from inweave.decompiler.reading import read
 from inweave.decompiler.source import NAME, Line, source
 from inweave.decompiler.statements import HeadAt, Read
@@ -78,6 +79,16 @@ def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
             f"decompile reads a Network, got {kind}; inweave.load reads one from a file"
         )
     _check_names(network)
+    try:
+        return _read_back(network, seconds)
+    except DecompileError as error:
+        if not (where := differences(network)):
+            raise
+        raise DecompileError(f"{error}; {where}") from error
+
+
+def _read_back(network: Network, seconds: float) -> tuple[Line, ...]:
+    """The lines of what a network does, with scans where they are proved."""
     apart, together = map(_placed, _without_disguise(network))
     found = read(apart)
     if source(apart, found) != source(apart, found, scans=False):
