@@ -48,7 +48,8 @@ def payload(
     note, prompts = prompts_of(networks, inputs)
     hidden = [name for name, net in networks.items() if net.embedding is not None]
     if hidden:
-        note += f"; {' and '.join(hidden)} in the basis of the blocks, which an embedding hides"
+        who = "shown" if len(networks) == 1 else " and ".join(hidden)
+        note += f"; {who} in the basis of the blocks, which an embedding hides"
     answers = references(shown, {name: own.inputs for name, own in prompts.items()}, reference)
     recordings, size = {}, 0
     for name, net in networks.items():

@@ -69,7 +69,7 @@ export function source(app, i) {
     picture: () => linesPicture([track.data.name, ...lines.map(({ text }) => text)], app.theme) });
   heading.title = "Read from the weights, and proved equal to the network";
   node.append(lines.length ? el("ol", { class: "source" }, ...rows.map((row) => el("li", {}, row.node)))
-    : el("p", { class: "soft small", text: `None can be read: ${why}` }));
+    : el("p", { class: "soft small", text: `None can be read: ${why}.` }));
   const draw = () => {
     node.hidden = i !== reader.net; // of several, that of the network that is looked at
     const key = node.hidden ? "" : chosen();
