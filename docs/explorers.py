@@ -36,7 +36,9 @@ def write(app: Sphinx, error: Exception | None) -> None:
     folder = Path(app.outdir, FOLDER)
     folder.mkdir(exist_ok=True)
     entries = inweave.gallery.entries()
-    for entry in status_iterator(entries, "writing explorer pages... ", length=len(entries)):
+    for entry in status_iterator(
+        entries, "writing explorer pages... ", length=len(entries), stringify_func=lambda e: e.name
+    ):
         entry.compile().explore(folder / f"{entry.name}.html", **entry.example())
     write_page(Problem.shipped(), folder / "story.html")
 

@@ -33,8 +33,11 @@ from tests.browser.conftest import FLAGS
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"wide": (1440, 900), "narrow": (560, 900)}
-COLOURS = 128  # that cover all of a picture: a thin line keeps its own
-NO = Image.Dither.NONE
+# Colours that cover all of a picture, so that a thin line keeps its own, and then move to where
+# most pixels are, so that a wide plane does, too.
+PALETTE: dict[str, Any] = {
+    "colors": 256, "method": Image.Quantize.MAXCOVERAGE, "kmeans": 1, "dither": Image.Dither.NONE,
+}  # fmt: skip
 ridge: inweave.Program = runpy.run_path(str(ROOT / "examples" / "ridge.py"))["ridge"]
 
 
@@ -154,7 +157,7 @@ def draw() -> int:
                     tab.goto(path.resolve().as_uri() + view)
                     tab.wait_for_timeout(400)
                     picture = Image.open(io.BytesIO(tab.screenshot())).convert("RGB")
-                    found = picture.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=NO)
+                    found = picture.quantize(**PALETTE)
                     found.save(said.out / f"page-{name}-{size}-{colours}.png", optimize=True)
             print(f"page-{name}-*.png from a page of {path.stat().st_size / 1e6:.2f} MB")
         context.close()

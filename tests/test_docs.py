@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import itertools
 import re
@@ -105,6 +106,19 @@ def test_every_public_name_stands_in_the_reference() -> None:
     assert [n for n in names if not re.search(rf":: inweave\.{n}\n", text)] == []
     assert ":: inweave.estimators\n" in text
     assert ":: inweave.errors\n" in text
+
+
+@pytest.mark.parametrize("module", ["circuits", "estimators", "explore", "nn"])
+def test_every_function_and_class_of_a_public_module_stands_in_the_reference(module: str) -> None:
+    found = importlib.import_module(f"inweave.{module}")
+    text = (DOCS / "api.md").read_text("utf-8")
+    listed = set(re.findall(rf":: inweave\.{module}\.(\w+)\n", text))
+    members = re.findall(rf":: inweave\.{module}\n   :members: (.*)\n", text)
+    listed |= {name for line in members for name in line.split(", ")}
+    defined = [n for n in found.__all__ if inspect.isroutine(getattr(found, n))
+               or inspect.isclass(getattr(found, n))]  # fmt: skip
+    assert defined
+    assert [name for name in defined if name not in listed] == []
 
 
 def test_every_file_of_the_lab_that_is_for_users_stands_in_the_reference() -> None:
