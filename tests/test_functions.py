@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import inweave
-from inweave import Matrix, Scalar, Vector
+from inweave import AttentionLayer, Matrix, Scalar, Vector, gallery
 from inweave.exact.constants import fractions
 from inweave.language.tables import (
     exp_table,
@@ -274,3 +274,9 @@ def test_values_at_the_knots_are_those_of_the_net():
         knots, values = table.knots, table.values
         exact = function.net.rationals(fractions(knots)).astype(float)
         assert values == pytest.approx(exact, rel=1e-13)
+
+
+def test_an_argument_that_stands_where_its_function_is_applied_takes_no_layer():
+    net = gallery.get("sinkhorn").compile(verify=False)
+    assert net.depth == 53  # 73 with a layer that does nothing before each of two functions
+    assert all(layer.heads for layer in net.layers if isinstance(layer, AttentionLayer))

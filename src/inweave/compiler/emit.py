@@ -93,7 +93,9 @@ class Emitter:
         return out
 
     def _layer(self, layer: LayerSpec) -> list[Layer]:
-        out: list[Layer] = [AttentionLayer(tuple(self._head(head) for head in layer.heads))]
+        heads = tuple(self._head(head) for head in layer.heads)
+        # An argument that stands where its function is applied needs no head to bring it there.
+        out: list[Layer] = [AttentionLayer(heads)] if heads or not layer.pointwise else []
         if layer.pointwise:
             place = self.allocation.place
             applied = tuple((place(key), function) for key, function in layer.pointwise)
