@@ -103,6 +103,11 @@ def on_its_prompt(made: Callable[[int, int, int], inweave.Network], steps: int) 
     return in_entries(traced, made(3, 2, steps).fills, quick_degree)
 
 
+def of_entry(name: str, optimize: str = "depth", **sizes: int) -> int:
+    """The layers of an entry of the gallery."""
+    return gallery.get(name).compile(optimize=optimize, verify=False, **sizes).depth
+
+
 def heads_of_a_step() -> list[int]:
     """The heads of each layer of one step of descent, in the network of the story."""
     step = inweave.compile(ridge, n=3, d=2, steps=2, verify=False).modules[0]
@@ -235,6 +240,16 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("729 steps have degree {}, more than 3{}.",
               lambda: (deep(729).degree, superscript(deep(729).depth - 1))),
         Claim('"title": "729 steps in {} layers"', lambda: (deep(729).depth,)),
+    ),
+    "CHANGELOG.md": (
+        Claim("Chebyshev: {} layers for 243 steps", lambda: (of_entry("chebyshev", steps=243),)),
+        Claim("geometric sums (6 steps in {} layers",
+              lambda: (of_entry("newton_schulz", steps=6),)),
+        Claim("`sinkhorn` has {} layers (were 73), `regression_mixture` {} (were 50), "
+              "`gaussian_mixture` {} (were 33)",
+              lambda: tuple(of_entry(name, "faithful") for name in
+                            ("sinkhorn", "regression_mixture", "gaussian_mixture"))),
+        Claim("a suite of {} certified networks", lambda: (suite.COUNT,)),
     ),
     "CONTRIBUTING.md": (Claim("You need Python {} or newer", lambda: (python(),)),),
     "docs/errata.md": (
