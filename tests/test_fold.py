@@ -171,6 +171,17 @@ def test_a_difference_of_equal_multiples_is_multiplied_once():
     assert len(scaled) == 1, describe(net.plan)
 
 
+@inweave.program
+def covariances(A: Matrix["n", "n"], P: Matrix["n", "n"], *, steps: int):
+    return inweave.iterate(lambda P: A @ P @ A.T + A, P, steps)
+
+
+def test_what_a_loop_changes_is_not_transposed_where_what_it_reads_can_be():
+    loop = loop_of(inweave.compile(covariances, n=5, steps=4, optimize="faithful", verify=False))
+    turned = {line.a for line in loop.body if line.op == "flip"}
+    assert not turned & {line.out for line in loop.body if line.op == "matmul"}
+
+
 def test_a_product_of_three_is_taken_in_the_shorter_order():
     net = inweave.compile(chained, n=5, d=8, k=6, optimize="faithful", verify=False)
     products = [line for line in loop_of(net).body if line.op == "matmul"]

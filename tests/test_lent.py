@@ -47,6 +47,19 @@ def in_torch(monkeypatch):
     return was
 
 
+@pytest.mark.parametrize("problems", [80, 600])  # columns of all problems together; problems last
+def test_elimination_of_many_is_numpys_own_bit_for_bit_and_solves(problems):
+    net = gallery.get("gauss_jordan").compile(verify=False, m=6, k=2)
+    rng = np.random.default_rng(0)
+    F = np.eye(6) + 0.1 * rng.normal(size=(problems, 6, 6))
+    B = rng.normal(size=(problems, 6, 2))
+    for _ in range(2):
+        found = net(F=F, B=B)
+        lent = net(F=torch.from_numpy(F), B=torch.from_numpy(B))
+        assert torch.equal(lent, torch.from_numpy(found))
+        assert np.allclose(found, np.linalg.solve(F, B), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_answers_are_numpys_own_bit_for_bit(net, inputs, dtype):
     tensors = {name: x.to(getattr(torch, dtype)) for name, x in inputs.items()}

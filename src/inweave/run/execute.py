@@ -31,7 +31,12 @@ Step = Callable[[list[Any]], None]
 class Bound:
     """Code with its constants written out in one arithmetic."""
 
-    def __init__(self, code: Code, arithmetic: Arithmetic) -> None:
+    def __init__(
+        self,
+        code: Code,
+        arithmetic: Arithmetic,
+        writer: type[numpy.InPlace] = numpy.InPlace,
+    ) -> None:
         self.code, self.arithmetic = code, arithmetic
         self.library = arithmetic.library
         self.slots: list[Any] = [None] * code.slots
@@ -49,7 +54,7 @@ class Bound:
             several = functions | {"matmul": numpy.matmul}
 
             def in_numpy(loop: Repeat, body: list[Step]) -> Step:
-                return numpy.loop(loop, _repeated(arithmetic, loop, body))
+                return numpy.loop(loop, _repeated(arithmetic, loop, body), writer)
 
             shows = shown(code, arithmetic.dtype)
             self.shown = {slot for slots in shows.values() for slot in slots}
@@ -76,8 +81,10 @@ class Bound:
 
     @cached_property
     def in_numpy(self) -> Bound:
-        """The same code for numpy arrays of the same float type."""
-        return Bound(self.code, self.numpy_floats)
+        """The same code for numpy arrays of the same float type, lent by torch."""
+        from inweave.run.lent import InLentMemory
+
+        return Bound(self.code, self.numpy_floats, InLentMemory)
 
     @property
     def numpy_floats(self) -> Floats:

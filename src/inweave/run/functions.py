@@ -22,10 +22,11 @@ from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
 from inweave.model.relunet import ABS, RELU, Function, interval
 from inweave.run import slopes, tables
+from inweave.run.compiled import interp
 from inweave.run.domains import guard, limits, nan_outside
 from inweave.run.newton import Refined
 from inweave.run.slopes import Slope
-from inweave.run.tables import Table
+from inweave.run.tables import FEW, Table
 
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
 
@@ -51,8 +52,11 @@ class InNumpy:
         """Refuse arguments outside the domain."""
         if self.guarded is not None and x.size:
             low, high = self.limits
-            least = x.item() if x.size == 1 else np.minimum.reduce(x, axis=None)
-            most = least if x.size == 1 else np.maximum.reduce(x, axis=None)
+            if x.size <= FEW:  # numpy is quicker to say where the least of a few is than what
+                flat = x.ravel()
+                least, most = flat.item(flat.argmin()), flat.item(flat.argmax())
+            else:
+                least, most = np.minimum.reduce(x, axis=None), np.maximum.reduce(x, axis=None)
             if not (low <= least and most <= high):
                 guard(self.guarded, x, np)
 
@@ -174,7 +178,7 @@ def _looked_up(table: Table, arithmetic: Arithmetic) -> InNumpy:
         return out
 
     double = arithmetic.dtype == np.float64
-    small = partial(np.interp, xp=table.knots, fp=table.values) if double else None
+    small = partial(interp, xp=table.knots, fp=table.values) if double else None
     return InNumpy(apply, into, small=small)
 
 

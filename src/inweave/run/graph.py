@@ -594,13 +594,17 @@ def _is_filled(x: Node) -> bool:
 def _wants_flip(a: Node, b: Node) -> bool:
     """Whether `bᵀ aᵀ` is computed for `a b`: one of the two, always the same one.
 
-    Vectors are columns. Otherwise fewer transposed factors, then the older factor on the left.
+    Vectors are columns. Otherwise fewer transposed factors, then what loops change as it stands,
+    then the older factor on the left.
     """
     if (a.rows == 1) != (b.cols == 1):
         return a.rows == 1
     turned = _turned((a, b))
-    tie = turned == 0 and not (a.turns or b.turns)  # the transpose of a constant is another node
-    return turned > 0 or (tie and _age(b) < _age(a))
+    if turned or a.turns or b.turns:  # the transpose of a constant is another node
+        return turned > 0
+    if a.level != b.level and a.flipped != b.flipped:
+        return (a.level > b.level) == a.flipped
+    return _age(b) < _age(a)
 
 
 def _parts(x: Node, row: int, col: int, rows: int, cols: int) -> list[Part] | None:

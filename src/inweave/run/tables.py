@@ -23,6 +23,7 @@ import numpy as np
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
 from inweave.model.relunet import Function
+from inweave.run.compiled import interp
 
 MOST_CELLS = 1 << 16
 FEW = 1 << 10  # numbers up to which numpy's own bisection is as quick
@@ -141,7 +142,7 @@ def in_numpy(table: Table) -> Callable[[Array, Array], None]:
     low, high, found = knots[0], knots[-1], table.guide
 
     def searched(x: Array, out: Array) -> None:
-        out[...] = np.interp(x, knots, values)
+        out[...] = interp(x, knots, values)
 
     if found is None:
         return searched

@@ -93,6 +93,7 @@ class Writer:
         self.space = self.library()
         self.axes = max((len(getattr(slots[slot], "shape", ())) for slot in read), default=2)
         self.values: dict[int, Value] = {}
+        self.flips: dict[str, Value] = {}  # what names are the transposes of
         for slot in read:
             x, name = slots[slot], f"s{slot}"
             if getattr(x, "shape", None) is None:
@@ -161,10 +162,15 @@ class Writer:
             return made._replace(parts=(a,) if line.op == "one" else (*a.parts, b))
         if line.op not in VIEWS:
             return self.compute(made, line.op, a, b)
+        if line.op == "flip" and a.name in self.flips:
+            return self.flips[a.name]
         fixed = a.fixed and b.fixed
         text = f"{name} = " + VIEWS[line.op].format(a=a.name, b=b.name)
         (self.before if fixed else self.body).append(text)
-        return made._replace(fixed=fixed)
+        made = made._replace(fixed=fixed)
+        if line.op == "flip":
+            self.flips[name] = a
+        return made
 
     def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
         if x.fixed:
