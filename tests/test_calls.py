@@ -14,7 +14,7 @@ import inweave
 from inweave import Scalar, Vector, gallery
 from inweave.model.inputs import accept
 from inweave.model.prompt import by_name
-from inweave.run.execute import Bound
+from inweave.run.execute import OFTEN, Bound
 from tests.calls import calls_of
 from tests.test_sizes_and_calls import given, ridge
 
@@ -51,6 +51,18 @@ def said(call: Any, inputs: dict[str, Any], **options: Any) -> str:
     with pytest.raises(inweave.InweaveError) as caught:
         call(**inputs, **options)
     return f"{type(caught.value).__name__}: {caught.value}"
+
+
+# -- often -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("problems", [0, 3])
+@pytest.mark.parametrize("name", ["gaussian_elimination", "kernel_smoother", "pca", "two_layer_gd"])
+def test_the_answer_stays_the_same_bit_for_bit_however_often_a_call_is_made(name, problems):
+    entry = gallery.get(name)
+    net, inputs = entry.compile(verify=False), entry.example()
+    if problems:
+        inputs = {k: np.stack([v] * problems) if np.ndim(v) else v for k, v in inputs.items()}
+    first, *others = (by_name(net(**inputs)) for _ in range(OFTEN + 3))
+    assert all(np.array_equal(x[key], first[key]) for x in others for key in first)
 
 
 # -- the short way ---------------------------------------------------------------------------------

@@ -26,6 +26,8 @@ from inweave.run.reuse import into, reused
 from inweave.run.shown import shown
 
 Step = Callable[[list[Any]], None]
+OFTEN = 8  # calls after which lines are written out
+LONGEST = 512  # lines that are
 
 
 class Bound:
@@ -59,9 +61,9 @@ class Bound:
             shows = shown(code, arithmetic.dtype)
             self.shown = {slot for slots in shows.values() for slot in slots}
             lines = with_unread(code.lines, code.outputs, code.fixed)
-            self._plain = steps_of(lines, single, in_numpy, shown=shows)
+            self._plain = steps_of(lines, single, in_numpy, None, shows, _often)
             into = reused(lines, code.outputs, code.fixed)
-            self._batched = steps_of(lines, several, in_numpy, into, shows)
+            self._batched = steps_of(lines, several, in_numpy, into, shows, _often)
         elif self.library == "torch":
             from inweave.run import in_torch, lent
 
@@ -164,6 +166,7 @@ def steps_of(
     loop: Callable[[Repeat, list[Step]], Step],
     reused: Mapping[int, int] | None = None,
     shown: Container[int] = (),
+    stretched: Callable[[list[tuple[Any, int, int, int]]], Step] | None = None,
 ) -> list[Step]:
     """Stretches of lines between loops, and the loops, which `loop` makes of their bodies.
 
@@ -175,7 +178,7 @@ def steps_of(
     for i, line in enumerate(lines):
         if isinstance(line, Line):
             if not stretch:
-                steps.append(_stretch(stretch))
+                steps.append((stretched or _stretch)(stretch))
             side = None if reused is None else reused.get(i)
             function = functions[line.op] if side is None else into(line.op, side)
             stretch.append((function, line.a, line.b, line.out))
@@ -211,6 +214,47 @@ def _stretch(lines: list[tuple[Any, int, int, int]]) -> Step:
             slots[out] = function(slots[a], slots[b])
 
     return step
+
+
+def _often(lines: list[tuple[Any, int, int, int]]) -> Step:
+    """The same for numpy, written out as Python once it is seen to be called often.
+
+    Of a call of numpy on a few numbers, going from line to line takes a fifth.
+    """
+    interpreted, calls = _stretch(lines), 0
+    written: Step | None = None
+
+    def step(slots: list[Any]) -> None:
+        nonlocal calls, written
+        if written is not None:
+            written(slots)
+            return
+        interpreted(slots)
+        calls += 1
+        if calls == OFTEN and len(lines) <= LONGEST:
+            written = _written(lines)
+
+    return step
+
+
+def _written(lines: Sequence[tuple[Any, int, int, int]]) -> Step:
+    """Lines as a function of slots; every slot is a name, and what is filled is put back."""
+    space: dict[str, Any] = {}
+    body: list[str] = []
+    read: dict[int, None] = {}
+    filled: dict[int, None] = {}
+    for i, (function, a, b, out) in enumerate(lines):
+        read |= {slot: None for slot in (a, b) if slot not in filled}
+        text = TEXTS.get(function, "f{i}({a}, {b})")
+        space[f"f{i}"] = function
+        body.append(f"x{out} = " + text.format(i=i, a=f"x{a}", b=f"x{b}"))
+        filled[out] = None
+    before = [f"x{slot} = slots[{slot}]" for slot in read]
+    after = [f"slots[{slot}] = x{slot}" for slot in filled]
+    source = ["def written(slots):", *(f"    {line}" for line in (*before, *body, *after))]
+    exec(compile("\n".join(source), f"<{len(lines)} lines>", "exec"), space)
+    found: Step = space["written"]
+    return found
 
 
 def _repeated(arithmetic: Arithmetic, loop: Repeat, body: list[Step]) -> Step:
@@ -264,6 +308,36 @@ def _counted(arithmetic: Arithmetic, steps: list[int], loop: Repeat, body: list[
 
 
 # -- what lines call ------------------------------------------------------------------------------
+def _flip(x: Any, _: Any) -> Any:
+    return x.mT
+
+
+def _one(x: Any, _: Any) -> Any:
+    return (x,)
+
+
+def _more(held: Any, x: Any) -> Any:
+    return (*held, x)
+
+
+def _applied(x: Any, function: Any) -> Any:
+    return function(x)
+
+
+TEXTS: dict[Any, str] = {
+    operator.mul: "{a} * {b}",
+    operator.add: "{a} + {b}",
+    operator.sub: "{a} - {b}",
+    operator.getitem: "{a}[{b}]",
+    np.ndarray.dot: "{a}.dot({b})",
+    _flip: "{a}.mT",
+    _one: "({a},)",
+    _more: "(*{a}, {b})",
+    _applied: "{b}({a})",
+}
+"""How functions are written that Python has signs for."""
+
+
 def operations(arithmetic: Arithmetic) -> dict[str, Any]:
     """The functions of two slots that lines name."""
     return {
@@ -272,12 +346,12 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
         "add": operator.add,
         "sub": operator.sub,
         "getitem": operator.getitem,
-        "flip": lambda x, _: x.mT,
+        "flip": _flip,
         "diagonal": lambda x, _: arithmetic.diagonal(x),
-        "one": lambda x, _: (x,),
-        "more": lambda held, x: (*held, x),
+        "one": _one,
+        "more": _more,
         "concat": arithmetic.concat,
-        "pointwise": lambda x, function: function(x),
+        "pointwise": _applied,
         "pick": lambda x, rows: x[..., rows[0] : rows[0] + rows[1], :],
     }
 
