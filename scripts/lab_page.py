@@ -22,9 +22,10 @@ OPENING = """\
 Every row of every experiment that comes with the lab, in its full form. [Open
 questions](open-questions.md) says what they mean. This page is written by
 `python scripts/lab_page.py` from the files that the commands below wrote (`docs/lab/*.json`, which
-also hold settings, seeds and training curves); a test keeps it current. Losses are means over
-seeds and held-out problems with 95 % bootstrap intervals; some of the commands ran side by side on
-one GPU, so their times are upper bounds. Further columns:
+also hold settings, seeds and training curves); a test keeps it current. Losses of the first four
+are means over seeds and held-out problems, those of studies the mean over seeds of log₁₀ of a loss,
+taken back to a loss; intervals are over seeds, and over problems for what was
+not trained. Commands ran side by side on one GPU, so their times are upper bounds. Further columns:
 
 """
 

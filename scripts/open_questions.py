@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from inweave.lab.experiments import EXPERIMENTS
-from inweave.lab.experiments.bias import LONGER
+from inweave.lab.experiments.bias import BESIDE, LONGER, MIDDLE, STEPS
+from inweave.lab.experiments.construction import KINDS
 from inweave.lab.report import figure, number
 from inweave.lab.results import stored
 from scripts import explained_programs, quick_directions
@@ -63,10 +64,12 @@ def decided(claims: Iterable[Mapping[str, Any]]) -> tuple[list[str], list[str], 
 
 def verdicts(claims: Mapping[str, Mapping[str, Any]], word: str) -> str:
     """With or on which of them there is less loss, and more."""
-    less, more, _ = decided({**claim, "claim": name} for name, claim in claims.items())
-    said = [f"{how} {word} {listed(names)}" for how, names in (("less loss", less), ("more", more))
-            if names]  # fmt: skip
-    return ", ".join(said)
+    less, more, _ = decided(
+        {**claim, "claim": name.replace(", query seen", " (query seen)")}
+        for name, claim in claims.items()
+    )
+    hows = ("less loss", less), ("more" if less else "more loss", more)
+    return ", ".join(f"{how} {word} {listed(names)}" for how, names in hows if names)
 
 
 def by_factors(result: Result, **factors: Any) -> list[dict[str, Any]]:
@@ -85,7 +88,9 @@ def made(result: Result) -> str:
     said = (
         f"`{result['command']}`: {s['arms']} arms, {len(s['seeds'])} seeds, {steps} steps of batch "
         f"{s['batch']}, each arm's settings the best of {s['tries']} tries of {s['search_steps']} "
-        f"steps; {result['arm_seconds']:,.0f} s of training on {result['device']}."
+        f"steps; {result['arm_seconds']:,.0f} s of training on {result['device']}. Arms whose "
+        f"search chose the smallest start: {s['ends']['scale']}, the largest step size: "
+        f"{s['ends']['lr']}; skewed over seeds: {s['skewed']}."
     )
     if result["missing"]:
         said += (
@@ -97,58 +102,85 @@ def made(result: Result) -> str:
 
 # -- one function for each question ---------------------------------------------------------------
 def construction(result: Result) -> str:
-    rows = by_factors(result, curriculum=False)
-    asked = {
-        how: [r for r in rows if r["factors"]["supervision"] == how] for how in ("end", "steps")
-    }
-    near = {how: sum(r["to_construction"] < 0.1 * r["references"]["construction"] for r in those)
-            for how, those in asked.items()}  # fmt: skip
-    less, _, _ = decided(result["claims"])
-    better = sum(f"{r['label']}: less loss than the construction" in less for r in asked["end"])
+    less, more, _ = decided(result["claims"])
+    groups: dict[tuple[str, int, str, bool], list[dict[str, Any]]] = {}
+    for r in by_factors(result):
+        f = r["factors"]
+        key = KINDS[f["form"]], f["d"], f["supervision"], f["curriculum"]
+        groups.setdefault(key, []).append(r)
+
+    def counts(rows: Sequence[Mapping[str, Any]]) -> list[int]:
+        claims = [f"{r['label']}: less loss than the construction" for r in rows]
+        near = [r for r in rows if r["to_construction"] < 0.1 * r["references"]["construction"]]
+        return [
+            len(rows), len(near), sum(_responds(r) for r in near),
+            sum(c in less for c in claims), sum(c in more for c in claims),
+        ]  # fmt: skip
+
+    asked = {"end": "the answer", "steps": "every step"}
+    end, steps = (counts([r for key, rows in groups.items() if key[2] == how for r in rows])
+                  for how in asked)  # fmt: skip
     sentence = (
-        f"Asked for the answer alone, {near['end']} of {len(asked['end'])} networks end near their "
-        f"construction (nearer than a tenth of what it is off by itself), and {better} end with "
-        f"less loss than it; asked for every step, {near['steps']} of {len(asked['steps'])} end "
-        "near it."
+        f"Asked for the answer alone, {end[1]} of {end[0]} networks end near their construction "
+        f"(nearer than a tenth of what it is off by itself), {end[3]} end with less loss than it "
+        f"and {end[4]} with more; asked for every step, {steps[1]} of {steps[0]} end near it, and "
+        f"{steps[2]} of these respond to λ and η in the prompt as it does, to a fifth."
     )
-    head = ["", "loss", "of the construction", "distance to it", "response to λ",
+    head = ["", "networks", "near it", "and respond as it does", "less loss", "more loss"]
+    cells = [
+        [f"{kind}, d = {d}, asked for {asked[how]}{', curriculum' * curriculum}",
+         *map(str, counts(rows))]
+        for (kind, d, how, curriculum), rows in groups.items()
+    ]  # fmt: skip
+    parts = [f"**{sentence}**", table(head, cells)]
+    head = ["", "loss", "of the construction", "distance to it", "of the weights", "response to λ",
             "the construction's", "response to η", "nearest number of steps"]  # fmt: skip
     cells = [
         [r["label"], loss(r), number(r["references"]["construction"]),
-         number(r["to_construction"]), f"{r['response_lam']:.2f}", f"{r['built_in']:.2f}",
-         f"{r['response_eta']:.2f}", f"{r['descent_steps']:g}"]
-        for r in rows if r["factors"]["d"] == 3
+         number(r["to_construction"]), f"{r['gauge']:.1f}", f"{r['response_lam']:.2f}",
+         f"{r['built_in']:.2f}", f"{r['response_eta']:.2f}", f"{r['descent_steps']:g}"]
+        for r in by_factors(result, curriculum=False, d=3)
     ]  # fmt: skip
-    return "\n\n".join([f"**{sentence}**", table(head, cells)])
+    return "\n\n".join([*parts, table(head, cells)])
+
+
+def _responds(row: Mapping[str, Any]) -> bool:
+    """As the construction does: to λ up to a fifth of ridge's response, to η up to a fifth."""
+    off = abs(row["response_lam"] - row["built_in"]), abs(row["response_eta"] - 1)
+    return max(off) < 0.2
 
 
 def bias(result: Result) -> str:
     every = [c for c in result["claims"] if c["claim"].startswith("equal layers")]
     longer = [c for c in every if f", {LONGER} x steps" in c["claim"]]
-    equal = [c for c in every if c not in longer]
-    better, worse, still = decided(equal)
+    first, beside = (
+        [c for c in every if c not in longer and (f"answer {BESIDE}" in c["claim"]) == is_beside]
+        for is_beside in (False, True)
+    )
     budget = max(b for b in levels(result, "budget") if b < LONGER)
-    cells, idle = _pairs(result, equal, budget)
+    cells, idle = _pairs(result, first, budget)
+    less, more, _ = decided(first)
     sentence = (
-        f"At equal layers the bias gives less loss in {len(better)} of {len(equal)} cells, more in "
-        f"{len(worse)}, and {len(still)} stay open; but in {idle} of them LSA predicts next to "
-        f"nothing after training, and only in {len(equal) - idle} are two networks compared that "
-        "both learned."
+        f"With the answer in the first row the bias gives less loss in {len(less)} of {len(first)} "
+        f"cells and more in {len(more)}, but in {idle} of them LSA predicts next to nothing."
     )
     head = ["", "LSA", "ELSA", "ELSA / LSA"]
-    parts = [f"**{sentence}**", table(head, cells)]
+    parts = [f"Answer in the first row, {STEPS * budget:,} steps:", table(head, cells)]
+    if beside:
+        ratios = {c["claim"]: 10 ** c["value"] for c in beside}
+        kinds = []
+        words = (f"less loss in {{}} of {len(beside)} cells", "more in {}")
+        for word, them in zip(words, decided(beside), strict=False):
+            found = [ratios[name] for name in them]
+            if found:
+                said = f"ratios {min(found):.3g} to {max(found):.3g}"
+                kinds.append(f"{word.format(len(found))} ({said})")
+        sentence = f"With the answer {BESIDE} the bias gives {listed(kinds)}. {sentence}"
+        parts = [f"Answer {BESIDE}, {STEPS * budget:,} steps:",
+                 table(head, _pairs(result, beside, budget)[0]), *parts]  # fmt: skip
     if longer:
-        before = {c["claim"]: c["value"] for c in equal}
-        said = [
-            f"from {10 ** before[short]:.3g} to {10 ** c['value']:.3g} ({short.split(':')[0][14:]})"
-            for c in longer
-            if (short := c["claim"].replace(f", {LONGER} x steps", "")) in before
-        ]
-        parts[0] = (
-            f"**{sentence} Trained {LONGER // budget} times as long, the ratio of the losses goes "
-            f"{listed(said)}.**"
-        )
-        parts.append(table(head, _pairs(result, longer, budget)[0]))
+        parts += [f"Answer in the first row, {STEPS * LONGER:,} steps:",
+                  table(head, _pairs(result, longer, budget)[0])]  # fmt: skip
     of_others = [
         c for c in result["claims"] if c["claim"].startswith(("equal param", "equal prod"))
     ]
@@ -156,13 +188,20 @@ def bias(result: Result) -> str:
         cells = [
             [c["claim"].removesuffix(": less loss with the bias"), ratio(c)] for c in of_others
         ]
-        parts.append(table(["", "ELSA / LSA"], cells))
+        parts += [f"Answer in the first row, skips and constants, {STEPS * MIDDLE:,} steps:",
+                  table(["", "ELSA / LSA"], cells)]  # fmt: skip
     between = [c for c in result["claims"] if f"{budget} x steps: " in c["claim"]
-               and c not in equal]  # fmt: skip
+               and c not in every]  # fmt: skip
     if between:
-        cells = [[*c["claim"].split(f", {budget} x steps: "), ratio(c)] for c in between]
-        parts.append(table(["layers", "effect or interaction", "loss is multiplied by"], cells))
-    return "\n\n".join(parts)
+        cells = []
+        for c in between:
+            where, name = c["claim"].split(f", {budget} x steps: ")
+            order = 2 ** name.count(" x ")  # contrasts are halved with every factor
+            whole = c | {key: order * c[key] for key in ("value", "low", "high")}
+            cells.append([where, name, ratio(whole)])
+        head = ["layers", "effect, or interaction", "ratio of losses, or of such ratios"]
+        parts.append(table(head, cells))
+    return "\n\n".join([f"**{sentence}**", *parts])
 
 
 def _pairs(
@@ -244,17 +283,17 @@ def extraction(result: Result) -> str:
 
 def explained(result: Result) -> str:
     gained = [r for r in result["rows"] if r["loss"]["high"] < r["descent"]]
-    shares = [f"{100 * r['share']:.0f} % of {r['label']}" for r in gained]
+    shares = [f"{100 * r['share']['mean']:.3g} % for {r['label']}" for r in gained]
     sentence = (
-        "A polynomial in the moments, of the network's own degree (12 at most), accounts for "
-        f"{listed(shares)}: of the mean square by which predictions differ from gradient descent's."
+        "Of the mean square by which a network's predictions differ from gradient descent's, the "
+        "nearest polynomial in the moments, of the network's own degree (12 at most), has "
+        f"{listed(shares)}."
     )
-    head = ["", "trained", "gradient descent", "best polynomial of the degree", "degree",
-            "share: descent's degree", "share: own degree", "gain in loss: own degree"]  # fmt: skip
+    head = ["", "trained", "nearest polynomial", "best polynomial for the task",
+            "gradient descent", "degree", "share", "share at descent's degree"]  # fmt: skip
     cells = [
-        [r["label"], loss(r), number(r["descent"]), number(r["best"]), str(r["degree"]),
-         f"{100 * r['share_of_descent']:.0f} %", f"{100 * r['share']:.0f} %",
-         f"{100 * r['gain']:.0f} %"]
+        [r["label"], loss(r), loss({"loss": r["near"]}), number(r["best"]), number(r["descent"]),
+         str(r["degree"]), _percent(r["share"]), f"{100 * r['share_of_descent']:.0f} %"]
         for r in gained
     ]  # fmt: skip
     rest = [r["label"] for r in result["rows"] if r not in gained]
@@ -262,6 +301,11 @@ def explained(result: Result) -> str:
     if rest:
         parts.append(f"No gain over gradient descent, and so nothing to explain: {listed(rest)}.")
     return "\n\n".join(parts)
+
+
+def _percent(interval: Mapping[str, float]) -> str:
+    mean, low, high = (f"{100 * interval[key]:.4g}" for key in ("mean", "low", "high"))
+    return f"{mean} % [{low}, {high}]"
 
 
 def noise(result: Result) -> str:
@@ -282,6 +326,14 @@ def perturb(result: Result) -> str:
         f"After training, {len(better)} of {len(result['claims'])} perturbed networks have less "
         f"loss than the construction they started near, {len(worse)} more, {len(still)} stay open."
     )
+    borne = []
+    for kind, name in (("enumerated", "ELSA"), ("designed", "LSA")):
+        rows = [r for r in by_factors(result, form=kind) if r["label"].endswith("before")]
+        alone = rows[0]["loss"]["mean"]
+        sizes = [r["factors"]["size"] for r in rows if r["loss"]["mean"] < 1.1 * alone]
+        said = f"noise of {max(sizes):g}" if max(sizes) else "no noise that was tried"
+        borne.append(f"the construction of {name} bears {said}")
+    sentence = f"With at most a tenth more loss {listed(borne)}. {sentence}"
     cells = []
     for size in levels(result, "size"):
         line = [f"{size:g}"]
@@ -310,9 +362,9 @@ FIGURES = {
     "bias": "Loss against layers, what the bias changes, and training curves",
     "nonlinearity": "Loss against depth for each task and each kind of scores",
     "extraction": "Excess over Bayes against depth, for hard masks and soft extraction",
-    "noise": "Training curves of networks of 1, 2 and 4 layers",
+    "noise": "Excess over the oracle against layers beside rivals, and training curves",
     "perturb": "Loss against the size of the noise",
-    "explained": "Share explained against the degree of the polynomial",
+    "explained": "Losses of polynomials against their degree, beside those of networks",
 }
 
 
@@ -400,7 +452,7 @@ def written(page: str, folder: Path = DOCS / "lab") -> str:
 def main() -> int:
     PAGE.write_text(written(PAGE.read_text("utf-8")), encoding="utf-8")
     if "--figures" in sys.argv:
-        for name in SECTIONS:
+        for name in (*SECTIONS, *REPRODUCED):
             path = DOCS / "lab" / f"{name}.json"
             if name in EXPERIMENTS and path.exists():
                 print(figure(stored(path), DOCS / "figures" / f"lab-{name}.png"))

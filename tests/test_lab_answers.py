@@ -35,7 +35,7 @@ def answered(module, folder, *names):
 
 def test_the_studies_have_every_arm_once():
     assert len(nonlinearity.study(False, 0).arms) == 5 * 5 * 6
-    assert len(extraction.study(False, 0).arms) == 2 * 8 * 3
+    assert len(extraction.study(False, 0).arms) == 2 * 12 * 3
     assert len(explained.study(False, 0).arms) == 4 + 2
     for module in (nonlinearity, extraction, explained):
         full = {arm.name for arm in module.study(False, 0).arms}
@@ -92,8 +92,10 @@ def test_a_network_that_is_a_polynomial_is_explained_by_it(tmp_path, monkeypatch
     found, results = answered(explained, tmp_path, "lsa-2")
     (row,) = found["rows"]
     assert (row["degree"], row["factors"]["degree"]) == (3, 3)
-    assert row["share"] == pytest.approx(1.0, abs=1e-6)
-    assert row["gain"] == pytest.approx(1.0, abs=1e-6)
+    assert row["share"]["mean"] == pytest.approx(1.0, abs=1e-6)
+    near = results.by_arm["lsa-2"]["measures"]["near"]
+    assert near[3] == pytest.approx(near[2], abs=1e-6)  # the polynomial itself, and no nearer one
+    assert near[1][0] > near[2][0] + 0.1
     assert 0.2 < row["share_of_descent"] < 0.98
     shares = results.by_arm["lsa-2"]["measures"]["share"]
     assert shares[1][0] < 0.99 < shares[2][0] + 1e-9

@@ -9,7 +9,15 @@ import pytest
 
 from inweave.errors import InputError
 from inweave.lab import inference
-from inweave.lab.inference import bca_interval, contrasts, effect, holm, paired, t_interval
+from inweave.lab.inference import (
+    bca_interval,
+    contrasts,
+    effect,
+    holm,
+    paired,
+    t_interval,
+    t_tail,
+)
 
 SEEDS, TRIALS = 20, 800
 
@@ -110,3 +118,10 @@ def test_one_seed_has_no_interval():
     assert (same.low, same.high) == (2.0, 2.0) == (bca_interval([2.0] * 3).low, same.mean)
     assert effect([0.0, 0.0]).p == 1.0
     assert effect([1.0, 1.0]).p == 0.0
+
+
+def test_tails_are_right_to_all_digits_however_small():
+    stats = pytest.importorskip("scipy.stats")
+    for t in (0.0, 0.7, 3.0, 40.0, 1e3):
+        for freedom in (1, 4, 19):
+            assert t_tail(t, freedom) == pytest.approx(stats.t.sf(t, freedom), rel=1e-9, abs=0.0)

@@ -57,6 +57,27 @@ def test_the_posterior_of_a_sparse_task_is_a_mixture_over_supports():
     torch.testing.assert_close(posterior(task)(batch), by_models(batch, models, task.noise))
 
 
+def test_noise_that_is_not_told_is_averaged_over():
+    """Against densities of y that are computed from their covariance, level by level."""
+    task = Task(d=2, n=5, noise_max=3.0)
+    batch = draw(task, 6, stream(0, "noise"), torch.float64)
+    levels = 3.0 * (torch.arange(posteriors.LEVELS, dtype=torch.float64) + 0.5) / posteriors.LEVELS
+    found = posteriors.unknown_noise(task, chunk=4)(batch)
+    for i in range(len(batch)):
+        X, y, u = batch.X[i], batch.y[i], batch.u[i]
+        logs = torch.stack([
+            normal_log_density(y, X @ X.T + v * v * torch.eye(task.n, dtype=X.dtype))
+            for v in levels
+        ])  # fmt: skip
+        means = torch.stack([
+            u @ torch.linalg.solve(X.T @ X + v * v * torch.eye(task.d, dtype=X.dtype), X.T @ y)
+            for v in levels
+        ])  # fmt: skip
+        assert float(found[i]) == pytest.approx(float((logs.softmax(0) * means).sum()), rel=1e-9)
+    with pytest.raises(InputError, match="noise_max"):
+        posteriors.unknown_noise(Task(d=2, n=5, noise=1.0))
+
+
 def test_the_posterior_of_trees_is_a_mixture_over_what_their_nodes_ask():
     task = TASKS["tree"]
     batch = draw(task, 6, stream(0), torch.float64)

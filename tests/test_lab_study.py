@@ -65,6 +65,43 @@ def test_an_arm_is_known_again_on_a_machine_that_rounds_otherwise(tmp_path):
         assert Results.read(tiny(replace(arm(), factors={"eta": eta})), tmp_path).missing == missing
 
 
+def test_seeds_apart_are_evaluated_each_on_problems_of_its_own(tmp_path):
+    """What a seed's loss is then: its own member on its own block, and no other."""
+    made = replace(tiny(arm(bias=False)), apart=True, keep_weights=False)
+    batch = study.problems(made, made.arms[0], "eval", "cpu")
+    assert len(batch) == 2 * made.problems
+    assert len(study.problems(made, made.arms[0], "tune", "cpu")) == made.problems
+    ensemble = assemble(made.arms[0].make, made.seeds, (Try(1e-2, 0.5),))
+    found = study._errors(made, made.arms[0], ensemble, batch)
+    for k, model in enumerate(ensemble.predictors(FORM, [0, 1])):
+        own = batch.rows(slice(k * made.problems, (k + 1) * made.problems))
+        torch.testing.assert_close(found[k], (model(own) - own.clean).square())
+    assert study.run(made, tmp_path) == []
+
+
+def test_an_arm_may_have_tries_of_its_own_as_many_as_the_others(tmp_path):
+    own = tries(3e-3, 3e-2)
+    made = tiny(replace(arm("own"), grid=own), arm("common"))
+    assert study.run(made, tmp_path) == []
+    found = json.loads((tmp_path / "own.json").read_text())
+    assert [it["lr"] for it in found["search"]["tries"]] == [3e-3, 3e-2]
+    with pytest.raises(InputError, match="another number of tries"):
+        tiny(replace(arm("own"), grid=tries(1e-3)))
+
+
+def test_reading_beside_y_is_what_lets_lsa_without_constants_predict():
+    """In the first row its covariance with the answer is zero, whatever its weights."""
+    signs = torch.ones(3, dtype=torch.float64)
+    signs[0] = -1  # of the first row of the prompt
+    for answer, is_odd in ((None, True), (bias.BESIDE, False)):
+        one = bias.arm(False, True, False, 2, 16, answer=answer)
+        batch = draw(one.task, 40, stream(0, "signs"), torch.float64)
+        flipped = replace(batch, X=batch.X * signs, u=batch.u * signs)
+        model = one.make(0)
+        there, back = (model(one.form.prompt(b)) for b in (batch, flipped))
+        torch.testing.assert_close(there, -back if is_odd else back)
+
+
 def test_the_try_with_the_best_score_on_tuning_seeds_is_taken(tmp_path):
     made = replace(tiny(arm(bias=False)), grid=(Try(1e-3), Try(1e9)), search_steps=5)
     found = study.search(made, made.arms[0], tmp_path, "cpu")

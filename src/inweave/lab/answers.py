@@ -11,6 +11,8 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from inweave.lab.inference import LEVEL, Effect, holm, t_interval
 from inweave.lab.report import number
 from inweave.lab.study import Results
@@ -19,6 +21,7 @@ LOSS = "loss"
 PLAIN = "loss, of the zero predictor's"
 EXCESS = "excess over Bayes, of the zero predictor's"
 CURVE = ("x", "y", "low", "high")
+SKEWED = 2.0  # beyond this, Student's interval over 20 seeds is too short
 
 
 def row(label: str, result: Mapping[str, Any], **more: Any) -> dict[str, Any]:
@@ -44,6 +47,12 @@ def loss(result: Mapping[str, Any]) -> float:
 def reference(label: str, loss: float) -> dict[str, Any]:
     """A line for what was not trained, evaluated on the same problems."""
     return {"label": label, "loss": {"mean": loss, "low": loss, "high": loss}}
+
+
+def rival(label: str, log_losses: Sequence[float]) -> dict[str, Any]:
+    """A line for what was not trained, evaluated on problems of every seed's own."""
+    loss = {name: 10**value for name, value in t_interval(log_losses).asdict().items()}
+    return {"label": label, "loss": loss}
 
 
 def family(effects: Mapping[str, Effect]) -> list[dict[str, Any]]:
@@ -134,14 +143,27 @@ def claims_text(claims: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _settings(results: Results) -> dict[str, Any]:
-    """What all arms have in common."""
+    """What all arms have in common, and how often a search chose where its grid ends."""
     study = results.study
+    found = [(study.tries(arm), r["chosen"], r["log_loss"]) for arm, r in results.where()]
+    ends = {
+        "scale": sum(chosen["scale"] == min(t.scale for t in tried) for tried, chosen, _ in found),
+        "lr": sum(chosen["lr"] == max(t.lr for t in tried) for tried, chosen, _ in found),
+    }
     return {
+        "ends": ends, "skewed": sum(_skewness(logs) > SKEWED for *_, logs in found),
         "seeds": list(study.seeds), "batch": study.batch, "problems": study.problems,
         "search_steps": study.search_steps, "search_seeds": study.search_seeds,
         "tries": len(study.grid), "arms": len(study.arms),
         "steps": sorted({arm.steps for arm in study.arms}),
     }  # fmt: skip
+
+
+def _skewness(values: Sequence[float]) -> float:
+    """Without its sign; 0 for numbers that are all one."""
+    off = np.asarray(values) - np.mean(values)
+    spread = float(np.sqrt(np.mean(off**2)))
+    return abs(float(np.mean(off**3))) / spread**3 if spread > 0 else 0.0
 
 
 def told(

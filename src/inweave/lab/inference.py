@@ -7,8 +7,9 @@ the same starts, so differences are taken seed by seed.
 
 `t_interval` is exact for normal numbers; `bca_interval` asks for less. The test of this file
 simulates how often both cover at 20 seeds: 95 % of the time for normal numbers and for skewed ones,
-92 % for exponential ones, which log-losses are far from. Where a question asks several things at
-once, `holm` keeps the chance of any false answer at the level.
+92 % for exponential ones, and less where few seeds of many end apart from the rest; so answers say
+how many arms are like that. Where a question asks several things at once, `holm` keeps the chance
+of any false answer at the level.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def effect(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL)
     x = _several(values)
     interval, error = t_interval(x, level), _error(x)
     if error:
-        p = 2 * (1 - t_cdf(abs(interval.mean) / error, len(x) - 1))
+        p = 2 * t_tail(abs(interval.mean) / error, len(x) - 1)
     else:
         p = float(interval.mean == 0)
     return Effect(interval.mean, interval.low, interval.high, p, len(x))
@@ -158,18 +159,23 @@ def contrasts(
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(200)
 
 
-def t_cdf(t: float, freedom: int) -> float:
-    """P(T <= t). With t = √ν tan θ the density is cosᵛ⁻¹θ, up to a factor."""
-    if math.isinf(t):
-        return float(t > 0)
+def t_tail(t: float, freedom: int) -> float:
+    """P(T > t) for t of at least 0, to all digits however small.
+
+    With t = √ν cot φ the density is sinᵛ⁻¹φ, up to a factor, and the tail that from 0 to φ.
+    """
 
     def area(end: float) -> float:
-        theta = end * (NODES + 1) / 2
-        return float(end / 2 * np.sum(WEIGHTS * np.cos(theta) ** (freedom - 1)))
+        phi = end * (NODES + 1) / 2
+        return float(end / 2 * np.sum(WEIGHTS * np.sin(phi) ** (freedom - 1)))
 
-    angle = math.atan(abs(t) / math.sqrt(freedom))
-    half = 0.5 * area(angle) / area(math.pi / 2)
-    return 0.5 + math.copysign(half, t)
+    return 0.5 * area(math.atan2(math.sqrt(freedom), t)) / area(math.pi / 2)
+
+
+def t_cdf(t: float, freedom: int) -> float:
+    """P(T <= t)."""
+    tail = t_tail(abs(t), freedom)
+    return 1 - tail if t > 0 else tail
 
 
 @functools.cache

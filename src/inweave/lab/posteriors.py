@@ -45,6 +45,41 @@ def _noise(batch: Batch) -> Tensor:
     return batch.sigma.square().clamp(min=JITTER)
 
 
+LEVELS = 200  # of noise, at which a mean over them is taken
+
+
+def unknown_noise(task: Task, chunk: int = 4096) -> Predictor:
+    """For linear functions with normal weights whose noise, uniform on (0, noise_max), is not told.
+
+    The mean over σ of what ridge regression with λ = σ² predicts, weighed by the density of y.
+    That is N(0, XXᵀ + σ²I): variances s² + σ² along the left singular vectors of X, and σ² else.
+    """
+    if task.noise_max <= 0 or task.weights != "gaussian" or task.function != "linear":
+        raise InputError("a noise level is averaged over for linear tasks with noise_max only")
+
+    def predict(batch: Batch) -> Tensor:
+        size, (n, d) = len(batch), batch.X.shape[1:]
+        levels = task.noise_max * (torch.arange(LEVELS, dtype=torch.float64) + 0.5) / LEVELS
+        variance = levels.square().to(batch.X.device)[:, None, None]  # (levels, 1, 1)
+        found = []
+        for at in range(0, size, chunk):
+            part = batch.rows(slice(at, at + chunk))
+            U, s, Vt = (it.to(batch.X.device) for it in torch.linalg.svd(part.X.cpu(), False))
+            along = (U.mT @ part.y.unsqueeze(-1)).squeeze(-1)
+            asked = (Vt @ part.u.unsqueeze(-1)).squeeze(-1)
+            rest = (part.y.square().sum(-1) - along.square().sum(-1)).clamp(min=0.0)
+            total = s.square() + variance
+            evidence = -0.5 * (
+                (along.square() / total + total.log()).sum(-1)
+                + rest / variance[..., 0] + (n - d) * variance[..., 0].log()
+            )  # fmt: skip
+            means = (s * along * asked / total).sum(-1)
+            found.append((evidence.softmax(0) * means).sum(0))
+        return torch.cat(found)
+
+    return _in_double(predict)
+
+
 def sparse_mean(batch: Batch, task: Task) -> Tensor:
     """For w with `nonzero` normal entries at places drawn evenly.
 

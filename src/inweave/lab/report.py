@@ -16,6 +16,7 @@ from inweave.atomic import atomically, check_apart, write
 from inweave.errors import needs_extra
 from inweave.lab.results import read_result
 
+MARKERS = "osD^"  # with ten colours, no two of twenty lines are alike
 # what a row may say beside its loss, in the order of the columns
 EXTRA = {
     "median": "the median over problems (and over seeds), where the loss is a mean",
@@ -105,12 +106,16 @@ def figure(result: dict[str, Any], path: Path) -> Path:
 
     if panels := list(_in_panels(result)):
         height = 3.6 + 0.15 * max(_legend_rows(panel) for panel in panels)
+        rows = 1 if len(panels) <= 5 else 2
+        columns = math.ceil(len(panels) / rows)
         drawing, every = plt.subplots(
-            1, len(panels), figsize=(3.4 * len(panels) + 0.6, height), layout="constrained",
+            rows, columns, figsize=(3.4 * columns + 0.6, rows * height), layout="constrained",
             squeeze=False,
         )  # fmt: skip
-        for axes, panel in zip(every[0], panels, strict=True):
+        for axes, panel in zip(every.flat, panels, strict=False):
             _panel(axes, panel)
+        for axes in every.flat[len(panels) :]:
+            axes.remove()
     else:
         drawing, axes = plt.subplots(figsize=(7, 4.2), layout="constrained")
         _curves(axes, result)
@@ -173,18 +178,21 @@ def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
         colour = "0.4" if dashed else f"C{i}"
         style = ("--", ":", "-.", (0, (1, 4)))[i % 4] if dashed else "-"
         axes.plot(line["x"], line["y"], color=colour, ls=style, lw=1.3,
-                  marker=None if dashed or len(line["x"]) > 12 else "o", ms=4,
+                  marker=None if dashed or len(line["x"]) > 12 else MARKERS[i % 4], ms=4,
                   label=line["label"])  # fmt: skip
         if "low" in line:
             axes.fill_between(line["x"], line["low"], line["high"], color=colour, alpha=0.18, lw=0)
-    if panel.get("log"):
-        axes.set_yscale("log")
-    else:
+    if not panel.get("log"):
         axes.axhline(0.0, color="0.8", lw=0.8)
+    elif _is_wide(panel):
+        axes.set_yscale("log")
     if panel.get("logx"):
         axes.set_xscale("log", base=2)
+    if "symlogx" in panel:
+        axes.set_xscale("symlog", linthresh=panel["symlogx"])
+        axes.set_xlim(left=0.0)
     ticks = sorted({x for line in panel["lines"] for x in line["x"]})
-    if len(ticks) <= 8:
+    if len(ticks) <= 8 and "symlogx" not in panel:
         axes.set_xticks(ticks, [f"{x:g}" for x in ticks])
     axes.set_title(panel["title"], fontsize=9)
     axes.set_xlabel(panel["x"])
@@ -193,6 +201,12 @@ def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
         columns = math.ceil(len(panel["lines"]) / _legend_rows(panel))
         axes.legend(fontsize=6.5, frameon=False, ncols=columns, loc="upper center",
                     bbox_to_anchor=(0.5, -0.16))  # fmt: skip
+
+
+def _is_wide(panel: Mapping[str, Any]) -> bool:
+    """Whether values differ so much that a logarithmic axis has numbers to show them by."""
+    values = [y for line in panel["lines"] for y in line["y"] if y > 0]
+    return bool(values) and max(values) > 5 * min(values)
 
 
 def _legend_rows(panel: Mapping[str, Any]) -> int:

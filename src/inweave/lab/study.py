@@ -77,7 +77,8 @@ class Arm:
     `factors` say what the arm differs by, for the analysis; `model` describes what `make(seed)`
     makes. `stages(model)` are there if the parameters are not simply trained as that model's to
     give `target`. Losses are of predictions held `against` those of a predictor, or else against
-    the target; a search may be `scored` against another. Arms with the same `search` share one.
+    the target; a search may be `scored` against another. Arms with the same `search` share one. A
+    `grid` of its own has as many tries as the study's.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Arm:
     scored: Predictor | None = None
     stages: Callable[[nn.Module], Sequence[Stage]] | None = None
     search: str = ""
+    grid: tuple[Try, ...] = ()
 
     def __post_init__(self) -> None:
         if not is_file_name(self.name):
@@ -117,7 +119,8 @@ class Study:
     """Arms that are compared, and what they have in common.
 
     `search_steps` and `search_seeds` are the budget of every search. `measure` adds numbers per
-    seed to an arm's result. `keep_weights` stores those of the seed whose loss is the median.
+    seed to an arm's result. `keep_weights` stores those of the seed whose loss is the median. With
+    `apart` every seed is evaluated on problems of its own.
     """
 
     name: str
@@ -131,11 +134,14 @@ class Study:
     measure: Callable[[Arm, Ensemble, Batch], Mapping[str, Any]] | None = None
     keep_weights: bool = False
     warmup: float = 0.05  # of the steps
+    apart: bool = False
 
     def __post_init__(self) -> None:
         names = [arm.name for arm in self.arms]
         if len(set(names)) < len(names):
             raise InputError(f"study {self.name}: two arms have one name")
+        if any(len(self.tries(arm)) != len(self.grid) for arm in self.arms):
+            raise InputError(f"study {self.name}: an arm has another number of tries")
 
     def scaled(self, share: float) -> Study:
         """The same with that share of all steps: what does not fit is cut evenly."""
@@ -147,9 +153,14 @@ class Study:
         return arm.config() | {
             "batch": self.batch, "seeds": list(self.seeds), "problems": self.problems,
             "search": {"as": arm.searched_as, "steps": self.search_steps,
-                       "seeds": self.search_seeds, "grid": [asdict(one) for one in self.grid]},
-            "warmup": self.warmup, "cap": CAP,
+                       "seeds": self.search_seeds,
+                       "grid": [asdict(one) for one in self.tries(arm)]},
+            "warmup": self.warmup, "cap": CAP, **({"apart": True} if self.apart else {}),
         }  # fmt: skip
+
+    def tries(self, arm: Arm) -> tuple[Try, ...]:
+        """Those of an arm's search."""
+        return arm.grid or self.grid
 
     def settings(self, arm: Arm, steps: int, grid: Sequence[Try], unit: float) -> Settings:
         return Settings(
@@ -239,7 +250,7 @@ def _run_arm(study: Study, arm: Arm, folder: Path, device: str, left: float) -> 
     unit = zero_loss(batch)
     untrained = assemble(arm.make, study.seeds, (chosen,))
     untrained.rows = untrained.rows.to(device)
-    before = summary(untrained.errors(arm.form, batch), unit)
+    before = summary(_errors(study, arm, untrained, batch), unit)
     ensemble, pace = _trained(study, arm, arm.steps, study.seeds, (chosen,), unit, device)
     found: dict[str, Any] = {
         "arm": arm.name,
@@ -249,7 +260,7 @@ def _run_arm(study: Study, arm: Arm, folder: Path, device: str, left: float) -> 
         "search": searched,
         "chosen": searched["chosen"],
         "unit": unit,
-        **summary(ensemble.errors(arm.form, batch), unit),
+        **summary(_errors(study, arm, ensemble, batch), unit),
         "before": before,
         "dropped": ensemble.dropped,
         "skipped": ensemble.skipped,
@@ -281,14 +292,15 @@ def search(study: Study, arm: Arm, folder: Path, device: str) -> dict[str, Any]:
     tuning = problems(study, scored, "tune", device)
     unit, seeds = zero_loss(tuning), range(SEARCHING, SEARCHING + study.search_seeds)
     one = study.search_steps
-    ensemble, pace = _trained(study, arm, one, tuple(seeds), study.grid, unit, device)
+    grid = study.tries(arm)
+    ensemble, pace = _trained(study, arm, one, tuple(seeds), grid, unit, device)
     found = summary(ensemble.errors(arm.form, tuning), unit)["log_loss"]
-    by_try = np.array(found).reshape(len(seeds), len(study.grid)).T
+    by_try = np.array(found).reshape(len(seeds), len(grid)).T
     tried = [asdict(it) | {"log_loss": x.tolist(), "score": float(x.mean())}
-             for it, x in zip(study.grid, by_try, strict=True)]  # fmt: skip
+             for it, x in zip(grid, by_try, strict=True)]  # fmt: skip
     best = min(range(len(tried)), key=lambda i: tried[i]["score"])
     done = {"digest": wanted, "steps": one, "seeds": list(seeds), "tries": tried,
-            "chosen": asdict(study.grid[best]), "seconds_per_step": pace}  # fmt: skip
+            "chosen": asdict(grid[best]), "seconds_per_step": pace}  # fmt: skip
     write_json(path, done)
     return done
 
@@ -309,10 +321,20 @@ def _trained(
     return ensemble, (until - since) / max(1, last - first)
 
 
+def _errors(study: Study, arm: Arm, ensemble: Ensemble, batch: Batch) -> Tensor:
+    """Squared errors (seeds, problems), on all problems or on those of each seed's own."""
+    found = ensemble.errors(arm.form, batch)
+    if not study.apart:
+        return found
+    blocks = found.reshape(len(found), len(found), -1)
+    return blocks[range(len(found)), range(len(found))]
+
+
 def problems(study: Study, arm: Arm, name: str, device: str) -> Batch:
     """Those of a stream, with what predictions are held against in place of the clean target."""
     generator = stream(study.seeds[0], name, device=device)
-    batch = draw(arm.task, study.problems, generator, torch.float64)
+    size = study.problems * (len(study.seeds) if study.apart and name == "eval" else 1)
+    batch = draw(arm.task, size, generator, torch.float64)
     held = batch.target(arm.target) if arm.against is None else arm.against(batch)
     return replace(batch, clean=held)
 

@@ -45,13 +45,13 @@ EXPERIMENTS = {
         "Does one trained LSA layer reach d(d+1)/(n+d+1) on normal inputs?", 15, 77
     ),
     "preconditioner": Experiment("Do the layers learn to precondition with Σ⁻¹?", 40, 447),
-    "construction": Experiment("Can training find the paper's constructions?", 35, 268),
-    "bias": Experiment("Does the bias help when networks are trained?", 60, 576),
+    "construction": Experiment("Can training find the paper's constructions?", 35, 326),
+    "bias": Experiment("Does the bias help when networks are trained?", 60, 884),
     "nonlinearity": Experiment("Does a nonlinearity in attention help?", 100, 530),
-    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 167),
-    "explained": Experiment("What do networks compute that beat their construction?", 30, 80),
+    "extraction": Experiment("Is hard extraction enough, or does it take weights?", 60, 238),
+    "explained": Experiment("What do networks compute that beat their construction?", 30, 83),
     "noise": Experiment(
-        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 12
+        "Do deeper LSA networks adapt to a noise level that changes per prompt?", 55, 16
     ),
     "perturb": Experiment(
         "How much noise does a construction bear, and does training repair it?", 15, 32

@@ -6,8 +6,13 @@ prompt can hold constants (λI and √ηI of the enumerated form), and every lay
 its own. So the question is asked in all combinations: {LSA, ELSA} x {a skip around every layer, one
 around every two} x {constants in the prompt, none} x layers {1, 2, 4, 8} x {1, 4, 16} times the
 steps, on ridge regression with noise whose variance λ the prompt may hold. As in the paper's
-networks, one more layer reads out. Up to two layers, with constants, training goes on to 64 times
-the steps: does LSA only take longer?
+networks, one more layer reads out. With skips and constants training goes on to 64 times the steps:
+does LSA only take longer?
+
+The paper's form reads the answer in the first row, and y stands in the last one. That alone keeps
+LSA without constants from predicting anything: its output in a row is that row of H times a
+function of HᵀH, which changes its sign with the row, and the answer does not change with the signs
+of the first row's entries. So there is a second placement, the answer `beside y`, in the row of y.
 
 ELSA has more numbers than LSA of the same shape and costs more multiplications, so three
 comparisons are made, each by its name: equal layers (and heads), equal parameters, and equal
@@ -16,10 +21,11 @@ products (scalar multiplications of one prediction, in the cheapest order).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from inweave.lab import answers, baselines
-from inweave.lab.forms import form
+from inweave.lab.forms import Form, form
 from inweave.lab.inference import Effect, contrasts, paired
 from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start
 from inweave.lab.tasks import Task
@@ -27,7 +33,8 @@ from inweave.stack.attention import multiplications
 
 LAYERS = (1, 2, 4, 8)
 BUDGETS = (1, 4, 16)
-LONGER = 64  # for cells with constants whose LSA stands where it began after the longest of these
+LONGER = 64  # for some cells with constants
+BESIDE = "beside y"  # where the answer is read; else in the first row
 STEPS = 200  # of the shortest budget
 HEADS = 4
 MIDDLE = 4  # the budget at which parameters and products are made equal
@@ -60,12 +67,21 @@ def ridge_task(d: int) -> Task:
 TASK = ridge_task(3)
 
 
+def _form(answer: str | None, constants: bool = True) -> Form:
+    made = form("enumerated", TASK.n, TASK.d, constants=constants)
+    if answer is None:
+        return made
+    (read,) = made.outputs
+    return replace(made, outputs=(replace(read, place=replace(read.place, row=TASK.d - 1)),))
+
+
 def arm(
-    bias: bool, skip: bool | None, constants: bool, layers: int, budget: int, heads: int = HEADS
-) -> Arm:
+    bias: bool, skip: bool | None, constants: bool, layers: int, budget: int, heads: int = HEADS,
+    answer: str | None = None,
+) -> Arm:  # fmt: skip
     """One cell; one layer has no inside, and `skip` is None."""
     blocks = 1 if skip or layers == 1 else 2
-    made = form("enumerated", TASK.n, TASK.d, constants=constants)
+    made = _form(answer, constants)
     model: dict[str, Any] = {
         "bias": bias,
         "blocks": blocks,
@@ -78,10 +94,13 @@ def arm(
             {True: "skip", False: "no-skip", None: "one"}[skip],
             "constants" if constants else "none",
             f"{layers}x{heads}",
+            *(["beside"] if answer else []),
         ]
     )
-    factors = {"bias": bias, "skip": skip, "constants": constants, "layers": layers,
-               "budget": budget, "heads": heads}  # fmt: skip
+    factors: dict[str, Any] = {
+        "bias": bias, "skip": skip, "constants": constants, "layers": layers, "budget": budget,
+        "heads": heads, **_placed(answer),
+    }  # fmt: skip
     return Arm(
         f"{name}-{budget}", factors, TASK, made, model | _counts(made.layout, model),
         start(made, reader=True, **model), STEPS * budget, against=baselines.bayes(TASK),
@@ -89,18 +108,23 @@ def arm(
     )  # fmt: skip
 
 
-def tied(bias: bool, depth: int) -> Arm:
+def _placed(answer: str | None) -> dict[str, str]:
+    return {"answer": answer} if answer else {}
+
+
+def tied(bias: bool, depth: int, answer: str | None = None) -> Arm:
     """The paper's own shape, two layers in a tied module, at the depths that never trained before.
 
     In float32, with tries chosen by a mean, LSA of three and four modules stayed where it began.
     """
-    made = form("enumerated", TASK.n, TASK.d)
+    made = _form(answer)
     model: dict[str, Any] = {"bias": bias, "blocks": 2, "depth": depth, "heads": HEADS}
     model |= {"tied": True, "readout": True}
-    name = f"{'elsa' if bias else 'lsa'}-tied-{depth}"
+    name = f"{'elsa' if bias else 'lsa'}-tied-{depth}{'-beside' if answer else ''}"
+    factors = {"bias": bias, "tied": depth, **_placed(answer)}
     return Arm(
-        name, {"bias": bias, "tied": depth}, TASK, made, model, start(made, **model),
-        STEPS * max(BUDGETS), against=baselines.bayes(TASK),
+        name, factors, TASK, made, model, start(made, **model), STEPS * max(BUDGETS),
+        against=baselines.bayes(TASK),
     )  # fmt: skip
 
 
@@ -133,10 +157,18 @@ def study(quick: bool, seed: int) -> Study:
         for depth in LAYERS
         for bias, heads in ((True, ELSA_HEADS), *((False, n) for n in LSA_HEADS.values()))
     ]
-    arms += [tied(bias, depth) for depth in (3, 4) for bias in both]
+    arms += [
+        tied(bias, depth, answer) for answer in (None, BESIDE) for depth in (3, 4) for bias in both
+    ]
     arms += [
         arm(bias, skip, True, depth, LONGER)
-        for depth, skip in ((1, None), (2, False), (2, True))
+        for depth, skip in ((1, None), (2, False), (2, True), (4, True))
+        for bias in both
+    ]
+    arms += [
+        arm(bias, skip, constants, depth, BUDGETS[-1], answer=BESIDE)
+        for depth, skip in ((1, None), (2, False), (2, True), (4, False), (4, True))
+        for constants in both
         for bias in both
     ]
     seeds = tuple(range(seed, seed + SEEDS))
@@ -146,8 +178,9 @@ def study(quick: bool, seed: int) -> Study:
 def label(factors: dict[str, Any]) -> str:
     """`ELSA, 2 layers, skip, constants, 4 x steps`."""
     kind = "ELSA" if factors["bias"] else "LSA"
+    beside = [f"answer {BESIDE}"] * ("answer" in factors)
     if "tied" in factors:
-        return f"{kind}, {factors['tied']} tied modules of two layers"
+        return ", ".join([kind, f"{factors['tied']} tied modules of two layers", *beside])
     layers = factors["layers"]
     parts = [kind, f"{layers} layer{'s' * (layers > 1)}"]
     if factors["skip"] is not None:
@@ -155,7 +188,7 @@ def label(factors: dict[str, Any]) -> str:
     parts.append("constants" if factors["constants"] else "no constants")
     if factors["heads"] != HEADS:
         parts.append(f"{factors['heads']} heads")
-    return ", ".join([*parts, f"{factors['budget']} x steps"])
+    return ", ".join([*parts, *beside, f"{factors['budget']} x steps"])
 
 
 def answer(results: Results) -> dict[str, Any]:
@@ -167,8 +200,9 @@ def answer(results: Results) -> dict[str, Any]:
     longest = max(
         a.factors["budget"] for a in results.study.arms if a.factors.get("budget", LONGER) < LONGER
     )
-    equal = _bias(results, longest) | _tied(results)
-    families = (equal, _interactions(results), _sizes(results), _bias(results, LONGER))
+    equal = [_bias(results, longest, answer) | _tied(results, answer) for answer in (None, BESIDE)]
+    between = [_interactions(results, answer) for answer in (None, BESIDE)]
+    families = (*equal, *between, _sizes(results), _bias(results, LONGER))
     claims = [c for found in families for c in answers.family(found)]
     return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
         "series": answers.curves(results, _curves(results, longest)),
@@ -180,86 +214,103 @@ def answer(results: Results) -> dict[str, Any]:
 def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
     """Losses over layers with constants and without, contrasts over layers, training curves."""
     panels = []
-    for constants in (True, False):
+    places = [(constants, answer) for answer in (None, BESIDE) for constants in (True, False)]
+    for constants, answer in places:
         lines = []
         for bias in (False, True):
             for skip in (True, False):
                 found = [
                     (a.factors["layers"], r)
                     for a, r in results.where(
-                        bias=bias, constants=constants, budget=budget, heads=HEADS
+                        bias=bias, constants=constants, budget=budget, heads=HEADS, answer=answer
                     )
                     if a.factors["skip"] in (skip, None)
                 ]
                 name = f"{'ELSA' if bias else 'LSA'}, {'skip' if skip else 'no skip'} inside"
                 if found:
                     lines.append(answers.points(name, found))
-        held = "constants in the prompt" if constants else "no constants"
+        held = f"{'' if constants else 'no '}constants, answer {answer or 'in the first row'}"
+        if not lines:
+            continue
         panels.append({"title": held, "x": "layers", "y": "excess over Bayes, of zero's",
                        "log": True, "logx": True, "lines": lines})  # fmt: skip
-    by_name: dict[str, list[tuple[float, Effect]]] = {}
-    for text, effect in _interactions(results).items():
-        where, _, name = text.partition(": ")
-        if "bias" in name and where.endswith(f", {budget} x steps"):
-            by_name.setdefault(name, []).append((float(where.split()[0]), effect))
-    if by_name:
-        lines = [answers.effects(name, found) for name, found in by_name.items()]
-        panels.append({"title": "what the bias changes", "x": "layers", "y": "log₁₀ of the factor",
-                       "logx": True, "lines": lines})  # fmt: skip
+    for answer in (None, BESIDE):
+        by_name: dict[str, list[tuple[float, Effect]]] = {}
+        for text, effect in _interactions(results, answer).items():
+            where, _, name = text.partition(": ")
+            if "bias" in name and where.endswith(f", {budget} x steps"):
+                whole = 2 ** name.count(" x ")  # contrasts are halved with every factor
+                ends = {key: whole * getattr(effect, key) for key in ("mean", "low", "high")}
+                by_name.setdefault(name, []).append(
+                    (float(where.split()[0]), replace(effect, **ends))
+                )
+        if by_name:
+            lines = [answers.effects(name, found) for name, found in by_name.items()]
+            panels.append({"title": f"the bias, answer {answer or 'in the first row'}",
+                           "x": "layers", "y": "log₁₀ of the ratio (of ratios)", "logx": True,
+                           "lines": lines})  # fmt: skip
     trained = answers.curves(results, _curves(results, budget))
     if trained:
         lines = [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in trained]
-        panels.append({"title": "while training", "x": "step", "y": "training loss, of zero's",
-                       "log": True, "lines": lines})  # fmt: skip
+        panels.append({"title": "while training", "x": "step", "log": True, "lines": lines,
+                       "y": "loss against y, of zero's excess"})  # fmt: skip
     return panels
 
 
 def _curves(results: Results, budget: int) -> dict[str, str]:
     """The arms whose training is shown: with constants, of as many layers as there are up to 4."""
     layers = max(a.factors["layers"] for a in results.study.arms if a.factors.get("layers", 9) < 5)
-    found = results.where(budget=budget, constants=True, heads=HEADS, layers=layers)
-    return {a.name: label(dict(a.factors)).rpartition(", constants")[0] for a, _ in found}
+    found = results.where(budget=budget, constants=True, heads=HEADS, layers=layers, answer=None)
+    arms = sorted((a for a, _ in found), key=lambda a: (a.factors["bias"], not a.factors["skip"]))
+    return {a.name: label(dict(a.factors)).rpartition(", constants")[0] for a in arms}
 
 
-def _bias(results: Results, budget: int) -> dict[str, Effect]:
+def _bias(results: Results, budget: int, answer: str | None = None) -> dict[str, Effect]:
     """Equal layers: ELSA against LSA in every cell that was trained for so long."""
-    found = {}
-    for a, elsa in results.where(bias=True, budget=budget, heads=HEADS):
-        lsa = results.one(**dict(a.factors) | {"bias": False})
-        if lsa is not None:
-            name = label(dict(a.factors)).removeprefix("ELSA, ")
-            if budget < LONGER:
-                name = name.rpartition(",")[0]
-            found[f"equal layers, {name}: less loss with the bias"] = paired(
-                elsa["log_loss"], lsa["log_loss"]
-            )
+    found: dict[str, Effect] = {}
+    for a, elsa in results.where(bias=True, budget=budget, heads=HEADS, answer=answer):
+        name = label(dict(a.factors)).removeprefix("ELSA, ")
+        name = name if budget == LONGER else name.rpartition(",")[0]
+        _compared(found, name, elsa, results.one(**_other(a)))
     return found
 
 
-def _tied(results: Results) -> dict[str, Effect]:
-    found = {}
-    for a, elsa in results.where(bias=True):
-        lsa = results.one(bias=False, tied=a.factors.get("tied", -1))
-        if lsa is not None:
+def _tied(results: Results, answer: str | None) -> dict[str, Effect]:
+    found: dict[str, Effect] = {}
+    for a, elsa in results.where(bias=True, answer=answer):
+        if "tied" in a.factors:
             name = label(dict(a.factors)).removeprefix("ELSA, ")
-            found[f"equal layers, {name}: less loss with the bias"] = paired(
-                elsa["log_loss"], lsa["log_loss"]
-            )
+            _compared(found, name, elsa, results.one(**_other(a)))
     return found
 
 
-def _interactions(results: Results) -> dict[str, Effect]:
+def _other(arm: Arm) -> dict[str, Any]:
+    """The factors of the same arm without the bias."""
+    return {"answer": None, **arm.factors, "bias": False}
+
+
+def _compared(
+    found: dict[str, Effect], name: str, elsa: dict[str, Any], lsa: dict[str, Any] | None
+) -> None:
+    if lsa is not None:
+        found[f"equal layers, {name}: less loss with the bias"] = paired(
+            elsa["log_loss"], lsa["log_loss"]
+        )
+
+
+def _interactions(results: Results, answer: str | None = None) -> dict[str, Effect]:
     """Of bias, skip and constants, at every number of layers and every budget."""
     found = {}
+    where = f", answer {answer}" if answer else ""
     for layers in LAYERS[1:]:
         for budget in BUDGETS:
             cells: dict[tuple[bool, ...], list[float]] = {}
-            for a, r in results.where(layers=layers, budget=budget, heads=HEADS):
+            for a, r in results.where(layers=layers, budget=budget, heads=HEADS, answer=answer):
                 f = a.factors
                 cells[f["bias"], f["skip"], f["constants"]] = r["log_loss"]
             if len(cells) == 8:
                 for name, effect in contrasts(("bias", "skip", "constants"), cells).items():
-                    found[f"{layers} layers, {budget} x steps: {name}"] = effect
+                    found[f"{layers} layers{where}, {budget} x steps: {name}"] = effect
     return found
 
 

@@ -14,6 +14,7 @@ and 2 steps on the enumerated form, trained from the construction with a little 
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
@@ -23,7 +24,7 @@ from inweave.lab import answers
 from inweave.lab.baselines import descent_weights
 from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.forms import Form, form
-from inweave.lab.inference import Effect, effect
+from inweave.lab.inference import Effect, effect, t_interval
 from inweave.lab.polynomials import Basis, degree, fitted
 from inweave.lab.study import (
     CAP,
@@ -48,11 +49,13 @@ LAYERS, STEPS = (1, 2, 3, 4), (1, 2)
 DEGREES = tuple(range(13))  # of polynomials; fits of a higher one do not hold on fresh problems
 SHAKEN = 0.003  # noise on a construction
 RATES = (1e-3, 3e-3, 1e-2, 3e-2)
-SCALES = (0.1, 1.0)  # of starts: random ones, and constructions, which no scale is to change
+SCALES = (0.1, 1.0)
 GRID = (
     *tries(*RATES, scales=SCALES, epsilon=1e-16),
     *tries(*RATES, scales=SCALES, optimizer="muon"),
 )
+FINE = (3e-6, 1e-5, 3e-5, 1e-4, 3e-4, *RATES[:3])
+UNSCALED = (*tries(*FINE, epsilon=1e-16), *tries(*FINE, optimizer="muon"))  # for constructions
 FIT = 4  # times as many problems are fitted to as are evaluated on
 ETAS = 200  # step sizes that are tried
 
@@ -72,7 +75,7 @@ def lsa(layers: int, steps: int) -> Arm:
         "merged": True,
         "queries": 1,
     }
-    factors = {"kind": "LSA", "steps": layers, "degree": degree(layers)}
+    factors = {"kind": "LSA", "steps": layers, "degree": degree(layers), "fit": FIT}
     return Arm(
         f"lsa-{layers}", factors, task, made, model, start(made, **model), steps
     )  # fmt: skip
@@ -85,9 +88,14 @@ def elsa(count: int, steps: int) -> Arm:
     eta, _ = descent(tuned, tuned, count)
     made = form("enumerated", task.n, task.d, eta=eta / task.n)
     model = {"construction": "ridge_elsa", "steps": count, "noise": SHAKEN}
-    factors = {"kind": "ELSA", "steps": count, "degree": (9 ** (count + 1) - 3) // 2}
+    factors = {
+        "kind": "ELSA",
+        "steps": count,
+        "degree": (9 ** (count + 1) - 3) // 2,
+        "fit": FIT,
+    }
     return Arm(
-        f"elsa-{count}", factors, task, made, model, shaken(task, count), steps
+        f"elsa-{count}", factors, task, made, model, shaken(task, count), steps, grid=UNSCALED
     )  # fmt: skip
 
 
@@ -148,17 +156,17 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     usable = ((wanted - fit.clean[:, None]).square() < CAP * unit).all(1)
     kept = fit.rows(usable.nonzero()[:, 0])
     clean = batch.clean[:, None]
-    before, after = loss(descended[:, None] - clean), loss(own - clean)
+    before = loss(descended[:, None] - clean)
     apart = loss(descended[:, None] - own)
     found: dict[str, Any] = {
-        "descent": float(before), "degrees": list(DEGREES), "share": [], "gain": [], "best": [],
+        "descent": float(before), "degrees": list(DEGREES), "share": [], "near": [], "best": [],
     }  # fmt: skip
     largest = Basis.of(fit, DEGREES[-1])
     for each in DEGREES:
         basis = replace(largest, degree=each)
         near = fitted(basis, kept, wanted[usable])(batch)
         found["share"].append((1 - loss(near - own) / apart).tolist())
-        found["gain"].append(((before - loss(near - clean)) / (before - after)).tolist())
+        found["near"].append(loss(near - clean).log10().tolist())
         best = fitted(basis, fit, fit.clean)(batch)
         found["best"].append(float(loss(best[:, None] - clean)))
     return found
@@ -181,26 +189,36 @@ def label(factors: dict[str, Any]) -> str:
 
 
 def answer(results: Results) -> dict[str, Any]:
-    rows, series = [], []
+    rows, series, lines = [], [], []
     for a, r in results.where():
         f, m = dict(a.factors), r["measures"]
         own = min(f["degree"], DEGREES[-1])
-        middle = [sum(shares) / len(shares) for shares in m["share"]]
-        gains = [sum(gains) / len(gains) for gains in m["gain"]]
+        shares = [t_interval(shares) for shares in m["share"]]
+        near = t_interval(m["near"][own])
         rows.append(answers.row(
-            label(f), r, factors=f, descent=m["descent"], degree=own, best=m["best"][own],
-            share=middle[own], gain=gains[own], share_of_descent=middle[f["steps"] - 1],
-            gain_of_descent=gains[f["steps"] - 1],
+            label(f), r, factors=f, descent=m["descent"], degree=own,
+            best=min(m["best"][: own + 1]), share=shares[own].asdict(),
+            share_of_descent=shares[f["steps"] - 1].mean,
+            near={name: 10**value for name, value in near.asdict().items()},
         ))  # fmt: skip
         if rows[-1]["loss"]["high"] < m["descent"]:
-            series.append({"label": label(f), "group": label(f), "x": m["degrees"], "y": middle})
+            every = {
+                "nearest to the network": [10 ** statistics.fmean(x) for x in m["near"]],
+                "best for the task": m["best"],
+            }
+            series += [{"panel": label(f), "label": name, "x": m["degrees"], "y": y}
+                       for name, y in every.items()]  # fmt: skip
+            known = {"network": answers.loss(r), "gradient descent": m["descent"]}
+            lines += [{"panel": label(f), "label": name, "y": y} for name, y in known.items()]
     claims = answers.family(_claims(results))
-    columns = ("descent", "best", "degree", "share", "gain", "failed")
+    columns = ("descent", "best", "degree", "failed")
     tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
     return answers.told(results, rows, claims, columns, answers.PLAIN, tasks) | {
         "series": series,
-        "axes": {"x": "degree of the polynomial", "y": "share of the difference to descent"},
-    }
+        "lines": lines,
+        "axes": {"x": "degree of the polynomial", "y": "loss, of the zero predictor's",
+                 "log": True},
+    }  # fmt: skip
 
 
 def _claims(results: Results) -> dict[str, Effect]:

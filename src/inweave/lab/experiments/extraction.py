@@ -5,11 +5,13 @@ It asks whether weighted extraction can do more. Here examples are relevant to t
 degree, 0 or 1 in one task and graded evenly in another, and stand in the prompt in that order.
 
 - hard mask: the first 4, 8 or 12 of 16 examples are taken, by mask-and-move in the form whose
-  columns are examples, and linear attention is trained on them;
+  columns are examples, and linear attention is trained on them; and once more, of tokens;
 - free W: the same network with free weights for all 16 columns, which may be graded;
 - linear, ReLU and softmax scores by key: tokens are examples, in whose order nothing is known of
-  them; what says how relevant one is, is its key's cosine with the query's key;
-- no extraction: linear attention without keys.
+  them; what says how relevant one is, is its key's cosine with the query's key. Where nobody
+  attends to the query, linear attention is linear in the query's token, and the query's key never
+  multiplies u; so linear scores are trained once more with the query attended to;
+- no extraction: linear attention of tokens without keys.
 
 All arms see the same problems. Losses are distances to the posterior mean, which knows how relevant
 every example is.
@@ -50,11 +52,15 @@ KINDS: dict[str, tuple[FormName, int, dict[str, Any]]] = {
     "hard mask, 8": ("features", 8, COLUMNS),
     "hard mask, 12": ("features", 12, COLUMNS),
     "free W": ("features", 0, COLUMNS),
+    "hard mask of tokens, 4": ("constant", 4, TOKENS),
+    "hard mask of tokens, 8": ("constant", 8, TOKENS),
+    "hard mask of tokens, 12": ("constant", 12, TOKENS),
+    "linear by key, query seen": ("keyed", 0, COLUMNS),
     "linear by key": ("keyed", 0, TOKENS),
     "ReLU by key": ("keyed", 0, TOKENS | {"activation": "relu"}),
     "softmax by key": ("keyed", 0, TOKENS | {"activation": "softmax"}),
 }
-SOFT = ("free W", "linear by key", "ReLU by key", "softmax by key")
+SOFT = ("free W", "linear by key", "linear by key, query seen", "ReLU by key", "softmax by key")
 DEPTHS = (1, 2, 4)
 
 QUICK = """This form can support: where relevance is 0 or 1, a hard mask has less loss than no

@@ -1,13 +1,18 @@
 """Do deeper LSA networks adapt to a noise level that changes from prompt to prompt?
 
-d = 10, n = 20, σ uniform on (0, 5) per prompt, and the prompt does not say it. Bayes' answer is
-ridge regression that knows σ. Beside it: ridge with one λ tuned for all prompts, ridge with λ = σ̂²
-estimated from the prompt (adaptive), and λ = a σ̂² + b with a, b tuned, all tuned to what networks
-are evaluated by. Networks of one, two and four untied layers, the query attended to by nobody.
+d = 10, n = 20, σ uniform on (0, 5) per prompt, and the prompt does not say it. Losses are distances
+to an oracle, ridge regression that knows σ. The best that can be done without it is Bayes' answer,
+a mean over σ. Beside that: ridge with one λ tuned for all prompts, ridge with λ = σ̂² estimated from
+the prompt (adaptive), and λ = a σ̂² + b with a, b tuned, all tuned to what networks are evaluated
+by. Networks of one, two and four untied layers, the query attended to by nobody.
+
+Rivals are near, so every seed is evaluated on problems of its own, the same for networks and
+rivals: intervals over seeds are then over problems too.
 """
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +20,8 @@ from inweave.lab import answers, baselines
 from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.forms import form
 from inweave.lab.inference import Effect, paired
-from inweave.lab.study import SEEDS, Arm, Results, Study, start, summary
+from inweave.lab.posteriors import unknown_noise
+from inweave.lab.study import SEEDS, Arm, Results, Study, start, summary, zero_loss
 from inweave.lab.tasks import Batch, Task, draw, stream
 
 TASK = Task(d=10, n=20, noise_max=5.0)
@@ -49,19 +55,15 @@ def study(quick: bool, seed: int) -> Study:
         arms = tuple(replace(arm(depth), steps=2500) for depth in (1, 2))
         grid = tries(3e-3, 1e-2, scales=(0.2, 0.4), epsilon=1e-16)
         seeds = tuple(range(seed, seed + 5))
-        return Study("noise", arms, 96, 400, seeds, 1, grid, 4000, measure=measure)
+        return Study("noise", arms, 96, 400, seeds, 1, grid, 4000, measure=measure, apart=True)
     arms = tuple(arm(depth) for depth in DEPTHS)
     return Study("noise", arms, 512, STEPS // 4, tuple(range(seed, seed + SEEDS)), 2, GRID,
-                 measure=measure)  # fmt: skip
+                 measure=measure, apart=True)  # fmt: skip
 
 
-def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
-    return references(arm, batch)
-
-
-def references(arm: Arm, batch: Batch) -> dict[str, Any]:
-    """Losses of ridge regressions, tuned on problems of their own, on those of the networks."""
-    drawn = draw(arm.task, len(batch), stream(0, "ridge", device=batch.X.device), batch.X.dtype)
+def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
+    """Losses of rivals on every seed's problems; those with numbers are tuned on problems apart."""
+    drawn = draw(arm.task, 1 << 14, stream(0, "ridge", device=batch.X.device), batch.X.dtype)
     tuning = replace(drawn, clean=baselines.bayes(arm.task)(drawn))
     (lam,) = baselines.tune(baselines.ridge, [(0.1, 60.0)], tuning)
     a, b = baselines.tune(baselines.tuned_adaptive_ridge, [(0.1, 3.0), (0.0, 20.0)], tuning)
@@ -70,10 +72,11 @@ def references(arm: Arm, batch: Batch) -> dict[str, Any]:
         "ridge, λ = σ̂²": baselines.adaptive_ridge,
         f"ridge, λ = {a:.2f} σ̂² + {b:.1f}, tuned": baselines.tuned_adaptive_ridge(a, b),
         "least squares": baselines.least_squares,
+        "Bayes": unknown_noise(arm.task),
     }
-    unit = float(batch.clean.square().mean())
+    unit, seeds = zero_loss(batch), len(ensemble.seeds)
     return {
-        name: summary((rival(batch) - batch.clean).square().unsqueeze(0), unit)["log_loss"][0]
+        name: summary((rival(batch) - batch.clean).square().reshape(seeds, -1), unit)["log_loss"]
         for name, rival in rivals.items()
     }
 
@@ -86,7 +89,7 @@ def answer(results: Results) -> dict[str, Any]:
     found = {a.factors["depth"]: r for a, r in results.where()}
     rows = [answers.row(label(k), r, group="trained") for k, r in found.items()]
     deepest = found.get(max(found, default=0), {"measures": {}})
-    rows += [answers.reference(name, 10**loss) for name, loss in deepest["measures"].items()]
+    rows += [answers.rival(name, losses) for name, losses in deepest["measures"].items()]
     effects: dict[str, Effect] = {}
     rivals: dict[str, Effect] = {}
     for k, more in zip(list(found), list(found)[1:], strict=False):
@@ -94,13 +97,31 @@ def answer(results: Results) -> dict[str, Any]:
             found[more]["log_loss"], found[k]["log_loss"]
         )
     for k, r in found.items():
-        for name, loss in deepest["measures"].items():
-            rivals[f"{label(k)}: less loss than {name}"] = paired(
-                r["log_loss"], [loss] * len(r["log_loss"])
-            )
+        for name, losses in deepest["measures"].items():
+            rivals[f"{label(k)}: less loss than {name}"] = paired(r["log_loss"], losses)
     claims = answers.family(effects) + answers.family(rivals)
     labels = {a.name: label(a.factors["depth"]) for a, _ in results.where()}
+    trained = answers.curves(results, labels)
     return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
-        "series": answers.curves(results, labels),
-        "axes": {"x": "step", "y": "training loss, of the zero predictor's", "log": True},
-    }  # fmt: skip
+        "series": trained,
+        "panels": _panels(found, deepest["measures"], trained) if found else [],
+        "axes": {"x": "step", "y": "training loss", "log": True},
+    }
+
+
+def _panels(
+    found: dict[int, Any], rivals: dict[str, list[float]], trained: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Losses over depth beside those of rivals, and training curves."""
+    ends = [min(found), max(found)]
+    lines = [answers.points("trained", list(found.items()))]
+    lines += [
+        {"label": name, "x": ends, "y": [10 ** statistics.fmean(losses)] * 2, "dashed": True}
+        for name, losses in rivals.items()
+    ]
+    return [
+        {"title": "after training", "x": "layers", "y": "excess over the oracle, of zero's",
+         "log": True, "logx": True, "lines": lines},
+        {"title": "while training", "x": "step", "y": "loss against y, of zero's excess",
+         "log": True, "lines": [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in trained]},
+    ]  # fmt: skip

@@ -83,13 +83,15 @@ def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
     return {"construction": summary(errors, float(batch.clean.square().mean()))["log_loss"][0]}
 
 
+KINDS = {"enumerated": "ELSA, enumerated", "designed": "LSA, designed"}
+
+
 def label(factors: dict[str, Any]) -> str:
-    kind = "ELSA, enumerated" if factors["form"] == "enumerated" else "LSA, designed"
-    return f"{kind}, noise {factors['size']:g}"
+    return f"{KINDS[factors['form']]}, noise {factors['size']:g}"
 
 
 def answer(results: Results) -> dict[str, Any]:
-    rows, series, effects = [], [], {}
+    rows, effects = [], {}
     for a, r in results.where():
         name = label(dict(a.factors))
         before = r | r["before"] | {"dropped": [0.0] * len(r["log_loss"])}
@@ -99,20 +101,25 @@ def answer(results: Results) -> dict[str, Any]:
         effects[f"{name}: after training less loss than the construction"] = paired(
             r["log_loss"], level
         )
-    for kind in ("enumerated", "designed"):
-        found = [(a.factors["size"], r) for a, r in results.where(form=kind)]
-        for when in ("before", "after"):
-            y = [answers.loss(r["before"] if when == "before" else r) for _, r in found]
-            series.append({"label": f"{kind}, {when}", "group": f"{kind}, {when} training",
-                           "x": [size for size, _ in found], "y": y})  # fmt: skip
     claims = answers.family(effects)
-    first = next(iter(results.by_arm.values()), None)
-    lines = [] if first is None else [
-        {"label": f"{DEPTH} steps of descent", "y": 10 ** first["measures"]["construction"]}
-    ]  # fmt: skip
     return answers.told(results, rows, claims, settings={"task": TASK.__dict__}) | {
-        "series": series,
-        "lines": lines,
-        "axes": {"x": "standard deviation of the noise", "y": "loss, of the zero predictor's",
-                 "log": True, "symlogx": 0.001},
-    }  # fmt: skip
+        "series": [],
+        "panels": [_panel(results, kind) for kind in KINDS if any(results.where(form=kind))],
+        "axes": {"x": "standard deviation of the noise", "y": "excess over Bayes, of zero's"},
+    }
+
+
+def _panel(results: Results, kind: str) -> dict[str, Any]:
+    """Losses over the size of the noise, before and after training."""
+    found = [(a.factors["size"], r) for a, r in results.where(form=kind)]
+    before = [(size, r["before"]) for size, r in found]
+    level = 10 ** found[0][1]["measures"]["construction"]
+    ends = [min(size for size, _ in found), max(size for size, _ in found)]
+    lines = [
+        answers.points("before training", before),
+        answers.points("after training", found),
+        {"label": f"{DEPTH} steps of descent", "x": ends, "y": [level] * 2, "dashed": True},
+    ]
+    return {"title": KINDS[kind], "x": "standard deviation of the noise",
+            "y": "excess over Bayes, of zero's", "log": True, "symlogx": 0.001,
+            "lines": lines}  # fmt: skip
