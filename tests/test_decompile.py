@@ -120,6 +120,16 @@ class TestCompiledNetworks:
         loops = [module for module in network.modules if module.repeat > 1]
         assert len(loops) <= source.count("inweave.iterate(") + source.count("inweave.scan(")
 
+    def test_a_step_of_newtons_has_as_many_heads_as_it_had(self):
+        @inweave.program
+        def inverse(x: Scalar):
+            return inweave.reciprocal(1 + x, domain=(1.0, 100.0), error=1e-9)
+
+        network = inweave.compile(inverse, verify=False)
+        source = inweave.decompile(network)
+        assert "inweave.hold(2 * reciprocal - (x + 1) * reciprocal * reciprocal)" in source
+        assert inweave.compile(program_of(source), verify=False).heads == network.heads
+
     def test_numpy_does_not_round_thirds(self):
         @inweave.program
         def thirds(X: Matrix[2, 2]):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from inweave.model.layers import AttentionLayer
-from inweave.model.modules import Module, named
+from inweave.model.modules import Module
 from inweave.model.network import Network
 
 PARTS = ("query", "key", "value")
@@ -20,25 +20,22 @@ FEW = 3  # places that are named
 
 def differences(network: Network) -> str:
     """Where modules that are built alike differ from the first of them, in words; '' if nowhere."""
-    for _, alike in groupby(named(network.modules), key=lambda pair: _built(pair[1])):
-        (first, step), *copies = alike
-        apart = [f"{where} of {name}" for name, copy in copies for where in _apart(step, copy)]
+    for _, alike in groupby(enumerate(network.modules), key=lambda pair: _built(pair[1])):
+        (at, step), *copies = alike
+        apart = [f"{where} of module {i}" for i, copy in copies for where in _apart(step, copy)]
         if apart:
             more = f" and {len(apart) - FEW} more" * (len(apart) > FEW)
             return (
-                f"{first} and the {len(copies)} after it are built alike, but are no loop: unlike "
-                f"in {first} are {', '.join(apart[:FEW])}{more}"
+                f"module {at} and the {len(copies)} after it are built alike, but are no loop: "
+                f"unlike in module {at} are {', '.join(apart[:FEW])}{more}"
             )
     return ""
 
 
-def _built(module: object) -> object:
+def _built(module: Module) -> object:
     """What copies of a step have in common."""
-    assert isinstance(module, Module)
-    layers = (
-        (type(x), len(x.heads) if isinstance(x, AttentionLayer) else 0) for x in module.layers
-    )
-    return module.repeat, module.skip, tuple(layers)
+    heads = (len(x.heads) if isinstance(x, AttentionLayer) else None for x in module.layers)
+    return module.repeat, module.skip, tuple(heads)
 
 
 def _apart(step: Module, copy: Module) -> Iterator[str]:

@@ -194,7 +194,7 @@ class _Writer:
     def _value(self, let: Let) -> Text:
         if let.function is None and self._refines(let.words):
             self.refined.add(let.symbol)
-            return Text(f"inweave.hold({self.speller.terms(let.words).text})")
+            return Text(f"inweave.hold({self.speller.refinement(let.words).text})")
         text = self.speller.words(let.words)
         if let.function is None:
             return text

@@ -58,9 +58,22 @@ class Speller:
         terms = self._terms(words)
         return self._sum(self._grouped(terms, words.shape)) if terms else zero(words.shape)
 
-    def terms(self, words: Words) -> Text:
-        """A sum of products, each a head of its own."""
-        return self._sum([self._term(term, words.shape) for term in self._terms(words)])
+    def refinement(self, words: Words) -> Text:
+        """A step of Newton's, 2r − r p r, a product to a head: p may be a sum, r is no factor."""
+        groups: dict[Text | None, list[Term]] = {}
+        for term in self._terms(words):
+            square = next((s for s, n in Counter(term.scalars).items() if n > 1), None)
+            groups.setdefault(square, []).append(term)
+        parts = []
+        for r, terms in groups.items():
+            if r is None or len(terms) == 1:
+                parts += [self._term(term, words.shape) for term in terms]
+                continue
+            sign = -1 if terms[0].number < 0 else 1
+            inner = [_without(_without(term, "scalar", r), "scalar", r) for term in terms]
+            p = self._total([x._replace(number=sign * x.number) for x in inner], words.shape)
+            parts.append((sign < 0, Text(" * ".join(x.inside(ATOM) for x in (p, r, r)), PRODUCT)))
+        return self._sum(parts)
 
     def _terms(self, words: Words) -> list[Term]:
         """Numbers are those before constants as they came."""
