@@ -19,6 +19,7 @@ from inweave.decompiler.constants import number_text
 from inweave.decompiler.reading import read
 from inweave.errors import DecompileError, InputError
 from inweave.gallery.entry import difference
+from inweave.language.functions import THRESHOLD, Pointwise
 from inweave.model.layers import PointwiseLayer
 from inweave.model.projection import DenseProjection, Projection
 from tests import programs
@@ -213,6 +214,27 @@ class TestLines:
             "w = inweave.iterate(step, inweave.zeros(3), 7)": [(1, 1)],  # clears X·w
             "return u.T @ w": [(2, 0)],
         }
+
+    def test_a_soft_threshold_is_a_line_of_its_own(self):
+        entry = gallery.get("lasso_fista")
+        found = self.heads(entry.compile(optimize="speed", n=4, d=2, steps=4, verify=False))
+        soft = found["soft = inweave.soft_threshold(z + ηXty - XtXη.T @ z, threshold)"]
+        back = found["return soft, momentum[0] * (soft - w) + soft, momentum2"]
+        assert (4, None) in soft
+        assert not {*soft} & {*back}
+
+    def test_a_threshold_that_is_read_otherwise_is_no_soft_one(self):
+        @inweave.program
+        def mixed(x: Vector[2], t: Scalar):
+            return inweave.soft_threshold(x, t) + Pointwise(THRESHOLD)(t) * x
+
+        @inweave.program
+        def of_either_sign(x: Vector[2], t: Scalar):
+            return inweave.relu(x - t) - inweave.relu(-x - t)
+
+        for program in (mixed, of_either_sign):
+            source = inweave.decompile(inweave.compile(program, verify=False))
+            assert "soft_threshold" not in source
 
     def test_collapsed_powers_have_a_line_and_heads_each(self):
         network = inweave.compile(ridge, n=5, d=3, steps=14, optimize="depth")

@@ -88,10 +88,10 @@ def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
 
 
 def _read_back(network: Network, seconds: float) -> tuple[Line, ...]:
-    """The lines of what a network does, with scans where they are proved."""
+    """The lines of what a network does, as one would say it where that is proved."""
     apart, together = map(_placed, _without_disguise(network))
     found = read(apart)
-    if source(apart, found) != source(apart, found, scans=False):
+    if source(apart, found) != source(apart, found, idioms=False):
         with suppress(DecompileError):  # where a scan is not proved, a loop may be
             return _proved(together, found, True, seconds)
     return _proved(together, found, False, seconds)
@@ -108,12 +108,12 @@ def _without_disguise(network: Network) -> tuple[Network, Network]:
         return network.plain, network.plain
 
 
-def _proved(network: Network, found: Read, scans: bool, seconds: float) -> tuple[Line, ...]:
-    """A source that is proved, with or without scans."""
-    text = source(network, found, scans=scans)
+def _proved(network: Network, found: Read, idioms: bool, seconds: float) -> tuple[Line, ...]:
+    """A source that is proved, with or without idioms."""
+    text = source(network, found, idioms=idioms)
     traced = _traced(text)
     if {name: traced.kinds[name] for name in traced.outputs} != _kinds(network):
-        text = source(network, found, traced.kinds, scans)
+        text = source(network, found, traced.kinds, idioms)
         traced = _traced(text)
     try:
         verify(NAME, traced, network, seconds=seconds)

@@ -19,7 +19,9 @@ from inweave.decompiler.scans import Scan, as_scan
 from inweave.decompiler.statements import Body, HeadAt, Let, Loop, Read, letters_of
 from inweave.decompiler.tables import called, written
 from inweave.decompiler.text import Speller, summands
+from inweave.decompiler.thresholds import shifted, softened
 from inweave.exact.constants import Constant
+from inweave.language.functions import THRESHOLD
 from inweave.model.network import Network
 from inweave.model.prompt import Input, Kind, Output, numbered
 from inweave.model.relunet import Function
@@ -51,26 +53,32 @@ class Line:
 
 
 def source(
-    network: Network, read: Read, kinds: Mapping[str, Kind] | None = None, scans: bool = True
+    network: Network, read: Read, kinds: Mapping[str, Kind] | None = None, idioms: bool = True
 ) -> tuple[Line, ...]:
     """The program of a network that was read.
 
     `kinds` are those that its answers had without further ado, to be made what they should be;
-    without `scans`, loops over rows are written as loops that carry a selector.
+    without `idioms`, loops over rows are written as loops that carry a selector, soft thresholds
+    as the functions that they are made of.
     """
-    return _Writer(network, read, kinds or {}, scans).program()
+    return _Writer(network, read, kinds or {}, idioms).program()
 
 
 class _Writer:
     def __init__(
-        self, network: Network, read: Read, kinds: Mapping[str, Kind], scans: bool
+        self, network: Network, read: Read, kinds: Mapping[str, Kind], idioms: bool
     ) -> None:
-        self.scans, self.by = scans, read.by
+        self.idioms, self.by = idioms, read.by
         self.defined: dict[int | str, Words] = dict(definitions(read.body))
         self.defined |= read.answers.items()
         self.own = set(carried(read.body))  # symbols that have a line of their own
         self.network, self.alphabet, self.kinds = network, read.alphabet, kinds
-        body, answers = in_part(read.body, list(read.answers.values()), self.alphabet)
+        body, answers = read.body, list(read.answers.values())
+        if idioms:
+            body, answers, pairs = softened(body, answers, self.alphabet)
+            self.by = self.by | {a: self.by[a].union(self._heads(b)) for a, b in pairs.items()}
+            self.own.update(pairs.values())
+        body, answers = in_part(body, answers, self.alphabet)
         self.answers = dict(zip(read.answers, answers, strict=True))
         needed = {number for words in answers for number in letters_of(words)}
         self.body, self.read = pruned(body, needed)
@@ -169,6 +177,9 @@ class _Writer:
         last = list(last)
         once = read_once(body, last)
         alone = {self._alone(words) for words in last} if len(last) == 1 else set()
+        for let in reversed(body.statements):
+            if isinstance(let, Let) and let.symbol in alone:
+                alone.add(self._alone(let.words))
         lines: list[Line] = []
         for statement in body.statements:
             if isinstance(statement, Loop):
@@ -179,7 +190,7 @@ class _Writer:
             if statement.symbol in once and length <= SHORT:
                 self.texts[statement.symbol] = text
             else:
-                name = self._named(statement.symbol)
+                name = self._named(statement.symbol, "soft" if statement.threshold else None)
                 line = f"{indent}{name} = {_broken(text.text, indent, len(name) + 3)}"
                 lines.append(Line(line, self._heads(statement.symbol)))
         return lines
@@ -195,8 +206,12 @@ class _Writer:
         if let.function is None and self._refines(let.words):
             self.refined.add(let.symbol)
             return Text(f"inweave.hold({self.speller.refinement(let.words).text})")
+        if let.threshold is not None:
+            whole = let.words + shifted(let.threshold, let, self.alphabet)
+            threshold = self.texts[let.threshold].text
+            return Text(f"inweave.soft_threshold({self.speller.words(whole).text}, {threshold})")
         text = self.speller.words(let.words)
-        if let.function is None:
+        if let.function is None or (self.idioms and let.function == THRESHOLD):
             return text
         if let.function.name in REFINED:
             self.refined.add(let.symbol)
@@ -217,7 +232,7 @@ class _Writer:
         )
 
     def _loop(self, loop: Loop, indent: str) -> list[Line]:
-        scan = as_scan(loop, self.alphabet, self.read) if self.scans else None
+        scan = as_scan(loop, self.alphabet, self.read) if self.idioms else None
         return self._iterate(loop, indent) if scan is None else self._scan(loop, scan, indent)
 
     def _scan(self, every: Loop, scan: Scan, indent: str) -> list[Line]:
@@ -245,11 +260,11 @@ class _Writer:
         called = self._heads(*every.results, *moved, *read)
         return [*lines, Line(f"{indent}{left} = inweave.scan({given})", called)]
 
-    def _named(self, number: int) -> str:
+    def _named(self, number: int, name: str | None = None) -> str:
         """A name for a symbol, after what it is."""
         key = self.alphabet.key(number)
         assert key is not None
-        name = self.names.new(key[1])
+        name = self.names.new(name or key[1])
         self.texts[number] = Text(name)
         self.own.add(number)
         return name

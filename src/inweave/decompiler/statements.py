@@ -31,11 +31,15 @@ Heads = frozenset[HeadAt]
 
 @dataclass(frozen=True)
 class Let:
-    """A symbol and its definition; with a function, that of every entry."""
+    """A symbol and its definition; with a function, that of every entry.
+
+    With a threshold, a symbol that is subtracted in the words, it is their soft threshold.
+    """
 
     symbol: int
     words: Words
     function: Function | None = None
+    threshold: int | None = None
 
 
 @dataclass(frozen=True)

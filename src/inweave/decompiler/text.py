@@ -232,6 +232,8 @@ class Speller:
         r, c = (part.cols, part.rows) if flipped else (part.rows, part.cols)
         turned = ".T" if flipped and (rows, cols) != (1, 1) else ""
         if r is None and c is None:
+            if turned and base.level == ATOM and base.text.endswith(turned):
+                return Text(base.text.removesuffix(turned))
             return Text(base.inside(ATOM) + turned) if turned else base
         one = [s is not None and s[1] - s[0] == 1 for s in (r, c)]
         if (one[0] or rows == 1) and (one[1] or cols == 1):

@@ -1,0 +1,86 @@
+"""Soft thresholds: relu(x − t) − relu(−x − t), of which a program says `soft_threshold(x, t)`.
+
+The two functions stand in blocks of their own, and whatever reads one reads the other with the
+opposite sign. Then the first may stand for the difference, and nothing reads the second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+
+from inweave.decompiler.needed import definitions
+from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
+from inweave.exact.constants import Ones
+from inweave.language.functions import THRESHOLD
+from inweave.model.relunet import RELU
+from inweave.proof.words import Words
+
+
+def softened(
+    body: Body, last: Sequence[Words], alphabet: Letters, outer: Mapping[int, Let] | None = None
+) -> tuple[Body, list[Words], dict[int, int]]:
+    """A body and what is read after it, with soft thresholds; of each, what else it is made of."""
+    known = dict(outer or {}) | {x.symbol: x for x in body.statements if isinstance(x, Let)}
+    statements, last, pairs = list[Let | Loop](), list(last), dict[int, int]()
+    for x in body.statements:
+        if isinstance(x, Loop):
+            inside, after, found = softened(x.body, x.after, alphabet, known)
+            x, pairs = replace(x, body=inside, after=tuple(after)), pairs | found
+        statements.append(x)
+    functions = [x for x in statements if isinstance(x, Let) and x.function == RELU]
+    for a, b in combinations(functions, 2):
+        threshold = _threshold(a, b, alphabet, known)
+        read = [*last, *(words for _, words in definitions(Body(statements)))]
+        if threshold is None or not all(_cancel(words, a, b, alphabet) for words in read):
+            continue
+        soft = replace(a, words=_meant(a, alphabet, known), threshold=threshold)
+        last = [_without(words, b) for words in last]
+        statements = [
+            soft if x is a else replace(x, words=_without(x.words, b)) if isinstance(x, Let) else x
+            for x in statements
+            if x is not b
+        ]
+        pairs[a.symbol] = b.symbol
+    return Body(statements), last, pairs
+
+
+def _threshold(a: Let, b: Let, alphabet: Letters, known: Mapping[int, Let]) -> int | None:
+    """The t of relu(x − t) and relu(−x − t), whose arguments add up to −2t."""
+    if a.words.shape != b.words.shape:
+        return None
+    total = _meant(a, alphabet, known) + _meant(b, alphabet, known)
+    for number in letters_of(total):
+        if number in known and known[number].function == THRESHOLD:
+            return number if (total + shifted(number, a, alphabet).times(2)).is_zero() else None
+    return None
+
+
+def shifted(threshold: int, let: Let, alphabet: Letters) -> Words:
+    """The threshold at every entry."""
+    ones = alphabet.constant(Ones(*let.words.shape))
+    return ones.scaled(alphabet.letter((threshold, False)))
+
+
+def _meant(let: Let, alphabet: Letters, known: Mapping[int, Let]) -> Words:
+    """The argument of a function, names written out."""
+    here = (known[n] for n in letters_of(let.words) if n in known)
+    return alphabet.rewritten(let.words, {x.symbol: x.words for x in here if x.function is None})
+
+
+def _cancel(words: Words, a: Let, b: Let, alphabet: Letters) -> bool:
+    """Whether a sum reads of two symbols only their difference."""
+    if not {a.symbol, b.symbol} & letters_of(words).keys():
+        return True
+    same = alphabet.rewritten(words, {b.symbol: alphabet.letter((a.symbol, False))})
+    return a.symbol not in letters_of(same)
+
+
+def _without(words: Words, b: Let) -> Words:
+    terms = {
+        (scalars, chain): c
+        for (scalars, chain), c in words.terms.items()
+        if all(n != b.symbol for part in (*scalars, chain) for n, _ in part)
+    }
+    return Words(words.alphabet, *words.shape, terms)
