@@ -1,4 +1,4 @@
-"""Numbers in the prose of README.md and docs/ are what the code and the stored results say."""
+"""Numbers in prose, of README.md, docs/ and the demo's story, are what code and results say."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ pytest.importorskip("sklearn")
 pytest.importorskip("torch")
 
 from scripts import prose
+from scripts.claims import CLAIMS, EXAMPLES, ROOT, Claim
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
 
-@pytest.mark.parametrize("page", prose.CLAIMS)
+@pytest.mark.parametrize("page", CLAIMS)
 def test_every_claim_is_so(page: str) -> None:
-    text = (prose.ROOT / page).read_text("utf-8")
-    for claim in prose.CLAIMS[page]:
+    text = (ROOT / page).read_text("utf-8")
+    for claim in CLAIMS[page]:
         found = claim.pattern.findall(text)
         assert len(found) == 1, f"{claim.text!r} is not once on {page}"
         assert claim.filled(text) == text, (
@@ -25,19 +26,19 @@ def test_every_claim_is_so(page: str) -> None:
 
 def test_every_number_says_where_it_comes_from_or_that_it_claims_nothing() -> None:
     assert {page: lines for page in prose.pages() if (lines := prose.unexplained(page))} == {}, (
-        "new numbers in prose belong into CLAIMS or EXAMPLES of scripts/prose.py"
+        "new numbers in prose belong into CLAIMS or EXAMPLES of scripts/claims.py"
     )
 
 
 def test_what_is_listed_is_on_its_page() -> None:
-    for page, examples in prose.EXAMPLES.items():
-        text = " ".join(prose.prose((prose.ROOT / page).read_text("utf-8")).split())
+    for page, examples in EXAMPLES.items():
+        text = " ".join(prose.prose(prose.read(page)).split())
         assert [example for example in examples if example not in text] == [], page
 
 
 def test_a_wrong_number_is_seen_and_written_right() -> None:
     page = "Newton's iteration\ntakes 8 layers, and 7 are needed."
-    claim = prose.Claim("iteration takes {} layers, and {:.1f} are", lambda: (9, 2.25))
+    claim = Claim("iteration takes {} layers, and {:.1f} are", lambda: (9, 2.25))
     assert claim.filled(page) == "Newton's iteration\ntakes 9 layers, and 2.2 are needed."
     with pytest.raises(LookupError, match="nowhere on the page"):
         claim.filled("nothing of the kind")

@@ -2,7 +2,7 @@
 
 Every other model is an entry of the gallery at sizes of its own, the others are generated programs.
 A model follows from the seed and its own number alone, so that a longer suite begins as a shorter
-one does. Most are small (at most 8 layers and 64 columns), some are large.
+one does. Most are small, some are large.
 """
 
 from __future__ import annotations
