@@ -7,8 +7,8 @@ import re
 import sys
 from pathlib import Path
 
-from benchmarks import above, peers
-from benchmarks.show import by_entry, markdown
+from benchmarks import peers
+from benchmarks.show import above, by_entry, markdown
 from benchmarks.stored import RESULTS, Stored
 
 ROOT = Path(__file__).parents[1]
@@ -24,7 +24,7 @@ def shown(name: str, what: str) -> str:
     if what == "when and where":
         return stored.where()
     if what == "above the bar":
-        return above.told(stored.rows)
+        return above(stored.rows)
     return (by_entry if name == "gallery" else markdown)(stored.rows, what)
 
 

@@ -122,6 +122,23 @@ def _spread_of(rows: list[Row]) -> str:
     return f"median {number(median(values))}, {below:.0%} at most 1.5"
 
 
+def above(rows: list[Row]) -> str:
+    """The rows of the gallery that miss their bar, an entry of a library on a line."""
+    entries: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        kind, _, library = row.family.partition(", ")
+        entry, _, size = row.name.partition(" ")
+        if kind == "gallery" and row.met is False and row.against:
+            said = f"{number(row.value)} ({size.replace('batch=', 'by ')})"
+            entries.setdefault((entry, library), []).append(said)
+    if not entries:
+        return "No row is."
+    lines = ["| entry | library | rows |", "| --- | --- | --- |"]
+    lines += [f"| {entry} | {library} | {', '.join(found)} |"
+              for (entry, library), found in entries.items()]  # fmt: skip
+    return "\n".join(lines)
+
+
 def plot(rows: list[Row], path: Path) -> None:
     """Ratios with their quartiles beside the bars, and growth on log axes."""
     import matplotlib as mpl
