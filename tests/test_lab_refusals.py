@@ -6,11 +6,8 @@ import hashlib
 import itertools
 import json
 import math
-import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -503,15 +500,3 @@ def test_a_sweep_finds_a_run_whose_held_out_loss_is_infinite(tmp_path):
     checkpoint.write_json(tmp_path / "wild" / "result.json", result)
     assert sweep([config], tmp_path)["wild"] == result
     assert json.loads((tmp_path / "sweep.json").read_text(), parse_constant=refuse_word)
-
-
-def test_of_several_processes_one_speaks(tmp_path):
-    (tmp_path / "a.toml").write_text(RUN)
-    done = subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         "-m", "inweave", "lab", "train", str(tmp_path / "a.toml"), "--out", str(tmp_path / "a")],
-        check=True, timeout=120, capture_output=True, text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
-    assert done.stdout.count("at the end") == 1
-    assert done.stdout.count("held out") == 1

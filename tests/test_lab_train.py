@@ -198,29 +198,55 @@ TWO = {
     "one plain layer": (FormConfig(), ModelConfig(scale=0.5)),
     "masked": (FormConfig(), ModelConfig(depth=2, queries=1, scale=0.5)),
 }
+IN_TWO = """
+import json, sys
+import torch.distributed as dist
+from inweave.cli import main
+from inweave.lab.config import from_dict
+from inweave.lab.train import train
+
+meet, part = dist.init_process_group, dist.destroy_process_group  # once, not for every run
+dist.init_process_group = lambda *how: dist.is_initialized() or meet(*how)
+dist.destroy_process_group = lambda: None
+for name, config in json.loads(sys.argv[1]).items():
+    train(from_dict(config), f"{sys.argv[2]}/{name}")
+main(["lab", "train", f"{sys.argv[2]}/c.toml", "--out", f"{sys.argv[2]}/told"])
+part()
+"""
+
+
+def of_two(which: str) -> Config:
+    form, model = TWO[which]
+    settings = replace(SMALL.train, clip=1.0, dtype="float64")
+    return replace(SMALL, form=form, model=model, train=settings)
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """The runs of two processes, and what was printed; starting them takes longer than the runs."""
+    folder = tmp_path_factory.mktemp("two")
+    (folder / "go.py").write_text(IN_TWO)
+    (folder / "c.toml").write_text(TOML.format(steps=20))
+    configs = json.dumps({which: of_two(which).asdict() for which in TWO})
+    done = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
+         str(folder / "go.py"), configs, str(folder)],
+        check=True, timeout=120, env=environment(), capture_output=True, text=True,
+    )  # fmt: skip
+    return folder, done.stdout
 
 
 @pytest.mark.parametrize("which", TWO)
-def test_two_processes_have_the_loss_curve_of_one(tmp_path, which):
-    form, model = TWO[which]
-    settings = replace(SMALL.train, clip=1.0, dtype="float64")
-    config = replace(SMALL, form=form, model=model, train=settings)
-    train(config, tmp_path / "one")
-    script = tmp_path / "go.py"
-    script.write_text(
-        "import json, sys\n"
-        "from inweave.lab.config import from_dict\n"
-        "from inweave.lab.train import train\n"
-        "train(from_dict(json.loads(sys.argv[1])), sys.argv[2])\n"
-    )
-    subprocess.run(
-        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2",
-         str(script), json.dumps(config.asdict()), str(tmp_path / "two")],
-        check=True, timeout=120, env=environment(), capture_output=True,
-    )  # fmt: skip
-    for a, b in zip(curve(tmp_path / "one"), curve(tmp_path / "two"), strict=True):
+def test_two_processes_have_the_loss_curve_of_one(tmp_path, two, which):
+    train(of_two(which), tmp_path)
+    for a, b in zip(curve(tmp_path), curve(two[0] / which), strict=True):
         assert a["step"] == b["step"]
         assert a["loss"] == pytest.approx(b["loss"], rel=1e-6)
+
+
+def test_of_several_processes_one_speaks(two):
+    assert two[1].count("at the end") == 1
+    assert two[1].count("held out") == 1
 
 
 def test_the_step_size_waits_for_the_plateau_to_end():
