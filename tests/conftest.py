@@ -78,25 +78,32 @@ def stepped() -> Iterator[None]:
     plan.WORTH = was
 
 
+COMPILED: dict[Any, Any] = {}
+
+
 @pytest.fixture
 def compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling what was compiled before gives the network made then; that it would, others test.
+    """What was compiled before, by whatever test, is what it was then; that it is, others test.
 
-    For tests that ask for many sizes of one network, which compares it with its neighbours.
+    For tests of what is done with networks: that all ask for the same ones.
     """
+    from inweave import network
     from inweave.compiler import resize
 
-    compiled, known = resize.compiled, {}
+    def once(make: Any) -> Any:
+        def known(origin: Any) -> Any:
+            options = origin.target, origin.optimize, origin.tokens, origin.candidate
+            key = (make, origin.program, *sorted(origin.sizes.items()), *options)
+            if origin.layout is not None:
+                return make(origin)
+            if key not in COMPILED:
+                COMPILED[key] = make(origin)
+            return COMPILED[key]
 
-    def once(origin: Any) -> Any:
-        assert origin.layout is None
-        options = origin.target, origin.optimize, origin.tokens
-        key = (origin.program, *sorted(origin.sizes.items()), *options)
-        if key not in known:
-            known[key] = compiled(origin)
-        return known[key]
+        return known
 
-    monkeypatch.setattr(resize, "compiled", once)
+    monkeypatch.setattr(resize, "compiled", once(resize.compiled))
+    monkeypatch.setattr(network, "_chosen", once(network._chosen))
 
 
 LIBRARIES = ("numpy", "torch", "jax.numpy", "array_api_strict")

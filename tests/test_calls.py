@@ -18,7 +18,7 @@ from inweave.run.execute import OFTEN, Bound
 from tests.calls import calls_of
 from tests.test_sizes_and_calls import given, ridge
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 
 @inweave.program

@@ -19,7 +19,7 @@ from inweave.text.network import Words
 from inweave.text.plan import describe
 from tests import ways
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 
 @inweave.program

@@ -20,7 +20,7 @@ from inweave.run.plan import Variant
 from inweave.run.power import Way
 from tests.random_networks import networks
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 FIELD = FieldArithmetic(key=3)
 DEAR = Price(1e9, 1e-9, 1e-9)  # calls: whatever can be powered is

@@ -7,7 +7,7 @@ from inweave import gallery
 from inweave.run import reuse
 from inweave.run.code import Line
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 SIDE = 20  # of all values here
 # slots 0 and 1 are sources
