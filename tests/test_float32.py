@@ -10,7 +10,7 @@ import inweave
 from benchmarks import precision
 from inweave import gallery
 
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 
 @pytest.mark.parametrize("entry", gallery.entries(), ids=lambda entry: entry.name)

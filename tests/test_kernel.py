@@ -33,7 +33,7 @@ from tests.cases import CASES
 from tests.kernels import batch_of_examples
 
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler")
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
 LEAD = (2, 3)
 SHAPES = {

@@ -31,7 +31,7 @@ from tests.test_kernel import NAMES, SHAPES, networks
 from tests.test_scan import in_blocks
 
 torch = pytest.importorskip("torch")
-pytestmark = pytest.mark.usefixtures("unchecked_passes")
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 needs_compiler = pytest.mark.skipif(shim.compiler() is None, reason="needs a C compiler")
 
 LEAD = (2, 3)
