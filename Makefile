@@ -26,7 +26,7 @@ demo: $(VENV)/.core ## run the main example (installs the core only, no torch)
 
 .PHONY: test
 test: $(VENV)/.dev ## run the whole test suite; ARGS="-k name" narrows it
-	$(ONE_THREAD) $(PY) -m pytest -n 2 -m "not browser" $(ARGS)
+	$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal -m "not browser" $(ARGS)
 
 .PHONY: test-browser
 test-browser: $(VENV)/.browser $(VENV)/.docs ## run the tests that need a real Chromium
@@ -54,7 +54,7 @@ test-lowest: ## run the test suite with the lowest versions that pyproject.toml 
 	$(VENV)-lowest/bin/python -m pip install -qq --upgrade "pip>=25.1"
 	$(VENV)-lowest/bin/python -m pip install -qq --constraint $(VENV)-lowest/constraints.txt \
 	  --editable ".[all]" --group test
-	$(ONE_THREAD) $(VENV)-lowest/bin/python -m pytest -n 2 -m "not browser" $(ARGS)
+	$(ONE_THREAD) $(VENV)-lowest/bin/python -m pytest -n 2 --dist worksteal -m "not browser" $(ARGS)
 
 # TransformerLens brings much that nothing else here needs, so it has an environment of its own.
 .PHONY: test-lens
