@@ -43,6 +43,9 @@ def pytest_report_header() -> list[str]:
     return [f"{name} is not installed: left out are {files}" for name, files in MISSING.items()]
 
 
+gc.set_threshold(50_000, 20, 20)  # compiling makes many small objects that live for a while
+
+
 @pytest.fixture(scope="module", autouse=True)
 def what_is_loaded_stays() -> None:
     """Libraries and the tests themselves are not looked through for garbage again and again."""
