@@ -34,6 +34,7 @@ def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"],
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "collapsed"])
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.usefixtures("compiled_once")
 def test_every_case_with_its_loops_kept_is_proved(case, target, way):
     net = compiled(case.program, way, target, verify=False, **case.sizes)
     assert prove(net.origin.traced, net).every_step

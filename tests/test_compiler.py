@@ -41,6 +41,7 @@ def assert_same(got, expected, what=""):
 
 
 @EVERY
+@pytest.mark.usefixtures("compiled_once")
 def test_every_case_is_proved_equal_and_agrees_in_float64(case, target, way):
     net = compiled(case.program, way, target, **case.sizes)
     assert net.certificate is not None
@@ -190,6 +191,7 @@ def test_a_faithful_loop_stays_one_tied_module():
     assert [module.repeat for module in net.modules] == [50, 1]
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_depth_is_never_deeper_than_the_other_modes():
     for case in CASES:
         net = inweave.compile(case.program, optimize="depth", verify=False, **case.sizes)
@@ -198,6 +200,7 @@ def test_depth_is_never_deeper_than_the_other_modes():
         assert net.depth <= min(depths.values()), (case.name, net.depth, depths)
 
 
+@pytest.mark.usefixtures("compiled_once")
 def test_no_network_is_shallower_than_its_lower_bound():
     for case in CASES:
         net = inweave.compile(case.program, optimize="depth", verify=False, **case.sizes)

@@ -157,7 +157,7 @@ def _expected(function, inputs):
 @given(st.data())
 def test_networks_equal_numpy_in_rationals(function, target, data):
     program = inweave.program(function)
-    sizes = {name: data.draw(st.integers(1, 5), name) for name in program.size_names}
+    sizes = {name: data.draw(st.integers(1, 4), name) for name in program.size_names}
     mode = data.draw(st.sampled_from(MODES))
     network = inweave.compile(program, target=target, optimize=mode, **sizes)
     inputs = _inputs(network, np.random.default_rng(data.draw(st.integers(0, 99))))

@@ -87,6 +87,7 @@ def read_back(page: str) -> dict[str, Any]:
 
 # -- recordings ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.usefixtures("compiled_once")
 def test_the_stored_states_are_those_of_the_trace_bit_for_bit(case: Case) -> None:
     net = inweave.compile(case.program, verify=False, **case.sizes)
     inputs = case.inputs()

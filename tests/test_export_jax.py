@@ -35,6 +35,7 @@ def named(answer) -> dict:
 
 @pytest.mark.usefixtures("_x64")
 @pytest.mark.parametrize("case", [BY_NAME[name] for name in SOME], ids=SOME)
+@pytest.mark.usefixtures("compiled_once")
 def test_compiled_networks_are_equal_to_numpy(case):
     network = inweave.compile(case.program, verify=False, **case.sizes)
     apply, params = network.to_jax()

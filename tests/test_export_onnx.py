@@ -61,6 +61,7 @@ def assert_equal(network: Network, inputs: dict, tolerance=1e-5, dtype="float32"
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.usefixtures("compiled_once")
 def test_compiled_networks_are_equal_to_numpy(case, target):
     network = inweave.compile(case.program, target=target, verify=False, **case.sizes)
     assert_equal(network, case.inputs(batch=(2,)))

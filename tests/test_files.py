@@ -60,6 +60,7 @@ def test_a_name_that_the_commands_would_not_take_is_refused(ridge, tmp_path):
 # -- round trips -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.usefixtures("compiled_once")
 def test_every_compiled_network_comes_back_equal(case, target, tmp_path):
     network = inweave.compile(case.program, target=target, verify=False, **case.sizes)
     network.save(tmp_path / "net.inweave")

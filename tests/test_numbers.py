@@ -25,7 +25,7 @@ pytestmark = [
     pytest.mark.usefixtures("unchecked_passes"),
 ]
 
-DRAWS = 30
+DRAWS = 16
 SIZE = 2
 FIXED = np.array([[1.5, -0.75], [2.25, 1.125]], dtype=np.float32)
 

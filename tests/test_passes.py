@@ -232,6 +232,7 @@ def test_equal_products_share_one_head():
     ("way", "most"),
     [("as written", 112), ("factored", 117), ("hoisted", 118), ("collapsed", 160)],
 )
+@pytest.mark.usefixtures("compiled_once")
 def test_heads_over_the_table_of_cases_stay_as_few_as_they_are(way, most, target):
     nets = [compiled(c.program, way, target, verify=False, **c.sizes) for c in CASES]
     assert sum(net.heads for net in nets) <= most

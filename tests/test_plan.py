@@ -136,6 +136,7 @@ def test_it_equals_the_dense_executor_in_floats_up_to_rounding(net, seed, data):
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
+@pytest.mark.usefixtures("compiled_once")
 def test_on_compiled_programs_it_equals_the_dense_executor(case, target):
     for mode in ("faithful", "depth"):
         options = {"target": target, "optimize": mode, "verify": False}

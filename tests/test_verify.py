@@ -864,6 +864,7 @@ def test_steps_of_an_ordinary_size_are_counted_too():
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 @pytest.mark.parametrize("mode", ["faithful", "depth"])
+@pytest.mark.usefixtures("compiled_once")
 def test_heights_bound_the_coefficients_of_programs_and_networks(case, mode):
     """At ±1 a polynomial is at most the sum of its coefficients, and a whole number over scale."""
     net = inweave.compile(case.program, optimize=mode, verify=False, **case.sizes)
