@@ -123,7 +123,9 @@ def test_what_is_told_of_a_block_is_what_the_compiler_put_there(name, candidate)
     made = run(entry.program.trace(**entry.sizes), candidate=candidate).made
     allocation, told = made["allocate"], Words(made["emit"]).turns
     at = [i for i, x in enumerate(made["emit"].layers) if isinstance(x, AttentionLayer)]
-    specs = list(zip(at, layers(allocation.parts), strict=True))
+    both = zip(layers(allocation.parts), layers(made["merge"].parts), strict=True)
+    with_heads = [x for x, merged in both if merged.heads or not merged.pointwise]
+    specs = list(zip(at, with_heads, strict=True))
     checked = 0
     for block, names in ((block, in_turn(block)) for block in told):
         for key, value in zip(allocation.blocks[block].keys, names, strict=True):
