@@ -90,7 +90,8 @@ def _said(claim: Mapping[str, Any]) -> str:
     if "p" not in claim:
         return f"{claim['claim']}: **{verdict}** ({claim['value']:.4g})"
     factor, low, high = (f"{10 ** claim[key]:.3g}" for key in ("value", "low", "high"))
-    return f"{claim['claim']}: **{verdict}** (x {factor} [{low}, {high}], p = {claim['p']:.2g})"
+    p = f"p = {claim['p']:.2g} in a family of {claim['family']}"
+    return f"{claim['claim']}: **{verdict}** (x {factor} [{low}, {high}], {p})"
 
 
 def _cell(value: float | str | None) -> str:
