@@ -25,7 +25,7 @@ questions](open-questions.md) says what they mean. This page is written by
 also hold settings, seeds and training curves); a test keeps it current. Losses of the first four
 are means over seeds and held-out problems, those of studies the mean over seeds of log₁₀ of a loss,
 taken back to a loss; intervals are over seeds, and over problems for what was
-not trained. Commands ran side by side on one GPU, so their times are upper bounds. Further columns:
+not trained. Times are sums over runs that were side by side on one GPU. Further columns:
 
 """
 
@@ -44,7 +44,8 @@ def page() -> str:
     text = OPENING + "".join(f"- `{name}`: {meaning};\n" for name, meaning in meanings.items())
     text = text.removesuffix(";\n") + ".\n"
     for result in results():
-        seconds, seeds = result["seconds"], len(result["settings"]["seeds"])
+        seconds = result.get("arm_seconds", result["seconds"])
+        seeds = len(result["settings"]["seeds"])
         where = f"{result['device']}, torch {result['torch']}"
         text += f"\n{markdown(result)}\n{seeds} seeds, {seconds:.0f} s on one {where}.\n"
     return text

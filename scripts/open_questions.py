@@ -121,12 +121,13 @@ def construction(result: Result) -> str:
     end, steps = (counts([r for key, rows in groups.items() if key[2] == how for r in rows])
                   for how in asked)  # fmt: skip
     sentence = (
-        f"Asked for the answer alone, {end[1]} of {end[0]} networks end near their construction "
-        f"(nearer than a tenth of what it is off by itself), {end[3]} end with less loss than it "
-        f"and {end[4]} with more; asked for every step, {steps[1]} of {steps[0]} end near it, and "
-        f"{steps[2]} of these respond to λ and η in the prompt as it does, to a fifth."
+        f"Asked for the answer alone, {end[1]} of {end[0]} arms end near their construction (in "
+        f"the median over seeds, nearer than a tenth of what it is off by itself), {end[3]} end with "
+        f"less loss than it and {end[4]} with more; asked for every step, {steps[1]} of {steps[0]} "
+        f"end near it, and {steps[2]} of these respond to λ and η in the prompt as it does (λ to "
+        "0.2 of ridge's response, η to 0.2)."
     )
-    head = ["", "networks", "near it", "and respond as it does", "less loss", "more loss"]
+    head = ["", "arms", "near it", "and respond as it does", "less loss", "more loss"]
     cells = [
         [f"{kind}, d = {d}, asked for {asked[how]}{', curriculum' * curriculum}",
          *map(str, counts(rows))]
@@ -171,10 +172,12 @@ def bias(result: Result) -> str:
         kinds = []
         words = (f"less loss in {{}} of {len(beside)} cells", "more in {}")
         for word, them in zip(words, decided(beside), strict=False):
-            found = [ratios[name] for name in them]
+            found = [ratios[name] for name in them if "tied" not in name]
+            tied = [f"{ratios[name]:.2g}" for name in them if "tied" in name]
             if found:
                 said = f"ratios {min(found):.3g} to {max(found):.3g}"
-                kinds.append(f"{word.format(len(found))} ({said})")
+                said += f", and {listed(tied)} where LSA hardly trained" * bool(tied)
+                kinds.append(f"{word.format(len(them))} ({said})")
         sentence = f"With the answer {BESIDE} the bias gives {listed(kinds)}. {sentence}"
         parts = [f"Answer {BESIDE}, {STEPS * budget:,} steps:",
                  table(head, _pairs(result, beside, budget)[0]), *parts]  # fmt: skip
@@ -286,7 +289,7 @@ def explained(result: Result) -> str:
     shares = [f"{100 * r['share']['mean']:.3g} % for {r['label']}" for r in gained]
     sentence = (
         "Of the mean square by which a network's predictions differ from gradient descent's, the "
-        "nearest polynomial in the moments, of the network's own degree (12 at most), has "
+        "nearest polynomial in the moments, of the network's own degree or of degree 12, has "
         f"{listed(shares)}."
     )
     head = ["", "trained", "nearest polynomial", "best polynomial for the task",
@@ -311,8 +314,11 @@ def _percent(interval: Mapping[str, float]) -> str:
 def noise(result: Result) -> str:
     deepest = [r["label"] for r in result["rows"] if r.get("group") == "trained"][-1]
     own = [c for c in result["claims"] if c["claim"].startswith(f"{deepest}: less loss than ")]
-    names = [[it.split(" than ", 1)[1].replace(", tuned", " (tuned)") for it in group]
-             for group in decided(own)]  # fmt: skip
+    names = [
+        [it.split(" than ", 1)[1].replace(", tuned", " (tuned)").replace("ridge, ", "ridge with ")
+         for it in group]
+        for group in decided(own)
+    ]  # fmt: skip
     words = ("less loss than", "more than", "no decision against")
     said = [f"{it} {listed(those)}" for it, those in zip(words, names, strict=True) if those]
     cells = [[r["label"], loss(r)] for r in result["rows"]]
@@ -323,8 +329,8 @@ def noise(result: Result) -> str:
 def perturb(result: Result) -> str:
     better, worse, still = decided(result["claims"])
     sentence = (
-        f"After training, {len(better)} of {len(result['claims'])} perturbed networks have less "
-        f"loss than the construction they started near, {len(worse)} more, {len(still)} stay open."
+        f"After training, {len(better)} of {len(result['claims'])} arms, two of them without "
+        f"noise, have less loss than the construction, {len(worse)} more, {len(still)} stay open."
     )
     borne = []
     for kind, name in (("enumerated", "ELSA"), ("designed", "LSA")):
@@ -397,6 +403,12 @@ def reproduced(name: str, folder: Path) -> str:
     said = [table(head, cells), f"`{result['command']}`: {len(result['settings']['seeds'])} seeds."]
     if own := [r["loss"]["mean"] for r in result["rows"] if r["label"].startswith(" ")]:
         said[1] += f" They end between {number(min(own))} and {number(max(own))}."
+        seeing = sorted(s["y"][-1] for s in result["series"] if s["group"] == "query attended to")
+        if seeing:
+            said[1] += (
+                " With the query attended to as well, the last training losses are "
+                f"{number(seeing[0])} to {number(seeing[-2])}, and {number(seeing[-1])} for one."
+            )
     if "distances" in result:
         every = [d for layers in result["distances"] for d in layers]
         said[1] += (

@@ -147,9 +147,10 @@ def _settings(results: Results) -> dict[str, Any]:
     study = results.study
     found = [(study.tries(arm), r["chosen"], r["log_loss"]) for arm, r in results.where()]
     ends = {
-        "scale": sum(chosen["scale"] == min(t.scale for t in tried) for tried, chosen, _ in found),
+        "scale": sum(min(t.scale for t in tried) == chosen["scale"] < max(t.scale for t in tried)
+                     for tried, chosen, _ in found),
         "lr": sum(chosen["lr"] == max(t.lr for t in tried) for tried, chosen, _ in found),
-    }
+    }  # fmt: skip
     return {
         "ends": ends, "skewed": sum(_skewness(logs) > SKEWED for *_, logs in found),
         "seeds": list(study.seeds), "batch": study.batch, "problems": study.problems,

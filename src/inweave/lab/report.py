@@ -6,6 +6,7 @@ the figures only.
 
 from __future__ import annotations
 
+import itertools
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,6 +17,7 @@ from inweave.atomic import atomically, check_apart, write
 from inweave.errors import needs_extra
 from inweave.lab.results import read_result
 
+DASHES = ("--", ":", "-.", (0, (1, 4)), (0, (6, 3, 1, 3, 1, 3)))  # of what was not trained
 MARKERS = "osD^"  # with ten colours, no two of twenty lines are alike
 # what a row may say beside its loss, in the order of the columns
 EXTRA = {
@@ -174,10 +176,12 @@ def _in_panels(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def _panel(axes: Any, panel: Mapping[str, Any]) -> None:
     """Lines with intervals over seeds; what was not trained is dashed."""
-    for i, line in enumerate(panel["lines"]):
+    trained, known = itertools.count(), itertools.count()
+    for line in panel["lines"]:
         dashed = line.get("dashed", False)
-        colour = "0.4" if dashed else f"C{i}"
-        style = ("--", ":", "-.", (0, (1, 4)))[i % 4] if dashed else "-"
+        i = next(known if dashed else trained)
+        colour = "0.4" if dashed else f"C{i % 10}"
+        style = DASHES[i % len(DASHES)] if dashed else "-" if i < 10 else (0, (5, 1))
         axes.plot(line["x"], line["y"], color=colour, ls=style, lw=1.3,
                   marker=None if dashed or len(line["x"]) > 12 else MARKERS[i % 4], ms=4,
                   label=line["label"])  # fmt: skip

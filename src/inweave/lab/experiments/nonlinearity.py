@@ -124,7 +124,7 @@ def answer(results: Results) -> dict[str, Any]:
         "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
         "series": answers.panels(rows, "task", "scores", "depth", tuple(SCORES)),
         "lines": lines,
-        "axes": {"x": "depth", "y": "loss, of the zero predictor's", "log": True},
+        "axes": {"x": "depth", "y": "loss (excess, where Bayes is known)", "log": True},
     }
 
 
