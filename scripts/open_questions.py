@@ -122,10 +122,10 @@ def construction(result: Result) -> str:
                   for how in asked)  # fmt: skip
     sentence = (
         f"Asked for the answer alone, {end[1]} of {end[0]} arms end near their construction (in "
-        f"the median over seeds, nearer than a tenth of what it is off by itself), {end[3]} end "
-        f"with less loss than it and {end[4]} with more; asked for every step, {steps[1]} of {steps[0]} "
-        f"end near it, and {steps[2]} of these respond to λ and η in the prompt as it does (λ to "
-        "0.2 of ridge's response, η to 0.2)."
+        "the median over seeds, nearer than a tenth of what it is off by itself), "
+        f"{end[3]} end with less loss than it and {end[4]} with more; asked for every step, "
+        f"{steps[1]} of {steps[0]} end near it, and {steps[2]} of these respond to λ and η in the "
+        "prompt as it does (λ to 0.2 of ridge's response, η to 0.2)."
     )
     head = ["", "arms", "near it", "and respond as it does", "less loss", "more loss"]
     cells = [
