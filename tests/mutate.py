@@ -24,7 +24,7 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import VerificationError
-from inweave.exact.field import Field, random_prime
+from inweave.exact.field import LONG, Field, random_prime
 from inweave.language.program import Traced
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt, of_kind
@@ -143,7 +143,7 @@ def in_words(network: Network, traced: Traced) -> None:
     if any(module.carries for module in network.modules):
         raise NotProved("there are loops")
     rng = np.random.default_rng(1)
-    runs.compare(traced, network, Field(random_prime(rng)), rng)
+    runs.compare(traced, network, Field(random_prime(rng, LONG)), rng)
 
 
 CHECKS = {"field": at_points, "algebra": by_algebra, "words": in_words}

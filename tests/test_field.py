@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from inweave.exact import field
-from inweave.exact.field import Field, FieldArray, P, _is_prime, random_prime
+from inweave.exact.field import LONG, Field, FieldArray, P, _is_prime, random_prime
 
 FIELD = Field()
 matmul, residue, inverse, keyed = FIELD.matmul, FIELD.residue, FIELD.inverse, FIELD.keyed
@@ -383,6 +383,17 @@ def test_every_operation_is_exact_modulo_any_prime_of_31_bits() -> None:
         x = np.array([0.1, -3.5, 1e300, 5e-324, 2.0**-40])
         known = [Fraction(v).numerator * pow(Fraction(v).denominator, -1, prime) for v in x]
         assert Field(prime).residue(x).tolist() == [k % prime for k in known]
+
+
+def test_long_primes_are_for_numbers_and_refuse_arrays_whose_products_would_overflow() -> None:
+    rng = np.random.default_rng(2)
+    prime = random_prime(rng, LONG)
+    assert 3 * 2**59 < prime < 2**61
+    assert all(pow(base, prime - 1, prime) == 1 for base in (41, 43, 47))
+    assert Field(prime).rational(Fraction(2, 3)) * 3 % prime == 2
+    for make in (Field(prime).zeros, Field(prime).eye, lambda n: Field(prime).random(n, rng)):
+        with pytest.raises(ValueError, match=f"modulo {prime} do not fit"):
+            make(2)
 
 
 def test_an_array_keeps_its_prime_and_two_primes_do_not_mix() -> None:

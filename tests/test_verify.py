@@ -81,7 +81,7 @@ def test_a_certificate_says_how_equality_was_established():
 
 def chance(certificate):
     """That one trial misses a difference: a root is drawn, or a prime divides all coefficients."""
-    roots, primes = 3 * 2**29, 2.5e7
+    roots, primes = (3 * 2**29, 2.5e7) if certificate.prime < 2**31 else (3 * 2**59, 1.3e16)
     return certificate.degree / roots + certificate.bits / np.log2(roots) / primes
 
 

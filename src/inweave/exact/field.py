@@ -14,7 +14,8 @@ nearly 2**8 terms add up below 2**53.
 Which prime is open. Two polynomials that differ may be equal modulo one prime, if it divides every
 coefficient of their difference (x and 2**31 x are equal modulo 2**31 - 1), so a check draws its
 primes: `Field(random_prime(rng))`. An array belongs to the field that made it, for good: arrays of
-two fields do not mix.
+two fields do not mix. Numbers that are computed with one by one may have a `LONG` prime, of which
+so many are to choose from that one or two of them decide.
 """
 
 from __future__ import annotations
@@ -24,13 +25,24 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from types import EllipsisType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 P = 2**31 - 1
-LEAST = 3 * 2**29  # primes are drawn between this and 2**31: there are 2.5e7
+
+
+class Primes(NamedTuple):
+    """Primes to draw from, in a range; there are more than `many` (by Dusart's bounds)."""
+
+    least: int
+    end: int
+    many: float
+
+
+SHORT = Primes(3 * 2**29, 2**31, 2.5e7)  # for arrays
+LONG = Primes(3 * 2**59, 2**61, 1.3e16)
 
 Ints: TypeAlias = npt.NDArray[np.int64]
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -45,19 +57,19 @@ _FEW = 8192  # scalar products below which int64 loops beat the fixed cost of th
 _CHUNK = 2**16  # entries of the result worked on at a time, so that temporaries stay in cache
 
 
-def random_prime(rng: np.random.Generator) -> int:
-    """A prime between `LEAST` and 2**31, each as likely as any other."""
-    while not _is_prime(found := int(rng.integers(LEAST, 2**31))):
+def random_prime(rng: np.random.Generator, primes: Primes = SHORT) -> int:
+    """One of some primes, each as likely as any other."""
+    while not _is_prime(found := int(rng.integers(primes.least, primes.end))):
         pass
     return found
 
 
 def _is_prime(n: int) -> bool:
-    """Miller and Rabin's test; the bases 2, 7 and 61 decide below 4759123141 (Jaeschke 1993)."""
+    """Miller and Rabin's test; the primes up to 37 decide below 2**64 (Sorenson, Webster 2015)."""
     if n < 2 or n % 2 == 0:
         return n == 2
     twos = (n - 1 & 1 - n).bit_length() - 1
-    for base in (2, 7, 61):
+    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
         x = pow(base, n - 1 >> twos, n)
         if x in (0, 1, n - 1):
             continue
@@ -72,7 +84,7 @@ def _is_prime(n: int) -> bool:
 
 @dataclass(frozen=True)
 class Field:
-    """The integers modulo a prime of 31 bits: makes arrays, and computes with their residues."""
+    """The integers modulo a prime: makes arrays, if it has 31 bits, and computes with residues."""
 
     prime: int = P
 
@@ -201,7 +213,7 @@ class Field:
         TypeError for anything but a rational number.
         """
         if isinstance(value, int | Fraction):
-            return np.asarray(self._rational_residue(value))
+            return np.asarray(self.rational(value))
         exact = isinstance(value, np.ndarray | np.generic | float)
         array = np.asarray(value) if exact else np.array(value, dtype=object)
         kind = array.dtype.kind
@@ -212,7 +224,7 @@ class Field:
         if kind == "f" and array.dtype.itemsize <= 8:
             return self._float_residue(array.astype(np.float64))
         if kind in "fO":
-            flat = [self._rational_residue(x) for x in array.astype(object).flat]
+            flat = [self.rational(x) for x in array.astype(object).flat]
             return np.array(flat, dtype=np.int64).reshape(array.shape)
         raise TypeError(f"numbers of type {array.dtype} have no residues modulo {self.prime}")
 
@@ -227,7 +239,8 @@ class Field:
         powers = np.array([pow(2, int(shift), self.prime) for shift in shifts], dtype=np.int64)
         return np.asarray(self._reduce(integer * powers[which].reshape(integer.shape)))
 
-    def _rational_residue(self, x: Any) -> int:
+    def rational(self, x: Any) -> int:
+        """The residue of one number."""
         if isinstance(x, np.integer):
             x = int(x)
         if not hasattr(x, "as_integer_ratio"):
@@ -279,6 +292,8 @@ def _shown(x: Any) -> str:
 
 
 def _wrap(field: Field, values: Any) -> FieldArray:
+    if field.prime >= SHORT.end:
+        raise ValueError(f"products modulo {field.prime} do not fit the entries of an array")
     array = object.__new__(FieldArray)
     array.field, array.values = field, np.asarray(values)  # numpy turns 0-d results into scalars
     return array

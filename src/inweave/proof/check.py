@@ -18,7 +18,7 @@ from numbers import Real
 import numpy as np
 
 from inweave.errors import ProgramError, VerificationError
-from inweave.exact.field import Field, random_prime
+from inweave.exact.field import LONG, SHORT, Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic, Meetings
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
@@ -258,7 +258,7 @@ class Check:
         others. Where two were equal by accident (among 10^5, some always are), it begins again, and
         takes for equal only those that were equal at every point so far.
         """
-        size, least = Size(0, 0.0), 2**31
+        size, least = Size(0, 0.0), LONG.end
         equal: Meetings | None = None
         needed, trial, lucky = self.trials, 0, 0
         while trial < needed:
@@ -349,9 +349,10 @@ class Check:
 
         `equal` are the arguments of functions that are taken for equal, if that is known.
         """
+        primes = LONG if method == WORDS else SHORT
         for _ in range(UNLUCKY):
             key = int(rng.integers(2**62))
-            arithmetic = FieldArithmetic(Field(random_prime(rng)), key, opaque, equal)
+            arithmetic = FieldArithmetic(Field(random_prime(rng, primes)), key, opaque, equal)
             try:
                 comparison.compare(method, Point(arithmetic, rng))
                 return arithmetic

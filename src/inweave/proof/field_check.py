@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
-from inweave.exact.field import FieldArray
+from inweave.exact.field import LONG, FieldArray
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language import evaluate
 from inweave.language import expressions as ex
@@ -32,6 +33,7 @@ from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.prompt import Place, fill_blocks, rooted
 from inweave.proof import affine, runs
+from inweave.proof.blocks import Blocks
 from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
 from inweave.proof.states import NotProved
 from inweave.run.plan import Plan
@@ -206,6 +208,9 @@ class Comparison:
     def size(self, method: str, opaque: bool) -> Size:
         """How large the polynomials are that a method compares."""
         bounds = Bounds(opaque)
+        if method == WORDS:
+            self._in_heads(bounds)
+            return replace(bounds.size, primes=LONG)
         self.compare(method, bounds)
         return bounds.size
 
@@ -215,6 +220,14 @@ class Comparison:
         self._answers(
             self._after(self.network.modules, state, world), self._run(inputs, world), world
         )
+
+    def _in_heads(self, bounds: Bounds) -> None:
+        """As `_directly`, without a plan."""
+        inputs, state = start(self.network, bounds)
+        heights = {name: x.height for name, x in state.items()}
+        found = Blocks(self.network.layout, bounds.arithmetic).after(self.network.modules, heights)
+        after = {name: Bounded(x.shape, found[name]) for name, x in state.items()}
+        self._answers(after, self._run(inputs, bounds), bounds)
 
     def _run(self, inputs: Mapping[str, Array], world: World) -> dict[str, Array]:
         """The program's answers; loops of affine steps are powers of a matrix."""

@@ -7,8 +7,8 @@ products and add up in sums. `Heights` computes with matrices of which only a he
 that programs and plans are bounded by the code that evaluates them.
 
 A polynomial that is not zero is zero at a random point of the field in two ways only: the prime
-divides all of its coefficients, and a number of B bits has at most B / 30.5 prime divisors above
-3 2**29; or the point is a root, which at most degree / p of all points are (Schwartz and Zippel).
+divides all of its coefficients, and a number of B bits has at most B / b prime divisors of b bits;
+or the point is a root, which at most degree / p of all points are (Schwartz and Zippel).
 """
 
 from __future__ import annotations
@@ -22,10 +22,7 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.arithmetic import Arithmetic
-from inweave.exact.field import LEAST
-
-PRIMES = 25_000_000  # fewer than there are between LEAST and 2**31 (Dusart's bounds: 2.51e7)
-BITS = math.log2(LEAST)  # of every one of them
+from inweave.exact.field import SHORT, Primes
 
 Whole = tuple[tuple[int, int], ...]
 """A whole number as powers ((base, exponent), ...) of 2 and of odd numbers taken as they are."""
@@ -249,11 +246,12 @@ class Heights(Arithmetic):
         return Bounded(x.shape, VARIABLE)
 
 
-def _chance(degree: int, bits: float) -> float:
+def _chance(degree: int, bits: float, primes: Primes = SHORT) -> float:
     """That a polynomial which is not zero is zero at a random point, modulo a random prime."""
-    if degree >= LEAST or math.isinf(bits):
+    if degree >= primes.least or math.isinf(bits):
         return 1.0
-    return min(1.0, max(degree, 0) / LEAST + max(bits, 0.0) * (1 + 1e-9) / BITS / PRIMES)
+    divisors = max(bits, 0.0) * (1 + 1e-9) / math.log2(primes.least)
+    return min(1.0, max(degree, 0) / primes.least + divisors / primes.many)
 
 
 @dataclass(frozen=True)
@@ -269,6 +267,7 @@ class Size:
     bits: float
     refused: float = 0.0
     arguments: tuple[tuple[int, float], ...] = ()
+    primes: Primes = SHORT  # that the modulus is drawn from
 
     @classmethod
     def of(cls, worst: Height, heights: Heights) -> Size:
@@ -284,5 +283,5 @@ class Size:
         if not self.refused < 0.5:
             return 1.0
         left = 1 - self.refused  # of all points, where nothing is divided by zero
-        unseen = (_chance(self.degree, self.bits) / left) ** trials
+        unseen = (_chance(self.degree, self.bits, self.primes) / left) ** trials
         return min(1.0, unseen + sum(n * (each / left) ** trials for n, each in self.arguments))

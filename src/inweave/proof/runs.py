@@ -31,6 +31,7 @@ from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.relunet import Function
 from inweave.proof.algebra import Prover, Scope
+from inweave.proof.merged import is_dense
 from inweave.proof.states import NotProved
 from inweave.proof.words import (
     Alphabet,
@@ -52,6 +53,7 @@ def are_readable(traced: Traced, network: Network) -> bool:
     parts = [part for module in network.modules for part in module.walk()]
     return (
         network.is_polynomial
+        and not is_dense(network)
         and not any(isinstance(part, Module) and part.carries for part in parts)
         and not any(isinstance(x, ex.Applied) for x in every)
         and any(isinstance(x, ex.LoopResult) for x in every)
@@ -77,7 +79,7 @@ class Runs(Alphabet):
 
     # -- numbers ----------------------------------------------------------------------------------
     def residue(self, c: Number) -> int:
-        return c % self.field.prime if isinstance(c, int) else int(self.field.residue(c))
+        return c % self.field.prime if isinstance(c, int) else self.field.rational(c)
 
     def is_nothing(self, c: Number) -> bool:
         return not self.residue(c)
