@@ -144,7 +144,8 @@ def run(
     shared = shared or Shared()
     given = None if layout is None else given_form(layout, recorded, shared.forms)
     known = (recorded.inputs, recorded.kinds, shared.forms)
-    options = Options(*known, given=given, units=units(recorded), **asked)
+    sizes = shared.once(("units",), recorded, partial(units, recorded))
+    options = Options(*known, given=given, units=sizes, **asked)
     made: dict[str, Any] = {}
     check, before = _check.get(), recorded  # type: Any, Any
     for name, step in PASSES.items():

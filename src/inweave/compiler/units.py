@@ -129,7 +129,7 @@ class _Computed:
         if isinstance(x, ex.ConstantExpr):
             return np.append(magnitude(x.constant), self.zero[1:])
         if isinstance(x, ex.Sum):
-            rows = [self.known[y] + self._number(c) for c, y in x.terms if c]
+            rows = [self._times(c, self.known[y]) for c, y in x.terms if c]
             self.found += rows
             rows = [
                 row for row in rows if row[1:].any()
@@ -148,8 +148,8 @@ class _Computed:
             return row
         return self.known[x.parts[0]] if isinstance(x, (ex.Transposed, ex.Held)) else self.zero
 
-    def _number(self, c: Fraction) -> Array:
-        return np.append(log2(c), self.zero[1:])
+    def _times(self, c: Fraction, row: Array) -> Array:
+        return row if abs(c) == 1 else row + np.append(log2(c), self.zero[1:])
 
 
 # -- of forms -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ finite field stands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from inweave.exact.constants import Constant, select
@@ -27,7 +27,7 @@ from inweave.model.relunet import Function
 from inweave.proof.reading import Reading
 from inweave.proof.states import NotProved as NotProved
 from inweave.proof.states import State, States
-from inweave.proof.words import Alphabet, TooManyWords, Words
+from inweave.proof.words import MOST_WORDS, Alphabet, TooManyWords, Words
 
 Known = dict[ex.Expr, Words]
 MOST_STEPS = 64  # of a loop that the network does not repeat, before it is given up
@@ -70,9 +70,11 @@ class Prover(States):
         for x in ex.ordered(roots):
             if isinstance(x, ex.InputExpr):
                 known[x] = self.given(x.name, x.rows, x.cols)
-        for x in ex.every(roots):
-            if isinstance(x, ex.Entrywise):  # so it is from the start that their sizes are fixed
-                self.alphabet.fix(*x.shape)
+        products = [x for x in ex.every(roots) if isinstance(x, ex.Entrywise)]
+        for x in products:  # so it is from the start that their sizes are fixed
+            self.alphabet.fix(*x.shape)
+        if products:
+            check_entries(roots, self.often)
         if not self.alphabet.is_free:
             self.alphabet.reading = Reading({})  # there is no size left to ask about
         state = self.follow(self.network.modules, self.filled(), Scope(self, roots, known))
@@ -222,6 +224,32 @@ class Prover(States):
             self.alphabet.symbol((what, loop.carried[i], kept), *x.shape, kept)
             for i, (x, kept) in enumerate(zip(loop.carried, symmetric, strict=True))
         ]
+
+
+def check_entries(roots: Sequence[ex.Expr], often: Collection[ex.Expr]) -> None:
+    """Give up at once where products entry by entry have too many words.
+
+    An entry of a matrix has as many as any other, so one is written out, in symbols for all that
+    is not multiplied entry by entry.
+    """
+    alphabet, products, order = Alphabet(), Known(), ex.ordered(roots)
+    inner = ex.only_summed(order, often)
+
+    def entry(x: ex.Expr) -> Words:
+        return products[x] if x in products else alphabet.symbol(x, 1, 1)
+
+    for x in order:
+        if isinstance(x, ex.Sum) and x not in inner:
+            parts = ex.summands(x, often)
+            if any(part in products for _, part in parts):
+                products[x] = alphabet.total(1, 1, [(c, entry(part)) for c, part in parts])
+        elif isinstance(x, ex.Held):
+            products[x] = entry(x.x)
+        elif isinstance(x, ex.Entrywise):
+            if not any(isinstance(part, ex.ConstantExpr) for part in x.parts):
+                products[x] = entry(x.a) @ entry(x.b)
+                if len(products[x].terms) * x.rows * x.cols > MOST_WORDS:
+                    raise TooManyWords
 
 
 class Scope:

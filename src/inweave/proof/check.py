@@ -216,7 +216,8 @@ class Check:
         `opaque` takes a reciprocal for a function of which nothing is known. A compiled network
         equals its program even so; another one may need that it is an inverse.
         """
-        comparison, rng = Comparison(self.traced, self.network), np.random.default_rng(self.seed)
+        comparison = Comparison(self.traced, self.network, self.plan)
+        rng = np.random.default_rng(self.seed)
         quick = self.asked is None and self.seconds >= TRIALS * IN_WORDS
         methods = [method for method in comparison.methods if method != WORDS or quick]
         ways = len(methods) * (2 if reciprocals(self.traced) else 1)

@@ -153,14 +153,20 @@ def matched_loops(traced: Traced, network: Network) -> Pairs | None:
     return [(loop, i) for loop, (i, _) in zip(order, modules, strict=True)]
 
 
-def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
-    """Inputs of which nothing is known, and the prompt they fill; of a root, the root is drawn."""
+def drawn(network: Network, world: World) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Inputs of which nothing is known, and roots; of a root, the root is drawn."""
     inputs, roots = {}, {}
     for spec in network.inputs:
         value = world.variable((spec.rows, spec.cols))
         if spec.name in rooted(network.fills):
             roots[spec.name], value = value, value * value
         inputs[spec.name] = value
+    return inputs, roots
+
+
+def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
+    """Inputs of which nothing is known, and the prompt they fill."""
+    inputs, roots = drawn(network, world)
     layout, arithmetic = network.layout, world.arithmetic
     blocks = fill_blocks(layout, network.fills, inputs, arithmetic, roots)
     for block in layout:
@@ -171,10 +177,13 @@ def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
 
 
 class Comparison:
-    """One program and one network; what is run at every point is planned once."""
+    """One program and one network; what is run at every point is planned once.
 
-    def __init__(self, traced: Traced, network: Network) -> None:
-        self.traced, self.network = traced, network
+    `plan` is that of the whole network.
+    """
+
+    def __init__(self, traced: Traced, network: Network, plan: Plan) -> None:
+        self.traced, self.network, self.plan = traced, network, plan
         self.pairs = matched_loops(traced, network)
         self._plans: dict[tuple[Module, ...], Plan] = {}
         self._loose: dict[int, set[str]] | None = None
@@ -216,10 +225,10 @@ class Comparison:
 
     def _directly(self, world: World) -> None:
         """Compare the answers of program and network."""
-        inputs, state = start(self.network, world)
-        self._answers(
-            self._after(self.network.modules, state, world), self._run(inputs, world), world
-        )
+        inputs, roots = drawn(self.network, world)
+        plan, arithmetic = self.plan, world.arithmetic
+        found = plan.answers(inputs, arithmetic, roots, plan.from_inputs)
+        self._same(found, self._run(inputs, world), world)
 
     def _in_heads(self, bounds: Bounds) -> None:
         """As `_directly`, without a plan."""
@@ -227,7 +236,7 @@ class Comparison:
         heights = {name: x.height for name, x in state.items()}
         found = Blocks(self.network.layout, bounds.arithmetic).after(self.network.modules, heights)
         after = {name: Bounded(x.shape, found[name]) for name, x in state.items()}
-        self._answers(after, self._run(inputs, bounds), bounds)
+        self._same(self._answers(after), self._run(inputs, bounds), bounds)
 
     def _run(self, inputs: Mapping[str, Array], world: World) -> dict[str, Array]:
         """The program's answers; loops of affine steps are powers of a matrix."""
@@ -310,7 +319,7 @@ class Comparison:
             name: evaluate.value(x, known, world.arithmetic)
             for name, x in self.traced.outputs.items()
         }
-        self._answers(state, expected, world)
+        self._same(self._answers(state), expected, world)
 
     # -- states -----------------------------------------------------------------------------------
     def _after(self, modules: tuple[Module, ...], state: State, world: World) -> State:
@@ -321,13 +330,18 @@ class Comparison:
             self._plans[modules] = Plan(Network(self.network.layout, modules))
         return self._plans[modules].between(state, world.arithmetic)
 
-    def _answers(self, state: State, expected: Mapping[str, Any], world: World) -> None:
-        """Refuse a state that does not hold the answers."""
-        for output in self.network.outputs:
-            entry = world.differ(_read(output.place, state), expected[output.name])
+    def _answers(self, state: State) -> dict[str, Array]:
+        return {output.name: _read(output.place, state) for output in self.network.outputs}
+
+    def _same(
+        self, found: Mapping[str, Array], expected: Mapping[str, Array], world: World
+    ) -> None:
+        """Refuse other answers than those expected."""
+        for name, value in found.items():
+            entry = world.differ(value, expected[name])
             if entry is not None:
-                name = f"output {output.name!r}" if output.name else "the answer"
-                raise Mismatch(f"{name}, entry {entry}")
+                what = f"output {name!r}" if name else "the answer"
+                raise Mismatch(f"{what}, entry {entry}")
 
     def _expect(
         self, state: State, module: Module, values: Sequence[Any], world: World, where: str

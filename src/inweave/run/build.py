@@ -35,6 +35,7 @@ from inweave.run.terms import (
     on_diagonal,
     same_diagonal,
     scalar_product,
+    scaled,
     standing,
     times,
     transposed,
@@ -186,10 +187,8 @@ class Builder:
                 box = Box(0, block.start, self.layout.tokens, block.stop)
                 read = tuple(t.moved(0, -block.start) for t in self.within(state, box))
                 image = times(self.graph, read, image)
-            terms += [
-                t._replace(col=t.col + piece.at, coefficient=t.coefficient * piece.coefficient)
-                for t in image
-            ]
+            by = Term(0, 0, 1, piece.coefficient)
+            terms += [scaled(t.moved(0, piece.at), by) for t in image]
         return collect(terms)
 
     def pointwise(self, layer: PointwiseLayer, state: State) -> State:
