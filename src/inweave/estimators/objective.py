@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg.blas import dgemm
 
 from inweave.estimators.base import Array, norm, relative
 from inweave.estimators.moments import (
@@ -144,9 +145,9 @@ class Problem:
         """
         step = P @ self.gradient(w)
         decrement = math.sqrt(max(float(self.gradient(w) @ step), 0.0))
-        scaled = self._scaled(P)
+        farthest, scaled = self.farthest, self._scaled(P)
         longest = math.sqrt(max(float(scaled.trace()), 0.0))
-        most = float(np.abs(scaled).sum(axis=1).max()) * self.farthest
+        most = float(np.abs(scaled, out=scaled).sum(axis=1).max()) * farthest
         near, size = self.size(step), self.size(w)
         drift = math.expm1(min(2 * decrement * math.sqrt(most), 1.0))
         if not (drift <= 0.5 and drift / (1 - drift) * decrement * longest <= near):
@@ -195,7 +196,7 @@ class Problem:
         return part
 
     def start(self, products: Array, ahead: bool) -> tuple[Array, Array]:
-        """Where to start, and the inverse of a curvature.
+        """Where to start, and the inverse of a curvature, which takes the place of the products.
 
         Zero and the largest curvature; or where the solution is expected ahead, and the curvature
         that is expected there. If steps would be longer there, it is not the way.
@@ -238,15 +239,15 @@ class Problem:
         So it is for rows spread alike in every direction, as those of a normal distribution are in
         some coordinates. Whatever the rows are, it is positive definite.
         """
-        p = sigmoid(self.logits(w))
-        weights = p * (1 - p)
+        weights = _weight(self.logits(w))
         mean, squares = weights.mean(), np.einsum("ij,ij->j", Z, Z)
         more = (Z.T * weights) @ Z - np.diag(mean * squares)
         images = np.column_stack([products[:, :-1] @ w[:-1], products[:, -1]])
         images = images[:, : len(squares)] / np.maximum(squares, TINY)
-        H = mean * products
-        H += images @ more @ images.T
-        return self._penalised(H)
+        products *= mean
+        return self._penalised(
+            dgemm(1.0, images @ more, images, 1.0, products, trans_b=True, overwrite_c=True)
+        )
 
     def inverse_at(self, w: Array) -> Array:
         """The inverse of the curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R at w.
