@@ -115,6 +115,22 @@ def test_what_is_written_out_has_a_limit():
         prove(net.origin.traced, net)
 
 
+@pytest.mark.parametrize(("n", "many"), [(8, False), (32, True)])
+def test_entries_with_too_many_words_are_given_up_before_the_network_is_read(n, many):
+    """A quotient is refined by Newton's method: up to 15 words in each of n² entries."""
+
+    @inweave.program
+    def quotients(A: Matrix["n", "n"], B: Matrix["n", "n"]):
+        return A / inweave.assume(B, 0.1, 10)
+
+    outputs = quotients.trace(n=n).outputs.values()
+    if not many:
+        algebra.check_entries([*outputs], ())
+        return
+    with pytest.raises(words.TooManyWords):
+        algebra.check_entries([*outputs], ())
+
+
 @pytest.mark.parametrize("module", [algebra, words])
 def test_the_checker_uses_no_code_of_the_compiler_or_of_what_runs_networks(module):
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))

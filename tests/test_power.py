@@ -102,6 +102,26 @@ def test_affine_loops_of_the_gallery_are_powered(name):
     same(network)
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_matrix_with_transposes_across_is_symmetric_and_is_powered(sign):
+    """[XᵀX Xᵀ1; 1ᵀX n], of descent with an intercept; with -1ᵀX it is not."""
+
+    @inweave.program
+    def descent(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar):
+        one = inweave.ones(4)
+
+        def step(w, c):
+            missed = X @ w + c * one - y
+            return w - eta * (X.T @ missed), c - sign * eta * (one.T @ missed)
+
+        return inweave.iterate(step, (inweave.zeros(2), 0), 50)
+
+    network = inweave.compile(descent, n=4, d=2, verify=False)
+    powered = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint=True)))
+    assert has_loops(powered) == (sign < 0)
+    same(network)
+
+
 @pytest.mark.parametrize("name", ["newton_schulz", "lasso_ista", "recursive_least_squares"])
 def test_steps_that_are_not_affine_stay_steps(name):
     network = gallery.get(name).compile(verify=False)

@@ -36,7 +36,7 @@ from inweave.model.network import Network
 
 USUAL = {"faithful": AS_WRITTEN, "speed": HOISTED, "depth": COLLAPSED}  # where none was chosen
 ALIKE = 1.05  # times the least cost: the first candidate that takes no more is kept
-FAIR = 1.25  # times the least cost in a batch: what takes more is not kept
+LEAST = 1e-12  # seconds that anything takes
 FAR = 64  # how many times longer than all others a size is that is by far the longest
 
 
@@ -65,9 +65,9 @@ def chosen(origin: Origin, cost: Callable[[Network], C]) -> tuple[Origin, dict[s
     """The origin with the candidate that is to be its network, and what each would cost.
 
     There is a choice for speed only, and none where all candidates are one network. A candidate
-    that saves calls by more arithmetic would be several times slower in a batch, so of those that
-    are fair there, the fastest for one prompt is kept; of those that cost about the same, the
-    first: they are in the order in which they go away from the program.
+    that saves calls by more arithmetic is faster for one prompt and slower in a batch, so that is
+    kept which is slower than the fastest by least, where it is slowest beside it; of those that
+    cost about the same, the first: they are in the order in which they go away from the program.
     """
     _check_options(origin)
     if origin.optimize != "speed":
@@ -84,10 +84,13 @@ def _kept(costs: Mapping[str, Cost]) -> str:
     known = {name: cost for name, cost in costs.items() if math.isfinite(cost.seconds)}
     if not known:
         return next(iter(costs), "")
-    fair = FAIR * min(cost.batched for cost in known.values())
-    known = {name: cost for name, cost in known.items() if cost.batched <= fair}
-    most = ALIKE * min(cost.seconds for cost in known.values())
-    return next(name for name, cost in known.items() if cost.seconds <= most)
+    alone = max(min(cost.seconds for cost in known.values()), LEAST)
+    batched = max(min(cost.batched for cost in known.values()), LEAST)
+    slower = {
+        name: max(cost.seconds / alone, cost.batched / batched) for name, cost in known.items()
+    }
+    most = ALIKE * min(slower.values())
+    return next(name for name, times in slower.items() if times <= most)
 
 
 def _drafts(origin: Origin) -> dict[str, Network]:

@@ -102,13 +102,13 @@ class Collapser(Rewriter):
             found = self._affine(loop, row) or self._varying(loop, row)
             if found:
                 return found
-        if places is None or loop.times == 1 or not self.least_depth:
+        if places is None or loop.times == 1 or not (self.least_depth or self.steady):
             return self._geometric(loop)
         return self._sandwich(loop, places) or self._vectors(loop, places)
 
     def _sandwich(self, loop: LoopForm, places: Sequence[Places]) -> list[End]:
         """A loop that multiplies what it carries on both sides, or transposes it."""
-        if len(places) > 1:
+        if len(places) > 1 or self.steady:
             return []
         called = partial(self._letter, loop)
         made = sandwich(places[0], loop.init[0], called, self.forms, self._level(loop))
@@ -129,6 +129,8 @@ class Collapser(Rewriter):
         if found is None:
             return []
         where, parts, start = found
+        if self.steady and not self._symmetric([parts]):
+            return []
         vector = CarriedLeaf(
             together([x.name for x in loop.carried]), start.rows, 1, loop.scope, 0, None
         )

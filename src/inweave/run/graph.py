@@ -436,9 +436,16 @@ class Graph:
         )
         where = tuple((sign, row, col) for sign, _, row, col in parts)
         node = self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
-        fits = (part.symmetric and row == col for _, part, row, col in parts)
-        node.symmetric = rows == cols and all(fits)
+        node.symmetric = rows == cols and self._mirrored(parts)
         return node
+
+    def _mirrored(self, parts: Sequence[Part]) -> bool:
+        """Whether every part is symmetric on the diagonal, or has its transpose across from it."""
+        boxes = {(row, col, x.rows, x.cols) for _, x, row, col in parts}
+        if boxes != {(col, row, x.cols, x.rows) for _, x, row, col in parts}:
+            return False
+        found = set(parts)
+        return all((sign, self.flip(x), col, row) in found for sign, x, row, col in parts)
 
     def _unpadded(self, part: Part) -> Part:
         """A part that is nothing but another one with zeros around it, as that one."""
