@@ -178,10 +178,17 @@ MUTANTS = [
     ),
     Mutant(
         "compiler/candidates.py",
-        "if cost.seconds <= most)",
-        "if cost.seconds >= most)",
+        "if times <= most)",
+        "if times >= most)",
         "tests/test_candidates.py",
         "not the cheapest candidate is kept",
+    ),
+    Mutant(
+        "run/terms.py",
+        "if isinstance(term.core, int) or is_near(term.coefficient):",
+        "if isinstance(term.core, int):",
+        "tests/test_plan.py",
+        "what is taken out of a block leaves rounding errors",
     ),
     Mutant(
         "run/cost.py",

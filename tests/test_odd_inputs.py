@@ -226,6 +226,23 @@ def powers(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
     return inweave.iterate(lambda v: A @ v + x, x, steps)
 
 
+def test_growth_that_the_data_cancel_step_by_step_is_reported():
+    """Powers grow along (1, 2), where these data have exactly nothing, and steps stay there."""
+
+    @inweave.program
+    def descent(X: Matrix["n", "d"], y: Vector["n"], eta: Scalar, *, steps: int):
+        def step(w):
+            return w - eta * (X.T @ (X @ w - y))
+
+        return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+    X, y = np.array([[1.0, 2.0], [2.0, 4.0], [0.5, -0.25]]), np.array([0.0, 0.0, 3.0])
+    for mode in ("faithful", "depth", "speed"):
+        net = inweave.compile(descent, n=3, d=2, steps=100, optimize=mode, verify=False)
+        with pytest.raises(inweave.DivergenceError, match=r"itself, step by step, reaches 4\.79"):
+            net(X=X, y=y, eta=0.2)
+
+
 def test_a_power_that_overflows_is_not_said_to_be_a_loop_that_diverges():
     """The loop stays finite, its collapsed network does not; and numpy has nothing to add."""
     A, x = np.diag([1e20, 0.5, 0.25]), np.array([0.0, 1.0, 1.0])

@@ -681,3 +681,30 @@ def test_a_number_everywhere_that_is_an_answer_is_written_out():
     found = inweave.compile(program, n=4, verify=False)(x=np.arange(4.0), s=2.0)
     np.testing.assert_array_equal(found["level"], np.full(4, 2.0))
     np.testing.assert_array_equal(found["more"], np.arange(4.0) + 2)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("steps", [12, 22, 27])
+@pytest.mark.parametrize("factors", [(0.1, 0.3, 0.1), (0.9, 0.3, 0.1), (0.5, 0.25, 1e-3)])
+def test_a_value_that_is_taken_out_of_its_block_leaves_nothing_behind(factors, steps):
+    """What comes after it may be 1e-25 of it: `-x + x` must be nothing, not a rounding error."""
+    a, b, c = factors
+
+    def step(w, v, A, u):
+        return a * w + b * (A @ v), c * (u * (u @ w))
+
+    @inweave.program
+    def decaying(A: inweave.Matrix["n", "n"], y: inweave.Vector["n"], u: inweave.Vector["n"]):
+        w, v = y, inweave.zeros(3)
+        for _ in range(steps):
+            w, v = step(w, v, A, u)
+        return v
+
+    rng = np.random.default_rng(0)
+    A, y, u = rng.normal(size=(3, 3)) / 2, rng.normal(size=3), rng.normal(size=3) / 2
+    w, v = y, np.zeros(3)
+    for _ in range(steps):
+        w, v = step(w, v, A, u)
+    for mode in ("faithful", "depth", "speed"):
+        net = inweave.compile(decaying, n=3, optimize=mode, verify=False)
+        np.testing.assert_allclose(net(A=A, y=y, u=u), v, rtol=1e-11)

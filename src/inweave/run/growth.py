@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -66,25 +67,29 @@ def check_growth(
     if math.isfinite(top) and top <= SUSPICIOUS * scale:
         return
     recorded, arrays = program(), {name: _as_numpy(x) for name, x in inputs.items()}
-    diagnosis = diagnose(recorded, arrays)
-    if diagnosis or not math.isfinite(top):
+    diagnosis = diagnose(recorded, arrays) or _alone(recorded, arrays, top)
+    if diagnosis:
         raise DivergenceError(
-            f"the answer reached {top:.3g}, inputs are at most {scale:.3g}"
-            + (diagnosis or _overflow(recorded, arrays))
-            + "; check=False returns it as it is"
+            f"the answer reached {top:.3g}, inputs are at most {scale:.3g}{diagnosis}"
+            "; check=False returns it as it is"
         )
 
 
-def _overflow(traced: Traced | None, inputs: dict[str, Array]) -> str:
-    """Whether it is the program that leaves the range of floats, or the network alone."""
-    said = "; an intermediate value overflowed"
+def _alone(traced: Traced | None, inputs: dict[str, Array], top: float) -> str:
+    """Whether it is the network alone that reaches so far, and not the program step by step."""
+    said = "" if math.isfinite(top) else "; an intermediate value overflowed"
     loops = {x.loop for x in traced.operations if isinstance(x, ex.LoopResult)} if traced else set()
     if traced is None or sum(loop.times for loop in loops) > STEPS:
         return said
     with np.errstate(all="ignore"):
-        answers = traced.evaluate(inputs, Floats())
-    if not all(np.isfinite(answer).all() for answer in answers.values()):
+        own = max((largest(x, np) for x in traced.evaluate(inputs, Floats()).values()), default=0.0)
+    if not own <= (top / 2 if math.isfinite(top) else sys.float_info.max):
         return said
+    if math.isfinite(top):
+        return (
+            f"; the program itself, step by step, reaches {own:.3g}: what this network multiplies "
+            "before it meets the data, such as XᵀX, grows where only rounding errors meet it"
+        )
     return (
         "; the program itself, step by step, stays finite: a product that this network multiplies "
         'out, such as a power of a step with optimize="depth", leaves the range of floats; '

@@ -63,14 +63,16 @@ def may_wait(c: Fraction) -> bool:
 
 
 def in_range(graph: Graph, parts: Sequence[Matrix]) -> list[Matrix]:
-    """The parts of a product; where they are scaled against each other, no coefficient waits."""
-    if all(is_near(c) for part in parts for _, _, _, c, _ in part):
-        return list(parts)
+    """The parts of a product; what scales them against each other does not wait.
+
+    Other coefficients do: a head that takes a block's old value away is -1 times what stands there,
+    and only as such it cancels without rounding.
+    """
     return [tuple(_in_range(graph, term) for term in part) for part in parts]
 
 
 def _in_range(graph: Graph, term: Term) -> Term:
-    if isinstance(term.core, int):
+    if isinstance(term.core, int) or is_near(term.coefficient):
         return term
     return term._replace(core=graph.scale(term.coefficient, term.core), coefficient=ONE)
 
