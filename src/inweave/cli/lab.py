@@ -181,6 +181,10 @@ def run(
     from inweave.lab.report import report
 
     check_device(device)
+    if not within >= 0:
+        raise InputError(f"--within is a number of seconds, at least 0, got {within}")
+    if seed < 0:
+        raise InputError(f"--seed is at least 0, got {seed}")
     began = time.monotonic()
     for each in [name for given in names for name in named(given)]:
         left = within - (time.monotonic() - began)
@@ -189,7 +193,12 @@ def run(
                 each, out, quick=quick, device=device, seed=seed, within=left, part=_part(part),
                 share=share,
             )  # fmt: skip
-        output.say(json.loads(path.read_text(encoding="utf-8"))["table"])
+        found = json.loads(path.read_text(encoding="utf-8"))
+        if missing := found.get("missing"):
+            output.note(f"{each}: {len(missing)} arms are not trained yet; run it again to go on")
+        if not found["rows"]:
+            continue
+        output.say(found["table"])
         made = report([path]) if find_spec("matplotlib") else []
         output.say("\n         ".join(map(str, [f"results: {path}", *made])))
         if not made:
@@ -292,7 +301,10 @@ def list_() -> None:
     for name, it in EXPERIMENTS.items():
         shown.add_row(name, it.question, *(_duration(time) for time in (it.quick, it.full)))
     output.console().print(shown)
-    output.say("about, with --quick on one CPU core, in full (--device cuda) on one H200")
+    output.say(
+        "about, with --quick on one CPU core, in full (--device cuda) on one H200, studies in ten "
+        "processes (--part)"
+    )
 
 
 def _duration(seconds: float) -> str:

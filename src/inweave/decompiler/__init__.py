@@ -127,7 +127,8 @@ def _check_names(network: Network) -> None:
     for name in (spec.name for spec in network.inputs):
         if not name.isidentifier() or iskeyword(name) or name in TAKEN:
             raise DecompileError(
-                f"the input {name!r} has no name that an argument of a program can have"
+                f"no argument of a source can be called {name!r}, as an input of this network is: "
+                "it is a word of Python, or what the source imports; rename the input"
             )
         if normalize("NFKC", name) != name:
             raise DecompileError(
