@@ -396,7 +396,7 @@ class TestRefusals:
         wrong = _changed(network, *at, change, data.draw(st.integers(0, 9)))
         inputs = case.inputs()
         found = read(network.plain)
-        for reader in (read, lambda _: found):  # the second guesses that nothing was changed
+        for reader in (read, lambda *_: found):  # the second guesses that nothing was changed
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(decompiler, "read", reader)
                 try:
@@ -512,3 +512,9 @@ class TestRefusals:
 def test_numbers_are_read_back_exactly():
     for number in (Fraction(1, 3), Fraction(1, 10), Fraction(0.1), Fraction(10**30), Fraction(-7)):
         assert Fraction(eval(number_text(number), {"Fraction": Fraction})) == number
+
+
+def test_reading_ends_when_its_time_is_over_and_says_where():
+    net = gallery.get("ridge_gd").compile(n=3, d=2, steps=2, verify=False)
+    with pytest.raises(DecompileError, match=r"reading is over at module 0.*`seconds` allows more"):
+        inweave.decompile(net, seconds=-1.0)

@@ -33,7 +33,8 @@ def decompile(network: Network, *, seconds: float = 60.0) -> str:
 
     The program is called `algorithm`, has the network's inputs and answers, and is proved equal to
     the network before it is handed out; what cannot be read or proved is a DecompileError.
-    `seconds` are allowed for the proof where it has to compare at random points.
+    `seconds` are allowed for the reading, and again for the proof where it has to compare at random
+    points.
 
     >>> import inweave
     >>> from inweave import Matrix, Vector
@@ -90,7 +91,7 @@ def lines(network: Network, *, seconds: float = 60.0) -> tuple[Line, ...]:
 def _read_back(network: Network, seconds: float) -> tuple[Line, ...]:
     """The lines of what a network does, as one would say it where that is proved."""
     apart, together = map(_placed, _without_disguise(network))
-    found = read(apart)
+    found = read(apart, seconds)
     if source(apart, found) != source(apart, found, idioms=False):
         with suppress(DecompileError):  # where a scan is not proved, a loop may be
             return _proved(together, found, True, seconds)

@@ -12,6 +12,8 @@ leaves needs no name, waits with the block that it wrote for the next symbol tha
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
@@ -43,26 +45,28 @@ class Step(NamedTuple):
     rest: Heads
 
 
-def read(network: Network) -> Read:
-    """What a plain network computes.
+def read(network: Network, seconds: float = math.inf) -> Read:
+    """What a plain network computes; refused at the first layer that comes after so many seconds.
 
     Besides what it says that it carries, a loop may change blocks that nothing reads. If something
     does read them, the loop carries them, too.
     """
-    reader = Reader(network, silent=True)
+    until = time.monotonic() + seconds
+    reader = Reader(network, silent=True, until=until)
     found = reader.read_all()
     letters = {n for words in found.answers.values() for n in letters_of(words)}
     if pruned(found.body, letters)[1] & reader.unknown:
-        return Reader(network, silent=False).read_all()
+        return Reader(network, silent=False, until=until).read_all()
     return found
 
 
 class Reader(Naming):
     """One reading."""
 
-    def __init__(self, network: Network, silent: bool) -> None:
+    def __init__(self, network: Network, silent: bool, until: float) -> None:
         super().__init__(network)
         self.silent = silent  # whether loops may change more than they are said to carry
+        self.until = until  # on the monotonic clock
         self.unknown = set[int]()  # what then stands there
         self.spelling = Spelling(network)
         self._layers = {name: i for i, name in enumerate(_names(network.modules))}
@@ -87,6 +91,12 @@ class Reader(Naming):
     def _follow(self, parts: Iterable[Part], state: State, where: str) -> State:
         for name, part in named(parts, where):
             self.alphabet.written_letters = 0
+            if time.monotonic() > self.until:
+                raise DecompileError(
+                    f"the time for reading is over at {name}, before the end; `seconds` allows "
+                    "more. Weights that were rounded after a disguise (in torch, say) fit their "
+                    "embedding no longer, and have too many products for any time"
+                )
             if not isinstance(part, Module):
                 state = self._layered(part, state, name)
             elif part.repeat == 1 and not part.carries:
