@@ -196,12 +196,7 @@ def bias(result: Result) -> str:
     between = [c for c in result["claims"] if f"{budget} x steps: " in c["claim"]
                and c not in every]  # fmt: skip
     if between:
-        cells = []
-        for c in between:
-            where, name = c["claim"].split(f", {budget} x steps: ")
-            order = 2 ** name.count(" x ")  # contrasts are halved with every factor
-            whole = c | {key: order * c[key] for key in ("value", "low", "high")}
-            cells.append([where, name, ratio(whole)])
+        cells = [[*c["claim"].split(f", {budget} x steps: "), ratio(c)] for c in between]
         head = ["layers", "effect, or interaction", "ratio of losses, or of such ratios"]
         parts.append(table(head, cells))
     return "\n\n".join([f"**{sentence}**", *parts])

@@ -96,7 +96,7 @@ def test_contrasts_recover_the_effects_that_numbers_are_made_of():
     assert found["A"].mean == pytest.approx(-2.0 + 1.5)
     assert found["B"].mean == pytest.approx(1.5)
     assert found["C"].mean == pytest.approx(0.5)
-    assert found["A x B"].mean == pytest.approx(1.5)
+    assert found["A x B"].mean == pytest.approx(3.0)
     assert found["A x C"].mean == pytest.approx(0.0, abs=1e-12)
     assert found["A x B x C"].mean == pytest.approx(0.0, abs=1e-12)
     with pytest.raises(InputError, match="8 cells"):

@@ -24,13 +24,16 @@ CURVE = ("x", "y", "low", "high")
 SKEWED = 2.0  # beyond this, Student's interval over 20 seeds is too short
 
 
+def over_seeds(log_losses: Sequence[float]) -> dict[str, float]:
+    """The mean of log₁₀ losses with Student's interval, taken back to losses."""
+    return {name: 10**value for name, value in t_interval(log_losses).asdict().items()}
+
+
 def row(label: str, result: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     """A line of the table for an arm."""
     logs = result["log_loss"]
-    interval = t_interval(logs)
-    loss = {name: 10**value for name, value in interval.asdict().items()}
     return {
-        "label": label, "loss": loss, "seeds": len(logs),
+        "label": label, "loss": over_seeds(logs), "seeds": len(logs),
         "median": statistics.median(result["median"]),
         "failed": statistics.fmean(result["failed"]),
         "dropped": statistics.fmean(result["dropped"]),
@@ -51,8 +54,7 @@ def reference(label: str, loss: float) -> dict[str, Any]:
 
 def rival(label: str, log_losses: Sequence[float]) -> dict[str, Any]:
     """A line for what was not trained, evaluated on problems of every seed's own."""
-    loss = {name: 10**value for name, value in t_interval(log_losses).asdict().items()}
-    return {"label": label, "loss": loss}
+    return {"label": label, "loss": over_seeds(log_losses)}
 
 
 def family(effects: Mapping[str, Effect]) -> list[dict[str, Any]]:

@@ -105,8 +105,7 @@ def contrasts(
     """Main effects and interactions of factors with two levels, from numbers per seed and cell.
 
     The effect of A is what A changes on average over the other factors; that of A x B is by how
-    much B changes the effect of A, halved, and so on: each is half the difference of the effect
-    that it is an interaction of. All are taken seed by seed.
+    much B changes the effect of A, and so on. All are taken seed by seed.
     """
     wanted = set(itertools.product((False, True), repeat=len(factors)))
     if set(cells) != wanted:
@@ -118,7 +117,7 @@ def contrasts(
                 math.prod(1 if cell[i] else -1 for i in chosen) * np.asarray(values, np.float64)
                 for cell, values in cells.items()
             )  # type: ignore[assignment]
-            each = total / (len(wanted) / 2)
+            each = total / (len(wanted) / 2**count)
             name = " x ".join(factors[i] for i in chosen)
             found[name] = effect(each[np.isfinite(each)], level)
     return found

@@ -239,11 +239,7 @@ def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
         for text, effect in _interactions(results, answer).items():
             where, _, name = text.partition(": ")
             if "bias" in name and where.endswith(f", {budget} x steps"):
-                whole = 2 ** name.count(" x ")  # contrasts are halved with every factor
-                ends = {key: whole * getattr(effect, key) for key in ("mean", "low", "high")}
-                by_name.setdefault(name, []).append(
-                    (float(where.split()[0]), replace(effect, **ends))
-                )
+                by_name.setdefault(name, []).append((float(where.split()[0]), effect))
         if by_name:
             lines = [answers.effects(name, found) for name, found in by_name.items()]
             panels.append({"title": f"the bias, answer {answer or 'in the first row'}",

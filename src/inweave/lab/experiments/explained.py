@@ -194,12 +194,11 @@ def answer(results: Results) -> dict[str, Any]:
         f, m = dict(a.factors), r["measures"]
         own = min(f["degree"], DEGREES[-1])
         shares = [t_interval(shares) for shares in m["share"]]
-        near = t_interval(m["near"][own])
         rows.append(answers.row(
             label(f), r, factors=f, descent=m["descent"], degree=own,
             best=min(m["best"][: own + 1]), share=shares[own].asdict(),
             share_of_descent=shares[f["steps"] - 1].mean,
-            near={name: 10**value for name, value in near.asdict().items()},
+            near=answers.over_seeds(m["near"][own]),
         ))  # fmt: skip
         if rows[-1]["loss"]["high"] < m["descent"]:
             every = {
