@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from inweave.files.network_file import Record
     from inweave.model.dense import Trace
     from inweave.proof.entries import Degree
+    from inweave.proof.floats import Run
     from inweave.run.cost import Cost
     from inweave.run.plan import Plan
     from inweave.stack.exported import TorchNetwork
@@ -396,14 +397,18 @@ class Network(data.Network):
         with needs_extra("net.to_torch", "torch"):
             from inweave.stack.exported import to_torch
 
-        return to_torch(self, trainable, dtype)
+        made = to_torch(self, trainable, dtype)
+        self._beside("to_torch", made.in_numpy, str(made.dtype))
+        return made
 
     def to_lens(self, trainable: bool = False, dtype: Any = None) -> LensNetwork:
         """A model of TransformerLens, with its hooks and caches, in float64 unless told."""
         with needs_extra("net.to_lens", "lens"):
             from inweave.stack.lens import to_lens
 
-        return to_lens(self, trainable, dtype)
+        made = to_lens(self, trainable, dtype)
+        self._beside("to_lens", made.in_numpy, str(made.dtype))
+        return made
 
     def to_onnx(self, path: str | os.PathLike[str], dtype: str = "float32") -> None:
         """Write an ONNX model of named inputs and answers, with a dynamic batch axis."""
@@ -411,13 +416,32 @@ class Network(data.Network):
             from inweave.export.onnx import to_onnx
 
         to_onnx(self, path, dtype)
+        self._beside("to_onnx", None, dtype)
 
     def to_jax(self, dtype: str | None = None) -> tuple[Any, dict[str, Any]]:
         """A pure function and its parameters: `apply(params, **inputs)` or `apply(params, H)`."""
         with needs_extra("net.to_jax", "jax"):
-            from inweave.export.jax import to_jax
+            from inweave.export.jax import precision, to_jax
 
-        return to_jax(self, dtype)
+        made = to_jax(self, dtype)
+        self._beside("to_jax", None, precision(dtype))
+        return made
+
+    def _beside(self, door: str, run: Run | None, dtype: str) -> None:
+        """Warn if the answers of an export have lost half of their digits, or more."""
+        from inweave.proof.floats import DIGITS, densely, stream_difference
+
+        kind = dtype.removeprefix("torch.")
+        found = stream_difference(self.plan, run or densely(self, kind))
+        if found is not None and found > 2.0 ** -(DIGITS[kind] / 2):
+            warnings.warn(
+                f"net.{door} in {kind}: on random inputs its answers are off by {found:.1g} of "
+                "their largest entry, those of net(...) are not. A network that runs layer by "
+                "layer adds to what its blocks held before, and keeps the rounding errors of it; "
+                "values that shrink fast lose their digits so. Use net(...), a wider dtype, or a "
+                "loop by inweave.iterate with optimize='faithful', which goes step by step",
+                stacklevel=3,
+            )
 
     def __str__(self) -> str:
         from inweave.text.network import describe

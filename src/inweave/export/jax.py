@@ -30,6 +30,17 @@ Apply = Callable[..., Any]
 Params = dict[str, Any]
 
 
+def precision(dtype: str | None = None) -> str:
+    """The name of a dtype; without one, that of jax's own."""
+    own = str(jnp.zeros(()).dtype)  # float64 only where jax_enable_x64 is on
+    if dtype == "float64" and own != dtype:
+        raise InputError(
+            "jax computes in float32 unless told otherwise; for float64 call "
+            "jax.config.update('jax_enable_x64', True) first, or ask for dtype='float32'"
+        )
+    return str(jnp.dtype(dtype)) if dtype else own
+
+
 def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
     """A pure function and its parameters.
 
@@ -38,14 +49,8 @@ def to_jax(network: Network, dtype: str | None = None) -> tuple[Apply, Params]:
     It is the network alone: functions are flat outside their domains, and nothing checks them;
     `net(...)` takes jax arrays too, and does.
     """
-    own = jnp.zeros(()).dtype  # float64 only where jax_enable_x64 is on
-    if dtype == "float64" and own != dtype:
-        raise InputError(
-            "jax computes in float32 unless told otherwise; for float64 call "
-            "jax.config.update('jax_enable_x64', True) first, or ask for dtype='float32'"
-        )
+    kind = jnp.dtype(precision(dtype))
     check_numbers("net.to_jax", written(network))
-    kind = jnp.dtype(dtype) if dtype else own
     layout = network.layout
     params = {name: _params(module, layout, kind) for name, module in named(network.modules)}
 

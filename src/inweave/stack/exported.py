@@ -6,6 +6,7 @@ before them and the read-out behind, and the hub's way of saving and loading.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -17,7 +18,7 @@ from inweave.files.network_file import load, save
 from inweave.model.cost import check_layers, check_numbers, written
 from inweave.model.inputs import NUMBERS, accept, signature
 from inweave.model.network import Network
-from inweave.model.prompt import Input
+from inweave.model.prompt import Input, by_name
 from inweave.model.written import fixed_prompt, is_fixed, standing
 from inweave.run.ready import LARGEST, is_finite_tensor
 from inweave.stack.blocks import Blocks
@@ -182,6 +183,12 @@ class TorchNetwork(Blocks, Hub):
         return self.prompt.fixed.dtype
 
     # -- computing ---------------------------------------------------------------------------------
+    @torch.no_grad()
+    def in_numpy(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
+        """The answers to arrays, by name, as arrays of float64."""
+        found = by_name(self.forward_inputs(**inputs))
+        return {name: x.to("cpu", torch.float64).numpy() for name, x in found.items()}
+
     def forward(self, H: Tensor | None = None, /, **inputs: Any) -> Any:
         """The final state of a prompt, or the answers to named inputs."""
         if H is None:
