@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave.errors import CompileError, InweaveError
-from inweave.exact.arithmetic import Rationals
+from inweave.exact.arithmetic import Floats, Rationals
 from inweave.exact.constants import Array, fractions
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
@@ -34,6 +34,10 @@ TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")
 HOW = (*MODES, *WAYS)
 BATCH = 20
 EQUAL, FUNCTIONS = "equal in rationals too", "of them with functions"
+CLOSE = "close in floats"
+ROUNDED = (
+    1e-12  # of the sizes of all terms together: floats have 1e-16, and programs many operations
+)
 ONE, SCALES = (Fraction(1),), tuple(Fraction(10) ** k for k in (-30, -9, 0, 9, 30))
 SMALL = 40_000  # multiplications in Fractions that a check may take
 
@@ -128,6 +132,58 @@ def _equal(network: Network, inputs: dict[str, np.ndarray]) -> bool:
     )
 
 
+class Added(np.ndarray):
+    """Numbers that are added where others are taken away."""
+
+    __sub__ = __rsub__ = np.ndarray.__add__  # type: ignore[assignment]
+
+
+class Magnitudes(Floats):
+    """Floats in which every coefficient and constant has its absolute value: nothing cancels."""
+
+    def number(self, value: Fraction) -> Any:
+        return abs(super().number(value))
+
+    def zeros(self, shape: Sequence[int]) -> Array:
+        return super().zeros(shape).view(Added)
+
+    def array(self, entries: np.ndarray) -> Array:
+        return abs(super().array(entries)).view(Added)
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        return super().concat(arrays, axis).view(Added)
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        raise NoTerms
+
+
+class NoTerms(Exception):
+    """A function of a sum has no terms of its own."""
+
+
+def close_in_floats(network: Network, key: int = 0) -> bool | None:
+    """Whether floats give the program's answers up to the rounding of its terms, if it has any.
+
+    However a polynomial is computed, its rounding errors are those of its terms, so answers are
+    compared with what the absolute values of all terms add up to: where they decay to 1e-30, that
+    does too, and where terms cancel it does not. Whoever adds and takes away what is larger, loses.
+    """
+    assert network.origin is not None
+    rational = rational_inputs(network, key)
+    inputs = {name: x.astype(float) for name, x in rational.items()}
+    large = {name: abs(x).view(Added) for name, x in inputs.items()}
+    try:
+        sizes = network.origin.traced.evaluate(large, Magnitudes())
+    except NoTerms:
+        return None
+    expected = network.origin.traced.evaluate(rational, WholeWherePossible())
+    found = network.plan.answers(inputs, Floats())
+    return all(
+        (abs(found[name] - exact.astype(float)) <= ROUNDED * sizes[name]).all()
+        for name, exact in expected.items()
+    )
+
+
 def fuzz(count: int, key: int) -> tuple[Counter[str], list[str]]:
     """Try `count` programs; the outcomes, and a report for every failure."""
     outcomes: Counter[str] = Counter()
@@ -159,6 +215,9 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
             if network is not None and work(network) <= SMALL:
                 outcomes[EQUAL] += 1
                 assert equal_in_rationals(network), "differs in rationals"
+                close = close_in_floats(network)
+                outcomes[CLOSE] += close is not None
+                assert close is not False, "loses digits in floats"
         except Exception:  # whatever it is, it is a failure to report
             outcomes["FAILED"] += 1
             why = traceback.format_exc(limit=-4)
@@ -177,7 +236,7 @@ def main() -> int:
     outcomes, failures = fuzz(args.count, key)
     for text in failures[:20]:
         print(text, end="\n\n")
-    tried = sum(n for name, n in outcomes.items() if name not in (EQUAL, FUNCTIONS))
+    tried = sum(n for name, n in outcomes.items() if name not in (EQUAL, FUNCTIONS, CLOSE))
     print(f"{tried} programs, seed {key}, {time.perf_counter() - start:.0f} s")
     for name, number in outcomes.most_common():
         print(f"  {name:30} {number}")

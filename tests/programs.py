@@ -22,6 +22,7 @@ Shape = tuple[int, int]
 Pool = list[Any]  # values while a program runs
 Statement = Callable[[Pool], Any]
 NUMBERS = (-2, -1, 0, 1, 2, 3, 0.5, -0.25, 0.1, 1 / 3)
+FACTORS = (1, 0.5, 0.1, 0.3, 1e-3)
 SCALES = (1e-30, 1e-12, 2.0**-60, 1e12, 1e30)
 ENTRIES = (-2.0, -1.0, 0.0, 0.0, 1.0, 1.0, 0.5, 0.1)
 MAX_DEPTH = 6
@@ -411,7 +412,10 @@ class Builder:
         starts = [i for i in (self.value() for _ in range(carried)) if i is not None]
         if len(starts) != carried:
             return
-        times, size = self.draw(st.integers(0, 4)), len(self.pool)
+        size = len(self.pool)
+        written = self.among((False, False, True))  # out, as a loop of Python's, by a factor each
+        times = self.draw(st.integers(0, 12 if written else 4))
+        factor = self.among(FACTORS) if written else 1
         symbols = [Known(self.pool[i].shape, 0, self.pool[i].degree) for i in starts]
         body = Builder(self.draw, [*self.pool, *symbols], self.loops - 1)
         for _ in range(self.draw(st.integers(0, 4))):
@@ -431,16 +435,22 @@ class Builder:
             def step(*state: Any) -> Any:
                 inner = [*p[:size], *state]
                 run(statements, inner)
-                found = tuple(inner[r] for r in results)
+                found = tuple(inner[r] if factor == 1 else factor * inner[r] for r in results)
                 return found if several else found[0]
 
             start = tuple(p[i] for i in starts)
+            if written:
+                for _ in range(times):
+                    start = step(*start) if several else (step(*start),)
+                return start if several else start[0]
             return inweave.iterate(step, start if several else start[0], times)
 
         text = "; ".join(f"v{size + carried + n} = {t}" for n, (t, _) in enumerate(statements))
-        text = (f"iterate(({', '.join(f'v{size + n}' for n in range(carried))}) = "
-                f"({', '.join(f'v{i}' for i in starts)}), {times} times: {{{text}; "
-                f"-> {', '.join(f'v{r}' for r in results)}}})")  # fmt: skip
+        text += f"; times {factor}" * written
+        carries = ", ".join(f"v{size + n}" for n in range(carried))
+        begins, ends = (", ".join(f"v{i}" for i in which) for which in (starts, results))
+        kind = "for" if written else "iterate"
+        text = f"{kind}(({carries}) = ({begins}), {times} times: {{{text}; -> {ends}}})"
         if not several:
             self.put(text, loop, shapes[0], 2, degree)
             return
@@ -465,9 +475,12 @@ def recipes(draw: Callable[[Any], Any]) -> Recipe:
     builder = Builder(draw, [Known(shape, 0, 1) for _, _, shape in arguments], loops=2)
     for _ in range(draw(st.integers(1, 10))):
         builder.statement()
-    tuples = {i for i, k in enumerate(builder.pool)
-              if k.depth == MAX_DEPTH and i >= len(arguments)
-              and builder.statements[i - len(arguments)][0].startswith("iterate")}  # fmt: skip
+    loops = [text.startswith(("iterate", "for")) for text, _ in builder.statements]
+    tuples = {
+        i
+        for i, is_loop in enumerate(loops, len(arguments))
+        if is_loop and builder.pool[i].depth == MAX_DEPTH
+    }
     usable = [i for i in range(len(builder.pool)) if i not in tuples]
     last = usable[-1]
     returned = [last]
