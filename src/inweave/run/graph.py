@@ -11,6 +11,7 @@ something two ways and keep the cheaper one.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import count, pairwise
@@ -21,6 +22,7 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
 from inweave.run import newton
+from inweave.run.mirror import is_palindrome, word
 from inweave.run.node import ALONE, CALL, LoopBody, Node, Part, Price, cost, free_nodes, placed
 
 ONE = Fraction(1)
@@ -206,7 +208,7 @@ class Graph:
             return within
         op = "mul" if a.cols == 1 else "matmul"
         node = self.make(op, (a, b), None, a.rows, b.cols)
-        node.symmetric = self.flip(a) is b
+        node.symmetric = node.symmetric or is_palindrome(node)
         return node
 
     def _moved(self, a: Node, b: Node) -> Node | None:
@@ -444,8 +446,9 @@ class Graph:
         boxes = {(row, col, x.rows, x.cols) for _, x, row, col in parts}
         if boxes != {(col, row, x.cols, x.rows) for _, x, row, col in parts}:
             return False
-        found = set(parts)
-        return all((sign, self.flip(x), col, row) in found for sign, x, row, col in parts)
+        there = Counter((sign, word(x), row, col) for sign, x, row, col in parts)
+        across = Counter((sign, word(x, turned=True), col, row) for sign, x, row, col in parts)
+        return there == across
 
     def _unpadded(self, part: Part) -> Part:
         """A part that is nothing but another one with zeros around it, as that one."""

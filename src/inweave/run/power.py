@@ -185,13 +185,11 @@ class _Powers:
         inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
         state = self._stacked(inits)
         one: Matrix = ()
-        if any(term.col >= self.rows for term in step):
+        if any(term.col + term.cols > self.rows for term in step):
             one = (Term(self.rows, self.rows, self.width),)
             state += (Term(self.rows, 0, self.width),)
         rows = self.rows + (self.width if one else 0)
-        parts = [Box(0, 0, rows, rows)] if joint else [
-            Box(0, 0, self.rows, self.rows), Box(0, self.rows, self.rows, rows)
-        ]  # fmt: skip
+        parts = [Box(0, 0, rows, rows)] if joint else self._sides(self.rows)
         ends = [Box(0, 0, rows if joint else self.rows, self.width)]
         rest = () if joint else one
         power = self._settled((*step, *one), parts) + rest
@@ -229,13 +227,18 @@ class _Powers:
 
     def _settled(self, matrix: Matrix, boxes: Sequence[Box]) -> Matrix:
         """A matrix as one node for each box in which there is anything."""
-        out = []
+        filled = self._filled(matrix, boxes)
+        return tuple(standing(self.graph, node, box.top, box.left) for box, node in filled)
+
+    def _filled(self, matrix: Matrix, boxes: Sequence[Box]) -> Iterator[tuple[Box, Node]]:
         for box in boxes:
             found = [part for term in matrix if (part := clip(self.graph, term, box)) is not None]
             if found:
-                node = assemble(self.graph, found, box)
-                out.append(standing(self.graph, node, box.top, box.left))
-        return tuple(out)
+                yield box, assemble(self.graph, found, box)
+
+    def _sides(self, rows: int) -> list[Box]:
+        """Where A and c stand in so many rows of `[A c]`."""
+        return [Box(0, 0, rows, self.rows), Box(0, self.rows, rows, self.rows + self.width)]
 
     def _end(self, state: Matrix, i: int) -> Node:
         phi = self.body.phis[self.kept[i]]
@@ -346,10 +349,12 @@ class _Powers:
         column = self._fixed(by, flip)
         if (of.cols if flip else of.rows) == 1:
             return _Wide(times(self.graph, column, matrix), flip)
-        box = Box(0, 0, by.size, self.rows + self.width)
         each = assemble(self.graph, column, Box(0, 0, by.size, 1))
-        node = self.graph.entrywise(each, assemble(self.graph, matrix, box))
-        return _Wide((standing(self.graph, node, 0, 0),), flip)
+        made = (
+            standing(self.graph, self.graph.entrywise(each, node), 0, box.left)
+            for box, node in self._filled(matrix, self._sides(by.size))
+        )
+        return _Wide(tuple(made), flip)
 
 
 def _is_zero(node: Node) -> bool:
