@@ -215,9 +215,9 @@ def _batch(count: int, key: int, outcomes: Counter[str], failures: list[str]) ->
             if network is not None and work(network) <= SMALL:
                 outcomes[EQUAL] += 1
                 assert equal_in_rationals(network), "differs in rationals"
-                close = close_in_floats(network)
-                outcomes[CLOSE] += close is not None
-                assert close is not False, "loses digits in floats"
+            close = None if network is None else close_in_floats(network)
+            outcomes[CLOSE] += close is not None
+            assert close is not False, "loses digits in floats"
         except Exception:  # whatever it is, it is a failure to report
             outcomes["FAILED"] += 1
             why = traceback.format_exc(limit=-4)

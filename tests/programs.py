@@ -122,7 +122,7 @@ class Builder:
                  "stack", "affine", "scaled", "entry", "function", "function", "entrywise",
                  "masked", "scan", "divided", "softmax"]  # fmt: skip
         if self.loops > 0:
-            kinds += ["iterate", "iterate", "several"]
+            kinds += ["iterate", "iterate", "several", "descent"]
         getattr(self, self.among(kinds))()
 
     # -- one method per construct ------------------------------------------------------------------
@@ -400,6 +400,42 @@ class Builder:
             f"{how}([v{i}, v{j}])", lambda p: join([p[i], p[j]]),
             (shape[0], shape[1]), 1 + max(a.depth, b.depth), max(a.degree, b.degree),
         )  # fmt: skip
+
+    def descent(self) -> None:
+        """A loop of many steps that are affine in what is carried, as those of descent are."""
+        i = self.value()
+        if i is None:
+            return
+        A = self.pool[i]
+        rows, cols = A.shape
+
+        def column(size: int) -> int | None:
+            return (
+                self.value(lambda k: k.shape == (size, 1))
+                if self.among((True, True, False))
+                else None
+            )
+
+        weight, target, start, added = (column(n) for n in (rows, rows, cols, cols))
+        times, keep, eta = self.among((1, 7, 20)), self.among((1, 0.5)), self.among(FACTORS)
+
+        def loop(p: Pool) -> Any:
+            vectors = [None if j is None else p[j][:, 0] for j in (weight, target, start, added)]
+            s, y, begin, c = vectors
+
+            def step(x: Any) -> Any:
+                residual = p[i] @ x if y is None else p[i] @ x - y
+                residual = residual if s is None else s * residual
+                new = keep * x - eta * (p[i].T @ residual)
+                return new if c is None else new + c
+
+            return inweave.iterate(step, inweave.zeros(cols) if begin is None else begin, times)
+
+        degrees = [0 if j is None else self.pool[j].degree for j in (weight, target, start, added)]
+        names = ", ".join("none" if j is None else f"v{j}" for j in (weight, target, start, added))
+        text = f"descent(v{i}; {names}; keep {keep}, eta {eta}, {times} times)"
+        degree = times * (2 * A.degree + degrees[0]) + max(degrees[1:])
+        self.put(text, loop, (cols, 1), 2, degree)
 
     def iterate(self) -> None:
         self._iterate(1)
