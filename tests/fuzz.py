@@ -27,6 +27,7 @@ from inweave.exact.constants import Array, fractions
 from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
 from inweave.network import Network
+from inweave.proof.floats import terms
 from tests.programs import Recipe, recipes
 from tests.ways import WAYS, compiled
 
@@ -110,7 +111,7 @@ class Tabled(WholeWherePossible):
 
 
 def equal_in_rationals(network: Network, key: int = 0) -> bool:
-    """Whether the dense forward pass and the plan give the program's answers, in exact rationals.
+    """Whether the dense forward pass and every plan give the program's answers, in exact rationals.
 
     Independent of verification: other numbers, another executor, the whole loop instead of a step.
     Inputs are small, and on other scales; functions are their tables, on both sides.
@@ -124,41 +125,15 @@ def _equal(network: Network, inputs: dict[str, np.ndarray]) -> bool:
     expected = network.origin.traced.evaluate(inputs, arithmetic)
     H = fill_prompt(network.layout, network.fills, inputs, arithmetic)
     H = forward(network, H, arithmetic)
-    planned = network.plan.answers(inputs, arithmetic)
+    dense = {o.name: o.place.read(network.layout, H) for o in network.outputs}
+    one = network.plan.from_inputs
+    ways = (one, one.alone, one.batched, network.plan.in_one_call)
+    planned = (network.plan.answers(inputs, arithmetic, variant=way) for way in ways)
     return all(
-        (output.place.read(network.layout, H) == expected[output.name]).all()
-        and (planned[output.name] == expected[output.name]).all()
-        for output in network.outputs
+        (answers[name] == value).all()
+        for answers in (dense, *planned)
+        for name, value in expected.items()
     )
-
-
-class Added(np.ndarray):
-    """Numbers that are added where others are taken away."""
-
-    __sub__ = __rsub__ = np.ndarray.__add__  # type: ignore[assignment]
-
-
-class Magnitudes(Floats):
-    """Floats in which every coefficient and constant has its absolute value: nothing cancels."""
-
-    def number(self, value: Fraction) -> Any:
-        return abs(super().number(value))
-
-    def zeros(self, shape: Sequence[int]) -> Array:
-        return super().zeros(shape).view(Added)
-
-    def array(self, entries: np.ndarray) -> Array:
-        return abs(super().array(entries)).view(Added)
-
-    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return super().concat(arrays, axis).view(Added)
-
-    def pointwise(self, function: Any, x: Array) -> Array:
-        raise NoTerms
-
-
-class NoTerms(Exception):
-    """A function of a sum has no terms of its own."""
 
 
 def close_in_floats(network: Network, key: int = 0) -> bool | None:
@@ -171,10 +146,8 @@ def close_in_floats(network: Network, key: int = 0) -> bool | None:
     assert network.origin is not None
     rational = rational_inputs(network, key)
     inputs = {name: x.astype(float) for name, x in rational.items()}
-    large = {name: abs(x).view(Added) for name, x in inputs.items()}
-    try:
-        sizes = network.origin.traced.evaluate(large, Magnitudes())
-    except NoTerms:
+    sizes = terms(network.origin.traced, inputs)
+    if not sizes:
         return None
     expected = network.origin.traced.evaluate(rational, WholeWherePossible())
     found = network.plan.answers(inputs, Floats())

@@ -1,5 +1,10 @@
 """How far rounding takes a network from its program, on one random input: a remark, no proof.
 
+A polynomial's rounding errors are those of its terms, however it is computed. So what runs is
+compared with the program beside what the absolute values of all terms add up to, for one prompt and
+for several, which run in other ways: what is further off is no rounding, and no network of the
+program runs. That is the one check of what `net(...)` does with a network that was proved.
+
 `net(...)` computes what a network stands for. Run as a network, layer by layer, it adds to a stream
 of floats, and a block that held a large value keeps the rounding error of it when a small one
 follows; so exports are compared with `net(...)` as well.
@@ -7,11 +12,13 @@ follows; so exports are compared with `net(...)` as well.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from inweave.errors import VerificationError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
@@ -27,6 +34,7 @@ from inweave.run.plan import Plan
 MOST_LAYERS, MOST_FLOPS = 5000, 2e8  # of the network
 MOST_OPERATIONS, MOST_PRODUCTS = 50_000, 1e7  # of the program
 MOST_NUMBERS = 1e7  # that a network which runs as one multiplies each token by
+ROUNDED = 1e-9  # of the sizes of all terms: floats have 1e-16, and programs many operations
 DIGITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # in base two
 
 Run = Callable[[Mapping[str, Array]], Any]  # inputs as a user gives them -> the answer or answers
@@ -49,7 +57,37 @@ def float_difference(traced: Traced, plan: Plan) -> float | None:
             expected = traced.evaluate(inputs, Watched())
         except OutOfDomain:
             return None
-        return _difference(expected, plan.answers(inputs, Floats()))
+        found = plan.answers(inputs, Floats())
+        several = plan.answers({k: np.stack([x, x]) for k, x in inputs.items()}, Floats())
+        sizes = terms(traced, inputs)
+        for answers in (found, {k: x[(-1,) * (x.ndim - 2)] for k, x in several.items()}):
+            _check_terms(expected, answers, sizes)
+        return _difference(expected, found)
+
+
+def terms(traced: Traced, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """What the absolute values of all terms add up to; nothing of a program with functions."""
+    try:
+        return traced.evaluate({k: abs(x).view(Added) for k, x in inputs.items()}, Magnitudes())
+    except NoTerms:
+        return {}
+
+
+def _check_terms(
+    expected: Mapping[str, Array], found: Mapping[str, Array], sizes: Mapping[str, Array]
+) -> None:
+    """Refuse answers that are further off than rounding takes them."""
+    for name, size in sizes.items():
+        off = np.abs(expected[name] - found[name])
+        if np.any(off > ROUNDED * size):  # not where it overflows
+            where = np.unravel_index(np.nanargmax(off / size), off.shape)
+            raise VerificationError(
+                "exactly, program and network agree; in floats, what runs the network does not. "
+                f"For random inputs entry {tuple(map(int, where))} of the answer {name!r} is "
+                f"{found[name][where]:.17g}, and {expected[name][where]:.17g} by the program. That "
+                "is a fault of inweave: please report it with the program; another optimize= may "
+                "not have it"
+            )
 
 
 def stream_difference(plan: Plan, run: Run) -> float | None:
@@ -99,6 +137,35 @@ def _difference(expected: Mapping[str, Array], found: Mapping[str, Array]) -> fl
             return None
         worst = max(worst, gap / scale if scale else gap)
     return worst
+
+
+class NoTerms(Exception):
+    """A function of a sum has no terms of its own."""
+
+
+class Added(np.ndarray[Any, Any]):
+    """Numbers that are added where others are taken away."""
+
+    __sub__ = __rsub__ = np.ndarray.__add__  # type: ignore[assignment]
+
+
+class Magnitudes(Floats):
+    """Floats in which every coefficient and constant has its absolute value: nothing cancels."""
+
+    def number(self, value: Fraction) -> Any:
+        return abs(super().number(value))
+
+    def zeros(self, shape: Sequence[int]) -> Array:
+        return super().zeros(shape).view(Added)
+
+    def array(self, entries: np.ndarray[Any, Any]) -> Array:
+        return abs(super().array(entries)).view(Added)
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        return super().concat(arrays, axis).view(Added)
+
+    def pointwise(self, function: Any, x: Array) -> Array:
+        raise NoTerms
 
 
 class Watched(Floats):
