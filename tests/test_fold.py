@@ -188,6 +188,21 @@ def test_a_product_of_three_is_taken_in_the_shorter_order():
     assert all(1 in (line.rows, line.cols) for line in products), describe(net.plan)
 
 
+def test_of_a_product_before_a_loop_no_more_is_computed_than_its_steps_read():
+    entry, sizes = gallery.get("gated_linear_attention"), {"n": 40, "d": 12, "k": 9}
+    net, one = entry.compile(verify=False, **sizes), entry.example(**sizes)
+    assert gallery.difference(net(**one), entry.reference(**one)) < entry.tolerance
+    lines = [line for line in net.plan.from_inputs.code.lines if not isinstance(line, Repeat)]
+    assert not [line for line in lines if line.op == "matmul"]
+
+
+def test_a_column_times_a_row_is_made_the_way_round_in_which_it_is_added():
+    net = gallery.get("gated_delta_net").compile(verify=False, optimize="speed")
+    flips = [line for line in loop_of(net).body if line.op == "flip"]
+    assert flips
+    assert all(1 in (line.rows, line.cols) for line in flips)
+
+
 def test_gradients_flow_through_a_loop_that_is_written_out():
     torch = pytest.importorskip("torch")
     inputs, sizes = given(descent)

@@ -89,6 +89,12 @@ def test_carried_values_of_different_sizes_change_places_among_themselves():
     assert_same(loop, [np.arange(9.0).reshape(3, 3), np.arange(4.0).reshape(2, 2)])
 
 
+def test_a_matrix_that_problems_share_is_the_one_of_the_step():
+    body = [Line("matmul", 2, 3, 5, SIDE, 1), Line("add", 2, 0, 6, SIDE, SIDE)]
+    loop = Repeat(TIMES, body, PHIS[:2], SOURCES, (6, 5), 0)
+    assert_same(loop, [np.arange(9.0).reshape(3, 3), np.arange(15.0).reshape(5, 3, 1)])
+
+
 def test_a_carried_value_is_updated_where_it_stands_unless_it_is_read_later():
     update, read = Line("add", 2, 0, 5, SIDE, SIDE), Line("mul", 2, 0, 6, SIDE, SIDE)
 
@@ -102,6 +108,21 @@ def test_a_carried_value_is_updated_where_it_stands_unless_it_is_read_later():
     assert updated(update, nexts=(5, 2)) == {}  # the other one takes what it was
     assert updated(update, nexts=(5, 5)) == {}
     assert updated(update._replace(op="matmul")) == {}
+    more = Line("sub", 0, 5, 7, SIDE, SIDE)  # from what the line before made there
+    assert updated(update, more, nexts=(7,)) == {0: 0, 1: 0}
+    assert updated(update, more, Line("mul", 5, 0, 6, SIDE, SIDE), nexts=(7,)) == {}
+
+
+def test_what_is_updated_in_its_place_may_stand_in_another_as_well():
+    body = [
+        Line("add", 2, 0, 5, SIDE, SIDE),
+        Line("one", 5, 5, 16, SIDE, SIDE),
+        Line("more", 16, 0, 17, 2 * SIDE, SIDE),
+        Line("concat", 17, AXIS, 6, 2 * SIDE, SIDE),
+    ]
+    stacks = (Stack(6, OUT, False, False, 2 * SIDE),)
+    loop = Repeat(TIMES, body, PHIS[:1], SOURCES[:1], (5,), 0, (), stacks)
+    assert_same(loop, [np.arange(9.0).reshape(3, 3), np.ones((3, 3))])
 
 
 @pytest.mark.usefixtures("unchecked_passes")

@@ -22,7 +22,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from inweave.exact.constants import identity
-from inweave.run.graph import Graph, is_near
+from inweave.run.graph import Graph, is_near, is_outer
 from inweave.run.needed import clipped, needed, operand
 from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
 from inweave.run.power import Way, powered
@@ -329,6 +329,7 @@ class _Folding:
     def _sum(self, node: Node, args: tuple[Node, ...]) -> Node:
         """A sum, its multiples of one value as one; what stands transposed is looked at upright."""
         rows, cols, where = node.data
+        args = tuple(map(self._upright, args))
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
         parts = self._flat(parts)
         fewer = self._gathered(self._factored(rows, cols, self._stacked(rows, cols, parts)))
@@ -340,6 +341,15 @@ class _Folding:
         if fewer != upright:
             return self.graph.flip(self.graph.total(cols, rows, fewer))
         return self.graph.make("sum", args, node.data, rows, cols)
+
+    def _upright(self, x: Node) -> Node:
+        """A column times a row that nothing else reads, the way round in which it is added."""
+        if not x.flipped or not is_outer(x.args[0]) or x.size < x.args[0].size:
+            return x
+        if self.shared & {x, x.args[0]}:
+            return x
+        column, row = map(self.graph.flip, x.args[0].args)
+        return self.graph.make("mul", (row, column), None, *x.shape)
 
     def _flat(self, parts: list[Part]) -> list[Part]:
         """The same parts, those of sums that nothing else reads in their place."""

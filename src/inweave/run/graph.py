@@ -58,7 +58,7 @@ class Graph:
             return found
         level = max((arg.level for arg in args), default=level)
         node = Node(op, args, data, rows, cols, level, next(self._order))
-        if op in ("matmul", "mul", "apply") and not _is_outer(node):
+        if op in ("matmul", "mul", "apply") and not is_outer(node):
             self._read.update(arg.args[0] if arg.op == "view" else arg for arg in args)
         self._table[key] = node
         self.scopes[level].nodes.append(node)
@@ -158,7 +158,7 @@ class Graph:
             inside &= row + rows <= up + node.rows and col + cols <= left + node.cols
             if sign > 0 and inside:
                 return self.view(node, row - up, col - left, rows, cols, flip)
-        if _is_outer(x) and not whole:
+        if is_outer(x) and not whole:
             column, line = x.args
             some = self.matmul(self.view(column, row, 0, rows, 1), self.view(line, 0, col, 1, cols))
             return self.flip(some) if flip else some
@@ -304,7 +304,25 @@ class Graph:
             return self.matmul(self.pick(x.args[0], at), x.args[1])
         if x.op == "view" and not x.flipped and x.rows == x.args[0].rows:
             return self.view(self.pick(x.args[0], at), 0, x.data[1], height, x.cols)
+        block = self._on_the_way(x, at)
+        if block is not None:
+            return block
         return self.make("pick", (x, at), None, height, x.cols)
+
+    def _on_the_way(self, x: Node, at: Node) -> Node | None:
+        """What of the columns of a product where a loop is stands in those rows as well.
+
+        Of the factors no more is needed than the rows and the columns there, not the whole product.
+        """
+        if not x.flipped or x.args[0].op != "pick" or x.args[0].args[1] is not at:
+            return None
+        y = x.args[0].args[0]
+        product = self.flip(y) if y.flipped else y
+        if product.op != "matmul":
+            return None
+        a, b = product.args
+        block = self.matmul(self.pick(a, at), self.flip(self.pick(self.flip(b), at)))
+        return block if y.flipped else self.flip(block)
 
     def place(self, rows: Node, like: Node) -> Node:
         """Rows in a matrix that is zero elsewhere, as high as unit vectors or other such one."""
@@ -394,7 +412,7 @@ class Graph:
         less per step counts, and were the unscaled product needed too, little would be lost. Of a
         column times a row, which is larger than either, always the row is multiplied.
         """
-        if _is_outer(x) and level <= x.level and not x.symmetric:
+        if is_outer(x) and level <= x.level and not x.symmetric:
             return self.matmul(x.args[0], scaled(x.args[1]))
         if x.op != "matmul" or cost(x) > 2 * CALL:
             return None
@@ -591,7 +609,7 @@ def is_near(c: Fraction, near: int = NEAR) -> bool:
     return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
 
 
-def _is_outer(x: Node) -> bool:
+def is_outer(x: Node) -> bool:
     """Whether a node is a column times a row."""
     return x.op == "mul" and x.args[0].cols == x.args[1].rows == 1 and min(x.shape) > 1
 

@@ -89,8 +89,10 @@ def matmul(a: Any, b: Any) -> Any:
     """A product; those of many small matrices as sums of outer products, which become one loop.
 
     On a processor, XLA calls a routine for every product of a batch instead: 4 x 4, ten times as
-    long.
+    long. And a matrix that the whole batch shares multiplies all vectors at once.
     """
+    if a.ndim == 2 and b.ndim > 2 and b.shape[-1] == 1:
+        return (b[..., 0] @ a.mT)[..., None]
     if a.shape[-1] > SMALL or b.shape[-1] == 1 or max(a.ndim, b.ndim) == 2:
         return a @ b
     columns = (a[..., :, k, None] * b[..., None, k, :] for k in range(a.shape[-1]))

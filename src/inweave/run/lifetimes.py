@@ -37,11 +37,11 @@ def lifetimes(loop: Repeat) -> Lifetimes:
     holds = {slot: {which} for slot, which in made.items()}
     until: dict[int, int] = {}
     apart = {loop.last[slot] for slot in loop.nexts}
-    reads: list[int | None] = []
+    operands: list[tuple[int | None, ...]] = []
     for i, line in enumerate(loop.body):
         assert isinstance(line, Line)
         held = holds.get(line.a, set()) | holds.get(line.b, set())
-        reads.append(made.get(line.a))
+        operands.append((made.get(line.a), made.get(line.b)))
         if line.op in VIEWS:
             holds[line.out] = held
             made.pop(line.out, None)
@@ -52,20 +52,44 @@ def lifetimes(loop: Repeat) -> Lifetimes:
             apart |= {i, *held}
     for slot in (*loop.nexts, *(stack.slot for stack in loop.stacks)):
         until |= dict.fromkeys(holds.get(slot, ()), end)
-    return Lifetimes(until, apart, _updated(loop, until), reads)
+    reads = [first for first, _ in operands]
+    return Lifetimes(until, apart, _updated(loop, until, operands), reads)
 
 
-def _updated(loop: Repeat, until: dict[int, int]) -> dict[int, int]:
-    found = {}
-    for k, (phi, after) in enumerate(zip(loop.phis, loop.nexts, strict=True)):
-        i = loop.last[after]
-        if i < 0 or loop.nexts.count(after) > 1 or until.get(-1 - k) != i:
-            continue
-        line = loop.body[i]
-        assert isinstance(line, Line)
-        if line.op in ENTRY_BY_ENTRY and phi in (line.a, line.b):
-            found[i] = k
+def _updated(
+    loop: Repeat, until: dict[int, int], operands: list[tuple[int | None, ...]]
+) -> dict[int, int]:
+    found: dict[int, int] = {}
+    for k, after in enumerate(loop.nexts):
+        if loop.last[after] >= 0 and loop.nexts.count(after) == 1:
+            found |= dict.fromkeys(_chain(loop, until, operands, loop.last[after], -1 - k), k)
     return found
+
+
+def _chain(
+    loop: Repeat,
+    until: dict[int, int],
+    operands: list[tuple[int | None, ...]],
+    last: int,
+    start: int,
+) -> list[int]:
+    """Lines up to the last, each the last to read what the one before made, entry by entry.
+
+    The first is the last to read what is carried, so that all of them may write there; none if
+    there is no such way back.
+    """
+    line = loop.body[last]
+    if not isinstance(line, Line) or line.op not in ENTRY_BY_ENTRY:
+        return []
+    for made in operands[last]:
+        if made is None or until[made] != last:
+            continue
+        before = [last] if made == start else []
+        if made >= 0 and (chain := _chain(loop, until, operands, made, start)):
+            before = [*chain, last]
+        if before:
+            return before
+    return []
 
 
 def reader(lines: Lines, i: int, kept: set[int]) -> int | None:

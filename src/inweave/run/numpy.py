@@ -127,13 +127,8 @@ def _joined(blocks: Array) -> Array:
     return (np.moveaxis(blocks, 0, -3) if lead else blocks).reshape(*lead, -1, cols)
 
 
-def _shared_left(a: Array, b: Array, out: Array) -> None:
-    """A matrix that the whole batch shares multiplies all columns at once."""
-    np.matmul(b[..., 0], a.T, out[..., 0])
-
-
 def _shared_right(a: Array, b: Array, out: Array) -> None:
-    """The same from the right: all rows of the batch are one matrix."""
+    """A matrix that the whole batch shares multiplies all rows at once."""
     np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
 
 
@@ -150,7 +145,7 @@ def _outer(a: Array, b: Array, out: Array) -> None:
 LIBRARY: dict[str, Any] = {
     "matmul": np.matmul, "mul": np.multiply, "div": np.divide, "add": np.add, "sub": np.subtract,
     "copyto": np.copyto, "empty": np.empty, "moveaxis": np.moveaxis, "prod": math.prod,
-    "shared_left": _shared_left, "shared_right": _shared_right,
+    "ascontiguousarray": np.ascontiguousarray, "shared_right": _shared_right,
     "outer": _outer, "small": _small,
     "forward": _rows, "backward": lambda x, height: _rows(x, height)[::-1],
     "joined": _joined,
@@ -271,18 +266,18 @@ class InPlace(Writer):
             self.body.append(self.applied(made, a, b))
         else:
             self.body.append(f"{op}({a.name}, {b.name}, {made.name})")
-        if made.fixed and op in ("add", "sub", "concat"):
+        if made.fixed and op in ("add", "sub", "concat") and i not in self.lives.updated:
             self.loose.add(made.name)
         return made
 
     def placed(self, made: Value, op: str, a: Value, b: Value) -> Value:
         """What a line makes, with the array that it writes into."""
         i, until = int(made.name[1:]), self.lives.until
-        if i in self.lives.updated:
-            return self.phis[self.lives.updated[i]]
         if i in self.kept:
             self.body.append(f"{made.name} = {self.keep(made)}")
             return made
+        if i in self.lives.updated:
+            return self.phis[self.lives.updated[i]]
         if i in self.moving:
             self.movable.add(made.name)
         else:
@@ -329,12 +324,25 @@ class InPlace(Writer):
             return f"{a.name}.dot({b.name}, {made.name})"
         call = "matmul"
         if not a.batched and b.cols == 1:
-            call = "shared_left"
+            return self.shared_left(made, a, b)
         elif not b.batched:
             call = "shared_right"
         elif self.many and b.cols == 1 and a.rows * a.cols <= SMALL:
             call = "small"
         return f"{call}({a.name}, {b.name}, {made.name})"
+
+    def shared_left(self, made: Value, a: Value, b: Value) -> str:
+        """A matrix that the whole batch shares multiplies all columns at once.
+
+        They are rows of a matrix here, and BLAS is quickest if it is not to transpose the other.
+        """
+        turned = f"{a.name}_turned"
+        if a.name not in self.given:
+            turned = f"{a.name}.T"
+        elif turned not in self.flat:
+            self.before.append(f"{turned} = ascontiguousarray({a.name}.T)")
+            self.flat.add(turned)
+        return f"matmul({b.name}[..., 0], {turned}, {made.name}[..., 0])"
 
     def multiplied(self, made: Value, op: str, a: Value, b: Value) -> str:
         """numpy takes three times as long for (1, 1) as for an array without axes, and for a column

@@ -103,6 +103,7 @@ class Writer:
                 self.before.append(f"{name} = slots[{slot}]")
                 rows, cols = x.shape[-2:]
                 self.values[slot] = Value(name, rows, cols, len(x.shape) > 2)
+        self.given = {value.name for value in self.values.values()}  # what no step changes
         self.batched = self._batched()
         self.phis = [
             self.values[init]._replace(name=f"p{i}", batched=self.batched[phi], fixed=False)
