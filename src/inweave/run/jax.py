@@ -86,14 +86,15 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """A product; those of many small matrices as sums of outer products, which become one loop.
+    """A product; over few columns as a sum of outer products, which joins the loop around it.
 
-    On a processor, XLA calls a routine for every product of a batch instead: 4 x 4, ten times as
-    long. And a matrix that the whole batch shares multiplies all vectors at once.
+    On a processor, XLA calls a routine for a product instead, and for every product of a batch: 4 x
+    4, three and ten times as long. A matrix that the whole batch shares multiplies all vectors at
+    once.
     """
     if a.ndim == 2 and b.ndim > 2 and b.shape[-1] == 1:
         return (b[..., 0] @ a.mT)[..., None]
-    if a.shape[-1] > SMALL or b.shape[-1] == 1 or max(a.ndim, b.ndim) == 2:
+    if a.shape[-1] > SMALL or b.shape[-1] == 1:
         return a @ b
     columns = (a[..., :, k, None] * b[..., None, k, :] for k in range(a.shape[-1]))
     return reduce(operator.add, columns)
