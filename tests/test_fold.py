@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 import inweave
 from inweave import Matrix, Network, Scalar, Vector, gallery
 from inweave.exact.arithmetic import Rationals
+from inweave.exact.constants import identity
 from inweave.model import dense
 from inweave.model.prompt import fill_prompt
 from inweave.run.code import Repeat
+from inweave.run.graph import Graph
+from inweave.run.multiples import common
 from inweave.text.plan import describe
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "stepped")
@@ -201,6 +205,37 @@ def test_a_column_times_a_row_is_made_the_way_round_in_which_it_is_added():
     flips = [line for line in loop_of(net).body if line.op == "flip"]
     assert flips
     assert all(1 in (line.rows, line.cols) for line in flips)
+
+
+def test_multiples_of_one_matrix_are_one_product_for_many_prompts():
+    entry, sizes = gallery.get("nesterov"), {"n": 20, "d": 8, "steps": 20}
+    net, one = entry.compile(verify=False, optimize="speed", **sizes), entry.example(**sizes)
+    lines = net.plan.from_inputs.batched.code.lines
+    (ops,) = [[step.op for step in line.body] for line in lines if isinstance(line, Repeat)]
+    assert sorted(ops) == ["add", "add", "matmul", "mul", "mul"]
+    both = net(**{name: np.stack([np.asarray(x)] * 2) for name, x in one.items()})
+    expected = entry.reference(**one, steps=sizes["steps"])
+    assert gallery.difference(both, np.stack([expected] * 2)) < entry.tolerance
+
+
+@pytest.mark.parametrize("off", [0, 1])
+def test_matrices_are_multiples_of_one_only_if_all_of_their_coefficients_are(off):
+    graph = Graph()
+    s, t, one = graph.source("s", 1, 1, "s"), graph.source("t", 1, 1, "t"), graph.const(identity(1))
+    A, unit = graph.source("A", 3, 3, "A"), graph.const(identity(3))
+
+    def summed(*terms: Any) -> Any:
+        return graph.total(3, 3, [(sign, reduce(graph.mul, x), 0, 0) for sign, *x in terms])
+
+    P = summed((1, one, unit), (1, s, unit), (-1, t, A), (-1, s, t, A))  # (1 + s) (I - t A)
+    Q = summed((-1, s, unit), (1, s, t, A), (off, t, t, A))  # -s (I - t A), or nearly
+    found = common([P, Q])
+    if off:
+        assert found is None
+        return
+    matrix, (p, q) = found
+    assert matrix == {unit: {(): -1}, A: {(t,): 1}}
+    assert (p, q) == ({(): -1, (s,): -1}, {(s,): 1})
 
 
 def test_gradients_flow_through_a_loop_that_is_written_out():

@@ -23,8 +23,9 @@ from typing import NamedTuple
 
 from inweave.exact.constants import identity
 from inweave.run.graph import Graph, is_near, is_outer
+from inweave.run.multiples import as_matrix, as_number, common
 from inweave.run.needed import clipped, needed, operand
-from inweave.run.node import CALL, ENTRY, LoopBody, Node, Part, cost
+from inweave.run.node import ALONE, BATCHED, CALL, ENTRY, LoopBody, Node, Part, Work, cost
 from inweave.run.power import Way, powered
 from inweave.run.still import Moves, Standing, Still, moved_on, turning
 from inweave.run.term import Box
@@ -333,11 +334,12 @@ class _Folding:
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
         parts = self._flat(parts)
         fewer = self._gathered(self._factored(rows, cols, self._stacked(rows, cols, parts)))
-        fewer = self._side_by_side(fewer)
+        fewer = self._side_by_side(self._as_multiples(fewer))
         if fewer != parts:
             return self.graph.total(rows, cols, fewer)
         upright = [(sign, self.graph.flip(arg), col, row) for sign, arg, row, col in parts]
-        fewer = self._side_by_side(self._gathered(self._stacked(cols, rows, upright)))
+        fewer = self._gathered(self._stacked(cols, rows, upright))
+        fewer = self._side_by_side(self._as_multiples(fewer))
         if fewer != upright:
             return self.graph.flip(self.graph.total(cols, rows, fewer))
         return self.graph.make("sum", args, node.data, rows, cols)
@@ -461,26 +463,49 @@ class _Folding:
                 parts = [*(part for part in parts if part not in gone), (1, one, row, col)]
         return parts
 
-    def _side_by_side(self, parts: list[Part]) -> list[Part]:
-        """The same parts, `A x + B y` in one place as the product of A beside B and x above y."""
+    def _products(self, parts: list[Part]) -> list[list[tuple[Part, Node, Node]]]:
+        """Parts in one place that are products of fixed matrices, with both factors."""
         groups: dict[tuple[int, int, int, int], list[tuple[Part, Node, Node]]] = {}
-        for part in parts if self.asked.side else []:
+        for part in parts:
             product = self._fixed_times(part[1])
             if product is not None and min(product[0].shape) > 1:
                 groups.setdefault((*part[1].shape, *part[2:]), []).append((part, *product))
-        for (rows, cols, row, col), group in groups.items():
-            if len(group) > 1:
-                starts = [*accumulate((x.rows for _, _, x in group), initial=0)]
-                left = [
-                    (part[0], by, 0, at) for at, (part, by, _) in zip(starts, group, strict=False)
-                ]
-                right = [(1, x, at, 0) for at, (_, _, x) in zip(starts, group, strict=False)]
-                one = self.graph.matmul(
-                    self.graph.total(rows, starts[-1], left),
-                    self.graph.total(starts[-1], cols, right),
-                )
-                gone = [part for part, _, _ in group]
-                parts = [*(part for part in parts if part not in gone), (1, one, row, col)]
+        return [group for group in groups.values() if len(group) > 1]
+
+    def _as_multiples(self, parts: list[Part]) -> list[Part]:
+        """The same parts, `s A x + t A y` in one place as the product of A with `s x + t y`."""
+        price = BATCHED if self.asked.side else ALONE
+        for group in self._products(parts):
+            xs = [x for _, _, x in group]
+            spared = sum(cost(part[1], price) for part, _, _ in group[1:])
+            if spared < sum(price.of(Work(1, 2 * x.size, 0)) for x in xs):
+                continue
+            found = common([by for _, by, _ in group])
+            if found is None:
+                continue
+            signs = [part[0] for part, _, _ in group]
+            numbers = [as_number(self.graph, p) for p in found[1]]
+            each = [
+                (sign, self.graph.mul(number, x), 0, 0)
+                for sign, number, x in zip(signs, numbers, xs, strict=True)
+            ]
+            summed = self.graph.total(*xs[0].shape, each)
+            one = self.graph.matmul(as_matrix(self.graph, found[0]), summed)
+            parts = _replaced(parts, group, one)
+        return parts
+
+    def _side_by_side(self, parts: list[Part]) -> list[Part]:
+        """The same parts, `A x + B y` in one place as the product of A beside B and x above y."""
+        for group in self._products(parts) if self.asked.side else []:
+            (part, _, _), *_ = group
+            starts = [*accumulate((x.rows for _, _, x in group), initial=0)]
+            left = [(part[0], by, 0, at) for at, (part, by, _) in zip(starts, group, strict=False)]
+            right = [(1, x, at, 0) for at, (_, _, x) in zip(starts, group, strict=False)]
+            one = self.graph.matmul(
+                self.graph.total(part[1].rows, starts[-1], left),
+                self.graph.total(starts[-1], part[1].cols, right),
+            )
+            parts = _replaced(parts, group, one)
         return parts
 
     def _gathers(self, x: Node, matrices: Sequence[Node]) -> bool:
@@ -537,6 +562,12 @@ class _Folding:
         if numbers:
             parts.append((1, graph.mul(graph.total(1, 1, numbers), one), 0, 0))
         return graph.total(size, size, parts)
+
+
+def _replaced(parts: list[Part], group: Sequence[tuple[Part, Node, Node]], one: Node) -> list[Part]:
+    """The same parts, one in the place of several that stand together."""
+    gone = [part for part, _, _ in group]
+    return [*(part for part in parts if part not in gone), (1, one, *gone[0][2:])]
 
 
 def _round_by(phi: Node, after: Node) -> int | None:
