@@ -8,16 +8,17 @@ contrast of them with its interval, and the p-value that Holm gives it within it
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from inweave.lab.inference import LEVEL, Effect, holm, t_interval
-from inweave.lab.report import number
-from inweave.lab.study import Results
+from inweave.lab.report import aligned
+from inweave.lab.study import Results, problems
+from inweave.lab.tasks import Batch, Task
 
-LOSS = "loss"
 PLAIN = "loss, of the zero predictor's"
 EXCESS = "excess over Bayes, of the zero predictor's"
 CURVE = ("x", "y", "low", "high")
@@ -117,22 +118,6 @@ def effects(label: str, found: Sequence[tuple[float, Effect]]) -> dict[str, Any]
             "low": [e.low for _, e in found], "high": [e.high for _, e in found]}  # fmt: skip
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> str:
-    """The rows as aligned text."""
-    width = max((len(r["label"]) for r in rows), default=0)
-    lines = [f"{'':{width}}  {LOSS:>9}  {'95 % over seeds':>20}" + "".join(
-        f"  {name:>10}" for name in columns)]  # fmt: skip
-    for r in rows:
-        loss = r["loss"]
-        interval = f"[{number(loss['low'])}, {number(loss['high'])}]"
-        line = f"{r['label']:{width}}  {number(loss['mean']):>9}  {interval:>20}"
-        for name in columns:
-            value = r.get(name)
-            line += f"  {'' if value is None else number(value):>10}"
-        lines.append(line)
-    return "\n".join(lines)
-
-
 def claims_text(claims: Sequence[Mapping[str, Any]]) -> str:
     """Claims as lines: by what factor, with the interval, and Holm's p."""
     lines = []
@@ -142,6 +127,13 @@ def claims_text(claims: Sequence[Mapping[str, Any]]) -> str:
         ratio = f"x {10 ** c['value']:.3g} [{low:.3g}, {high:.3g}]"
         lines.append(f"{said:3}  {c['claim']}: {ratio}, p = {c['p']:.2g} of {c['family']}")
     return "\n".join(lines)
+
+
+def while_training(curves: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The panel of training curves."""
+    lines = [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in curves]
+    return {"title": "while training", "x": "step", "y": "loss against y, of zero's excess",
+            "log": True, "lines": lines}  # fmt: skip
 
 
 def _settings(results: Results) -> dict[str, Any]:
@@ -169,6 +161,38 @@ def _skewness(values: Sequence[float]) -> float:
     return abs(float(np.mean(off**3))) / spread**3 if spread > 0 else 0.0
 
 
+def told_by_depth(
+    results: Results, tasks: Mapping[str, Task], factors: tuple[str, str], kinds: Sequence[str],
+    families: Sequence[Mapping[str, Effect]], reached: Callable[[Task, Batch], Mapping[str, float]],
+    loss: str, y: str,
+) -> dict[str, Any]:  # fmt: skip
+    """The answer of a study whose arms have a task, a kind and a depth: one panel for every task.
+
+    `factors` are the names of the first two. `reached` are losses of what is no network, on the
+    problems that arms are evaluated on.
+    """
+    task, kind = factors
+    rows = [
+        row(f"{a.factors[task]}: {a.factors[kind]}, depth {a.factors['depth']}", r,
+            group=a.factors[kind], factors=dict(a.factors))
+        for a, r in results.where()
+    ]  # fmt: skip
+    lines: list[dict[str, Any]] = []
+    for name in tasks:
+        arm = next((a for a, _ in results.where(**{task: name})), None)
+        if arm is not None:
+            known = reached(arm.task, problems(results.study, arm, "eval", "cpu"))
+            lines += [{"panel": name, "label": label, "y": x} for label, x in known.items()]
+    claims = [claim for found in families for claim in family(found)]
+    settings = {"tasks": {name: asdict(one) for name, one in tasks.items()}}
+    return told(results, rows, claims, loss=loss, settings=settings) | {
+        "rows": rows + [reference(f"{x['panel']}: {x['label']}", x["y"]) for x in lines],
+        "series": panels(rows, task, kind, "depth", kinds),
+        "lines": lines,
+        "axes": {"x": "depth", "y": y, "log": True},
+    }
+
+
 def told(
     results: Results,
     rows: Sequence[Mapping[str, Any]],
@@ -180,6 +204,7 @@ def told(
     """What the answers of all studies have; each adds its curves, and lines beside them."""
     return {
         "settings": _settings(results) | dict(settings or {}), "rows": list(rows), "loss": loss,
-        "table": f"{table(rows, columns)}\n\n{claims_text(claims)}", "lines": [],
+        "table": f"{aligned(rows, 'loss', '95 % over seeds', columns, 9)}\n\n{claims_text(claims)}",
+        "lines": [],
         "claims": list(claims),
     }  # fmt: skip

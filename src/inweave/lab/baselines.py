@@ -11,13 +11,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.constructed import predictions
 from inweave.lab.tasks import Batch, Target, Task, mse
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 Predictor = Callable[[Batch], Tensor]
 Number = float | Tensor

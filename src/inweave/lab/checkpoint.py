@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from inweave.atomic import write
-from inweave.errors import FileFormatError, needs_extra
+from inweave.errors import FileFormatError
 from inweave.exact.schema import Count, Must, dumps, loads, named, read
 from inweave.files import regular
 from inweave.lab.checks import is_file_name
-
-with needs_extra("the lab", "lab"):
-    from torch import Tensor
+from inweave.lab.tensors import Tensor
 
 CURRENT = "checkpoint.json"
 CHECKSUM = "checksum"

@@ -26,16 +26,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.exact.schema import Mismatch, Must, fingerprint, read, write
 from inweave.files import regular
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.tasks import TASKS, Target, Task, stream
+from inweave.lab.tensors import torch
 from inweave.nn import INITS, Architecture, AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
 
 MOST_LAYERS = 10_000  # of one model: each is an object, which no size of a file would bound
 RUN_NAME = Must("the name of a folder, without slashes or a leading dot", is_file_name)

@@ -11,13 +11,9 @@ from functools import cache
 from typing import Any
 
 from inweave import Network, gallery
-from inweave.errors import needs_extra
 from inweave.lab.tasks import Batch
+from inweave.lab.tensors import Tensor, torch
 from inweave.run.kernel import call
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
 
 def predictions(name: str, batch: Batch, steps: int, **numbers: Any) -> Tensor | None:

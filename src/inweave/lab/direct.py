@@ -9,15 +9,11 @@ general path; a test compares weights after training both ways.
 
 from __future__ import annotations
 
-from inweave.errors import needs_extra
 from inweave.lab.ensemble import Ensemble
 from inweave.lab.tasks import Draws, Task
+from inweave.lab.tensors import Tensor, torch
 from inweave.nn import AttentionNetwork
 from inweave.stack.entry import factors, write_gradient
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
 LAST = -1  # the query is the last token, its answer the last column
 

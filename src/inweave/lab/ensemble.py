@@ -13,16 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from inweave.errors import needs_extra
 from inweave.lab.baselines import Predictor
 from inweave.lab.forms import Form
 from inweave.lab.tasks import Batch, Target
+from inweave.lab.tensors import Tensor, nn, torch
 from inweave.nn import AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor, nn
-    from torch.func import functional_call, vmap
 
 Weights = dict[str, Tensor]
 Optimizer = Literal["adamw", "muon"]
@@ -80,11 +75,15 @@ class Ensemble:
     def predict(self, prompts: Tensor) -> Tensor:
         """Predictions (members, B) for prompts shared by all members, or (members, B, ...)."""
         shared = prompts.dim() == 3
-        call: Callable[..., Tensor] = lambda w, H: functional_call(self.template, w, (H,))  # noqa: E731
+
+        def call(weights: Weights, H: Tensor) -> Tensor:
+            found: Tensor = torch.func.functional_call(self.template, weights, (H,))
+            return found
+
         if self.members == 1:
             only = {name: w[0] for name, w in self.weights.items()}
             return call(only, prompts if shared else prompts[0]).unsqueeze(0)
-        return vmap(call, in_dims=(0, None if shared else 0))(self.weights, prompts)
+        return torch.func.vmap(call, in_dims=(0, None if shared else 0))(self.weights, prompts)
 
     def member(self, index: int) -> AttentionNetwork:
         """One member as a model of its own."""
@@ -106,16 +105,15 @@ class Ensemble:
         """The MSE of every member."""
         return self.errors(form, batch, target).mean(1)
 
-    @torch.no_grad()
-    def errors(
-        self, form: Form, batch: Batch, target: Target = "clean", chunk: int = 4096
-    ) -> Tensor:
+    def errors(self, form: Form, batch: Batch, target: Target = "clean") -> Tensor:
         """Squared errors (members, B)."""
-        parts = []
-        for at in range(0, len(batch), chunk):
-            part = batch.rows(slice(at, at + chunk))
-            parts.append((self.predict(form.prompt(part)) - part.target(target)).square())
-        return torch.cat(parts, 1)
+        return (self.predictions(form, batch) - batch.target(target)).square()
+
+    @torch.no_grad()
+    def predictions(self, form: Form, batch: Batch, chunk: int = 4096) -> Tensor:
+        """Those for a batch of any size, (members, B), made from so many prompts at a time."""
+        parts = (batch.rows(slice(at, at + chunk)) for at in range(0, len(batch), chunk))
+        return torch.cat([self.predict(form.prompt(part)) for part in parts], 1)
 
     def predictors(self, form: Form, members: Sequence[int]) -> list[Predictor]:
         """Each member as a function of a batch, on the batch's own device."""

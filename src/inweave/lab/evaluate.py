@@ -7,20 +7,19 @@ Step sizes and ridge parameters are tuned on the stream "tune"; the figures are 
 from __future__ import annotations
 
 import contextlib
+import functools
 from pathlib import Path
 from typing import Any
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab import baselines, checkpoint, measures
 from inweave.lab.baselines import Predictor
 from inweave.lab.config import Config
 from inweave.lab.devices import within_memory
 from inweave.lab.progress import LOGGER
 from inweave.lab.tasks import Batch, draw, stream
+from inweave.lab.tensors import torch
 from inweave.lab.train import load_run
-
-with needs_extra("the lab", "lab"):
-    import torch
 
 EVALUATION = "evaluation.json"
 
@@ -44,12 +43,8 @@ def contenders(config: Config, tuning: Batch, steps: int) -> dict[str, Predictor
     for k in range(1, steps + 1):
         found[f"{k} GD step{'s' * (k > 1)}"] = _descent(config, k, top, tuning)
     if steps > 1:
-        pair = baselines.tune(
-            lambda eta, gamma: baselines.gd_plus_plus(steps, eta, gamma),
-            [(0.0, 2 * top), (0.0, top)],
-            tuning,
-            target,
-        )
+        make = functools.partial(baselines.gd_plus_plus, steps)
+        pair = baselines.tune(make, [(0.0, 2 * top), (0.0, top)], tuning, target)
         found[f"{steps} GD++ steps"] = baselines.gd_plus_plus(steps, *pair)
     if task.eigenvalues:
         inverse = torch.linalg.inv(covariance)
@@ -97,16 +92,10 @@ def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dic
             "difference": float(gap.mean()),
             "cosine": float(cosine.mean()),
         }
-    result: dict[str, Any] = {
-        "config": config.asdict(),
-        "target": target,
-        "size": size,
-        "table": table,
-    }
-    result["by_layer"] = [
-        float((read - batch.target(target)).square().mean())
-        for read in measures.by_layer(model, config.make_form(), batch)
-    ]
+    read = measures.by_layer(model, config.make_form(), batch)
+    by_layer = [float((each - batch.target(target)).square().mean()) for each in read]
+    result: dict[str, Any] = {"config": config.asdict(), "target": target, "size": size,
+                              "table": table, "by_layer": by_layer}  # fmt: skip
     if config.form.name == "examples" and not config.model.bias and not config.model.mlp_units:
         lengths = sorted({max(1, config.task.n * k // 8) for k in range(1, 9)})
         losses = [float(e.mean()) for e in measures.by_context(own, batch, lengths, target)]

@@ -20,18 +20,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Literal, get_args
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.exact.constants import Ones
 from inweave.lab.checks import at_least, refuse_unless
 from inweave.lab.tasks import Batch
+from inweave.lab.tensors import Tensor, torch
 from inweave.model.layout import Layout
 from inweave.model.prompt import Fill, Input, Output, Place
 from inweave.nn import Architecture, AttentionNetwork, build
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
 MINUS = Fraction(-1)
 FormName = Literal["examples", "constant", "keyed", "features", "designed", "enumerated"]

@@ -14,6 +14,7 @@ at the level.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import math
@@ -43,7 +44,7 @@ class Interval:
         return f"{self.mean:{spec}} [{self.low:{spec}}, {self.high:{spec}}]"
 
     def asdict(self) -> dict[str, float]:
-        return {"mean": self.mean, "low": self.low, "high": self.high}
+        return dataclasses.asdict(self)
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,19 @@ class Effect(Interval):
     p: float
     seeds: int
 
-    def asdict(self) -> dict[str, float]:
-        return super().asdict() | {"p": self.p, "seeds": self.seeds}
 
-
-def t_interval(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL) -> Interval:
+def t_interval(values: Sequence[float] | np.ndarray[Any, Any]) -> Interval:
     """Student's interval of the mean."""
     x = _several(values)
     mean, error = float(x.mean()), _error(x)
-    reach = t_quantile(0.5 + level / 2, len(x) - 1) * error if error else 0.0
+    reach = t_quantile(0.5 + LEVEL / 2, len(x) - 1) * error if error else 0.0
     return Interval(mean, mean - reach, mean + reach)
 
 
-def effect(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL) -> Effect:
+def effect(values: Sequence[float] | np.ndarray[Any, Any]) -> Effect:
     """Numbers per seed that are 0 on average if nothing is there: Student's interval and p."""
     x = _several(values)
-    interval, error = t_interval(x, level), _error(x)
+    interval, error = t_interval(x), _error(x)
     if error:
         p = 2 * t_tail(abs(interval.mean) / error, len(x) - 1)
     else:
@@ -77,16 +75,14 @@ def effect(values: Sequence[float] | np.ndarray[Any, Any], level: float = LEVEL)
 
 
 def paired(
-    one: Sequence[float] | np.ndarray[Any, Any],
-    other: Sequence[float] | np.ndarray[Any, Any],
-    level: float = LEVEL,
+    one: Sequence[float] | np.ndarray[Any, Any], other: Sequence[float] | np.ndarray[Any, Any]
 ) -> Effect:
     """one - other, seed by seed. Seeds at which either is not finite are left out."""
     a, b = np.asarray(one, dtype=np.float64), np.asarray(other, dtype=np.float64)
     if a.shape != b.shape:
         raise InputError(f"paired numbers need the same seeds, got {a.shape} and {b.shape}")
     difference = a - b
-    return effect(difference[np.isfinite(difference)], level)
+    return effect(difference[np.isfinite(difference)])
 
 
 def holm(p: Mapping[Key, float]) -> dict[Key, float]:
@@ -100,7 +96,7 @@ def holm(p: Mapping[Key, float]) -> dict[Key, float]:
 
 
 def contrasts(
-    factors: Sequence[str], cells: Mapping[tuple[bool, ...], Sequence[float]], level: float = LEVEL
+    factors: Sequence[str], cells: Mapping[tuple[bool, ...], Sequence[float]]
 ) -> dict[str, Effect]:
     """Main effects and interactions of factors with two levels, from numbers per seed and cell.
 
@@ -119,7 +115,7 @@ def contrasts(
             )  # type: ignore[assignment]
             each = total / (len(wanted) / 2**count)
             name = " x ".join(factors[i] for i in chosen)
-            found[name] = effect(each[np.isfinite(each)], level)
+            found[name] = effect(each[np.isfinite(each)])
     return found
 
 

@@ -16,19 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.baselines import Predictor
 from inweave.lab.forms import Form
+from inweave.lab.inference import LEVEL
 from inweave.lab.inference import Interval as Interval
 from inweave.lab.tasks import Batch, Target
+from inweave.lab.tensors import Tensor, torch
 from inweave.nn import KEY, QUERY, VALUE, AttentionNetwork, ExtendedLinearAttention
 
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
-
-def bootstrap(values: Any, level: float = 0.95, samples: int = 1000, seed: int = 0) -> Interval:
+def bootstrap(values: Any, samples: int = 1000) -> Interval:
     """The mean over problems, with a percentile interval; nothing about other seeds.
 
     Beyond 1000 problems they are resampled in 1000 groups, as independent as the problems are.
@@ -41,9 +39,9 @@ def bootstrap(values: Any, level: float = 0.95, samples: int = 1000, seed: int =
     groups = min(1000, len(x))
     starts = np.arange(groups) * len(x) // groups
     sizes, sums = np.diff(starts, append=len(x)), np.add.reduceat(x, starts)
-    drawn = np.random.default_rng(seed).integers(groups, size=(samples, groups))
+    drawn = np.random.default_rng(0).integers(groups, size=(samples, groups))
     found = sums[drawn].sum(1) / sizes[drawn].sum(1)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(x.mean()), float(low), float(high))
 
 

@@ -9,11 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from inweave.errors import InputError, needs_extra
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.errors import InputError
+from inweave.lab.tensors import Tensor, torch
 
 # of p(x) = a x + b x³ + c x⁵, which applied five times brings singular values from (0, 1] near 1
 QUINTIC = (3.4445, -4.7750, 2.0315)

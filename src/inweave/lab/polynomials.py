@@ -19,12 +19,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inweave.errors import needs_extra
+from inweave.lab.baselines import moments
 from inweave.lab.tasks import Batch
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 BEYOND = 1.05  # the basis is for spectra up to so many times the largest seen
 LEAST = 1e-11  # singular values below are left out of a fit, relative to the largest
@@ -70,9 +67,8 @@ class Basis:
 
 
 def _moments(batch: Batch) -> tuple[Tensor, Tensor]:
-    X, y = batch.X.to(torch.float64), batch.y.to(torch.float64)
-    n = X.shape[1]
-    return X.mT @ X / n, (X.mT @ y.unsqueeze(-1)).squeeze(-1) / n
+    gram, moment = moments(batch.to(torch.float64))
+    return gram / batch.X.shape[1], moment / batch.X.shape[1]
 
 
 def fitted(basis: Basis, problems: Batch, wanted: Tensor) -> Callable[[Batch], Tensor]:

@@ -12,13 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.baselines import Predictor, bayes, dot, moments, shrunk
 from inweave.lab.tasks import Batch, Task
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 MOST_SUPPORTS = 5000
 JITTER = 1e-9  # stands in for the noise of a noiseless task where a matrix must be regular

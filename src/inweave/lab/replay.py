@@ -13,10 +13,7 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from inweave.errors import needs_extra
-
-with needs_extra("the lab", "lab"):
-    import torch
+from inweave.lab.tensors import torch
 
 WARM_UP = 3
 

@@ -62,14 +62,8 @@ def number(value: float) -> str:
 
 def markdown(result: dict[str, Any]) -> str:
     """The rows and claims of a result as Markdown."""
-    lines = [
-        f"## {result['name']}",
-        "",
-        result.get("question", ""),
-        "",
-        f"`{result['command']}`",
-        "",
-    ]
+    question, command = result.get("question", ""), f"`{result['command']}`"
+    lines = [f"## {result['name']}", "", question, "", command, ""]
     if result["rows"]:
         columns = [name for name in EXTRA if any(name in row for row in result["rows"])]
         loss_name = result.get("loss", "loss")
@@ -84,6 +78,21 @@ def markdown(result: dict[str, Any]) -> str:
         lines.append("")
     lines += [f"- {_said(claim)}" for claim in result["claims"]]
     return "\n".join(lines) + "\n"
+
+
+def aligned(
+    rows: Sequence[Mapping[str, Any]], loss: str, interval: str, columns: Sequence[str], wide: int
+) -> str:
+    """The rows as aligned text, losses in a column so `wide`."""
+    lines = [("", loss, interval, *columns)]
+    for row in rows:
+        mean, low, high = (number(row["loss"][end]) for end in ("mean", "low", "high"))
+        more = (_cell(row.get(name)) for name in columns)
+        lines.append((row["label"], mean, f"[{low}, {high}]", *more))
+    first, widths = max(len(label) for label, *_ in lines), (wide, 20, *(10 for _ in columns))
+    return "\n".join(
+        "  ".join([label.ljust(first), *map(str.rjust, cells, widths)]) for label, *cells in lines
+    )
 
 
 def _said(claim: Mapping[str, Any]) -> str:
@@ -131,10 +140,11 @@ def figure(result: dict[str, Any], path: Path) -> Path:
 def _curves(axes: Any, result: dict[str, Any]) -> None:
     groups: dict[str, str] = {}
     for series in result["series"]:
-        known = series["group"] in groups
-        colour = groups.setdefault(series["group"], f"C{len(groups)}")
+        group = str(series.get("group", ""))
+        known = group in groups
+        colour = groups.setdefault(group, f"C{len(groups)}")
         axes.plot(series["x"], series["y"], color=colour, lw=1.3, alpha=0.85,
-                  label=None if known else series["group"])  # fmt: skip
+                  label=None if known else group)  # fmt: skip
     for i, line in enumerate(result["lines"]):
         style = ("--", ":", "-.")[i % 3]
         axes.axhline(line["y"], color="0.25", ls=style, lw=1, label=line["label"])

@@ -41,7 +41,6 @@ class Claim(TypedDict):
 
 
 class Series(TypedDict):
-    group: str
     x: Numbers
     y: Numbers
 

@@ -15,12 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.tasks import Batch, Task
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 MANY = tuple(range(9)) + tuple(2**k for k in range(4, 21))  # numbers of steps, without a cap
 

@@ -33,7 +33,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import InputError, InweaveError, needs_extra
+from inweave.errors import InputError, InweaveError
 from inweave.lab.baselines import Predictor
 from inweave.lab.checkpoint import checksum, write_json
 from inweave.lab.checks import is_file_name
@@ -42,12 +42,9 @@ from inweave.lab.forms import Form
 from inweave.lab.progress import LOGGER
 from inweave.lab.results import stored
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
+from inweave.lab.tensors import Tensor, nn, torch
 from inweave.lab.trainer import Settings, Stage, train_ensemble
 from inweave.nn import Architecture, AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor, nn
 
 CAP = 10.0  # no squared error counts for more, in units of the zero predictor's loss
 SEEDS = 20
@@ -60,8 +57,6 @@ GRID = tuple(
     for one in tries(1.5e-3, 5e-3, 1.5e-2, scales=(0.15, 0.4), **how)
 )
 RATES = (3e-3, 1e-2, 3e-2)
-
-
 # for studies of many arms: sums over sixteen examples ask for smaller starts
 SMALL_GRID = (
     *tries(*RATES, scales=(0.03, 0.1, 0.3), epsilon=1e-16),
@@ -171,6 +166,11 @@ class Study:
 
 def _share(steps: int, share: float) -> int:
     return max(1, round(steps * share))
+
+
+def seeds(first: int, quick: bool = False) -> tuple[int, ...]:
+    """Those that an arm is trained for: 20, or 5 in a quick form."""
+    return tuple(range(first, first + (5 if quick else SEEDS)))
 
 
 # -- starts ---------------------------------------------------------------------------------------

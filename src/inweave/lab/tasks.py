@@ -17,12 +17,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.checks import all_finite, at_least, positive, refuse_unless
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 Target = Literal["clean", "noisy"]
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from inweave.atomic import write
-from inweave.errors import DivergenceError, FileFormatError, InputError, needs_extra
+from inweave.errors import DivergenceError, FileFormatError, InputError
 from inweave.lab import checkpoint
 from inweave.lab.config import Config, from_dict
 from inweave.lab.devices import within_memory
@@ -26,13 +26,9 @@ from inweave.lab.ensemble import Try, assemble
 from inweave.lab.progress import tell
 from inweave.lab.results import METRICS, logged
 from inweave.lab.tasks import draw, mse, stream
+from inweave.lab.tensors import Tensor, dist, torch
 from inweave.lab.trainer import Settings, Trainer, cosine, warm
 from inweave.nn import AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
-    import torch.distributed as dist
-    from torch import Tensor
 
 RESULT = "result.json"
 OWN = (METRICS, checkpoint.CURRENT, RESULT)  # the files of a run's folder, but for its tensors
@@ -81,11 +77,7 @@ class Run:
     """A config's ensemble of one, its trainer and its schedule; `step(t)` does all of one step."""
 
     def __init__(
-        self,
-        config: Config,
-        device: torch.device | str = "cpu",
-        rank: int = 0,
-        processes: int = 1,
+        self, config: Config, device: torch.device | str = "cpu", rank: int = 0, processes: int = 1
     ) -> None:
         s = config.train
         self.config, self.device = config, torch.device(device)
@@ -157,11 +149,7 @@ class Run:
 
 @within_memory()
 def train(
-    config: Config,
-    out: str | Path,
-    *,
-    resume: bool = False,
-    device: str = "cpu",
+    config: Config, out: str | Path, *, resume: bool = False, device: str = "cpu"
 ) -> dict[str, Any]:
     """Run a config in a folder; returns what `result.json` holds."""
     folder = Path(out)
@@ -185,7 +173,8 @@ def train(
 
 
 def _loop(run: Run, folder: Path, start: int, log: TextIO | None) -> float:
-    settings, mean = run.config.train, _last_loss(folder)
+    settings, before = run.config.train, logged(folder)
+    mean = before[-1]["loss"] if before else math.nan  # of a run resumed when it has finished
     if log is not None:
         tell(start, settings.steps, math.nan)
     for t in range(start, settings.steps):
@@ -201,7 +190,8 @@ def _loop(run: Run, folder: Path, start: int, log: TextIO | None) -> float:
             _refuse_divergence(loss, done, run, folder)
         run.schedule.logged(mean, run.zero_loss)
         if log is not None:
-            _write(log, {"step": done, "loss": mean, "lr": lr})
+            log.write(json.dumps({"step": done, "loss": mean, "lr": lr}) + "\n")
+            log.flush()
             if saving:
                 os.fsync(log.fileno())  # who resumes the checkpoint needs what was logged before it
                 _save(run, folder, done)
@@ -218,12 +208,6 @@ def _refuse_divergence(loss: float, done: int, run: Run, folder: Path) -> None:
         f"the last good checkpoint, of step {kept['step']}, is kept in {folder}. "
         f"Try lr below {run.config.train.lr:g}, a longer warm-up, or clip = 1.0"
     )
-
-
-def _last_loss(folder: Path) -> float:
-    """The last loss that was logged: that of a run which is resumed when it has finished."""
-    entries = logged(folder)
-    return entries[-1]["loss"] if entries else math.nan
 
 
 def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
@@ -262,11 +246,6 @@ def _cut_metrics(folder: Path, step: int, config: Config) -> None:
         )
     entries = [{"step": entry["step"], "loss": entry["loss"]} | entry for entry in kept]
     write(folder / METRICS, "".join(json.dumps(entry) + "\n" for entry in entries))
-
-
-def _write(log: TextIO, entry: dict[str, Any]) -> None:
-    log.write(json.dumps(entry) + "\n")
-    log.flush()
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 from inweave.lab.direct import DirectStep
 from inweave.lab.ensemble import Ensemble, Try
 from inweave.lab.forms import Form
@@ -26,11 +26,7 @@ from inweave.lab.optimizers import adamw, muon
 from inweave.lab.progress import tell
 from inweave.lab.replay import Replayed
 from inweave.lab.tasks import Batch, Target, Task, draw, stream
-
-with needs_extra("the lab", "lab"):
-    import torch
-    import torch.distributed as dist
-    from torch import Tensor, nn
+from inweave.lab.tensors import Tensor, dist, nn, torch
 
 
 @dataclass(frozen=True)

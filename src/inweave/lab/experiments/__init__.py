@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inweave.errors import InputError, needs_extra
+from inweave.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,13 @@ def named(name: str) -> Sequence[str]:
     return [name]
 
 
+def check_studies(names: Sequence[str], part: tuple[int, int], share: float) -> None:
+    """Refuse a part, or a share of the steps, of what is no study: it is run whole."""
+    for name in names:
+        if (part != (1, 1) or share != 1.0) and not hasattr(_module(name), "study"):
+            raise InputError(f"{name} is no study, it is run whole: leave out --part and --share")
+
+
 def run(
     name: str,
     out: Path,
@@ -85,12 +92,11 @@ def run(
     many seconds, and takes a `part` of them; `share` shortens all training by one factor. Its
     `seconds` are those of all its arms, divided among as many processes as there are parts.
     """
-    with needs_extra("the lab", "lab"):  # here, so that experiments are listed without it
-        import torch
-
     from inweave.lab.checkpoint import write_json
+    from inweave.lab.tensors import torch  # here, so that experiments are listed without it
 
     (name,) = named(name)
+    check_studies([name], part, share)
     module = _module(name)
     began, cpu = time.monotonic(), time.process_time()
     out.mkdir(parents=True, exist_ok=True)

@@ -21,13 +21,15 @@ products (scalar multiplications of one prediction, in the cheapest order).
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from inweave.lab import answers, baselines
 from inweave.lab.forms import Form, form
 from inweave.lab.inference import Effect, contrasts, paired
-from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start
+from inweave.lab.study import GRID, Arm, Results, Study, seeds, start
 from inweave.lab.tasks import Task
 from inweave.stack.attention import multiplications
 
@@ -82,22 +84,11 @@ def arm(
     """One cell; one layer has no inside, and `skip` is None."""
     blocks = 1 if skip or layers == 1 else 2
     made = _form(answer, constants)
-    model: dict[str, Any] = {
-        "bias": bias,
-        "blocks": blocks,
-        "depth": layers // blocks,
-        "heads": heads,
-    }
-    name = "-".join(
-        [
-            "elsa" if bias else "lsa",
-            {True: "skip", False: "no-skip", None: "one"}[skip],
-            "constants" if constants else "none",
-            f"{layers}x{heads}",
-            *(["beside"] if answer else []),
-        ]
-    )
-    factors: dict[str, Any] = {
+    model = {"bias": bias, "blocks": blocks, "depth": layers // blocks, "heads": heads}
+    inside = {True: "skip", False: "no-skip", None: "one"}[skip]
+    held = "constants" if constants else "none"
+    name = f"{'elsa' if bias else 'lsa'}-{inside}-{held}-{layers}x{heads}{'-beside' * bool(answer)}"
+    factors = {
         "bias": bias, "skip": skip, "constants": constants, "layers": layers, "budget": budget,
         "heads": heads, **_placed(answer),
     }  # fmt: skip
@@ -118,8 +109,8 @@ def tied(bias: bool, depth: int, answer: str | None = None) -> Arm:
     In float32, with tries chosen by a mean, LSA of three and four modules stayed where it began.
     """
     made = _form(answer)
-    model: dict[str, Any] = {"bias": bias, "blocks": 2, "depth": depth, "heads": HEADS}
-    model |= {"tied": True, "readout": True}
+    model: dict[str, Any] = {"bias": bias, "blocks": 2, "depth": depth, "heads": HEADS,
+                             "tied": True, "readout": True}  # fmt: skip
     name = f"{'elsa' if bias else 'lsa'}-tied-{depth}{'-beside' if answer else ''}"
     factors = {"bias": bias, "tied": depth, **_placed(answer)}
     return Arm(
@@ -142,8 +133,7 @@ def study(quick: bool, seed: int) -> Study:
         few = [arm(bias, None, constants, 1, MIDDLE) for constants in both for bias in both]
         grid = tuple(one for one in GRID if one.epsilon != 1e-8 or one.optimizer == "muon")
         grid = tuple(one for one in grid if one.lr < 0.02 and one.scale > 0.2)
-        seeds = tuple(range(seed, seed + 5))
-        return Study("bias", tuple(few), 64, STEPS, seeds, 1, grid, 2000)
+        return Study("bias", tuple(few), 64, STEPS, seeds(seed, quick), 1, grid, 2000)
     arms = [
         arm(bias, skip, constants, depth, budget)
         for depth in LAYERS
@@ -171,11 +161,10 @@ def study(quick: bool, seed: int) -> Study:
         for constants in both
         for bias in both
     ]
-    seeds = tuple(range(seed, seed + SEEDS))
-    return Study("bias", tuple(arms), 128, MIDDLE * STEPS // 2, seeds, 2)
+    return Study("bias", tuple(arms), 128, MIDDLE * STEPS // 2, seeds(seed), 2)
 
 
-def label(factors: dict[str, Any]) -> str:
+def label(factors: Mapping[str, Any]) -> str:
     """`ELSA, 2 layers, skip, constants, 4 x steps`."""
     kind = "ELSA" if factors["bias"] else "LSA"
     beside = [f"answer {BESIDE}"] * ("answer" in factors)
@@ -193,7 +182,7 @@ def label(factors: dict[str, Any]) -> str:
 
 def answer(results: Results) -> dict[str, Any]:
     rows = [
-        answers.row(label(dict(a.factors)), r, group="ELSA" if a.factors["bias"] else "LSA",
+        answers.row(label(a.factors), r, group="ELSA" if a.factors["bias"] else "LSA",
                     products=a.model.get("products"), factors=dict(a.factors))
         for a, r in results.where()
     ]  # fmt: skip
@@ -214,26 +203,18 @@ def answer(results: Results) -> dict[str, Any]:
 def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
     """Losses over layers with constants and without, contrasts over layers, training curves."""
     panels = []
-    places = [(constants, answer) for answer in (None, BESIDE) for constants in (True, False)]
-    for constants, answer in places:
-        lines = []
-        for bias in (False, True):
-            for skip in (True, False):
-                found = [
-                    (a.factors["layers"], r)
-                    for a, r in results.where(
-                        bias=bias, constants=constants, budget=budget, heads=HEADS, answer=answer
-                    )
-                    if a.factors["skip"] in (skip, None)
-                ]
+    for answer, constants in itertools.product((None, BESIDE), (True, False)):
+        lines, cell = [], {"constants": constants, "budget": budget, "heads": HEADS}
+        for bias, skip in itertools.product((False, True), (True, False)):
+            arms = results.where(bias=bias, answer=answer, **cell)
+            found = [(a.factors["layers"], r) for a, r in arms if a.factors["skip"] in (skip, None)]
+            if found:
                 name = f"{'ELSA' if bias else 'LSA'}, {'skip' if skip else 'no skip'} inside"
-                if found:
-                    lines.append(answers.points(name, found))
+                lines.append(answers.points(name, found))
         held = f"{'' if constants else 'no '}constants, answer {answer or 'in the first row'}"
-        if not lines:
-            continue
-        panels.append({"title": held, "x": "layers", "y": "excess over Bayes, of zero's",
-                       "log": True, "logx": True, "lines": lines})  # fmt: skip
+        if lines:
+            panels.append({"title": held, "x": "layers", "y": "excess over Bayes, of zero's",
+                           "log": True, "logx": True, "lines": lines})  # fmt: skip
     for answer in (None, BESIDE):
         by_name: dict[str, list[tuple[float, Effect]]] = {}
         for text, effect in _interactions(results, answer).items():
@@ -246,11 +227,7 @@ def _panels(results: Results, budget: int) -> list[dict[str, Any]]:
                            "x": "layers", "y": "log₁₀ of the ratio (of ratios)", "logx": True,
                            "lines": lines})  # fmt: skip
     trained = answers.curves(results, _curves(results, budget))
-    if trained:
-        lines = [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in trained]
-        panels.append({"title": "while training", "x": "step", "log": True, "lines": lines,
-                       "y": "loss against y, of zero's excess"})  # fmt: skip
-    return panels
+    return [*panels, answers.while_training(trained)] if trained else panels
 
 
 def _curves(results: Results, budget: int) -> dict[str, str]:
@@ -258,40 +235,32 @@ def _curves(results: Results, budget: int) -> dict[str, str]:
     layers = max(a.factors["layers"] for a in results.study.arms if a.factors.get("layers", 9) < 5)
     found = results.where(budget=budget, constants=True, heads=HEADS, layers=layers, answer=None)
     arms = sorted((a for a, _ in found), key=lambda a: (a.factors["bias"], not a.factors["skip"]))
-    return {a.name: label(dict(a.factors)).rpartition(", constants")[0] for a in arms}
+    return {a.name: label(a.factors).rpartition(", constants")[0] for a in arms}
 
 
 def _bias(results: Results, budget: int, answer: str | None = None) -> dict[str, Effect]:
     """Equal layers: ELSA against LSA in every cell that was trained for so long."""
-    found: dict[str, Effect] = {}
-    for a, elsa in results.where(bias=True, budget=budget, heads=HEADS, answer=answer):
-        name = label(dict(a.factors)).removeprefix("ELSA, ")
-        name = name if budget == LONGER else name.rpartition(",")[0]
-        _compared(found, name, elsa, results.one(**_other(a)))
-    return found
+    arms = results.where(bias=True, budget=budget, heads=HEADS, answer=answer)
+    return _compared(results, arms, "" if budget == LONGER else f", {budget} x steps")
 
 
 def _tied(results: Results, answer: str | None) -> dict[str, Effect]:
-    found: dict[str, Effect] = {}
-    for a, elsa in results.where(bias=True, answer=answer):
-        if "tied" in a.factors:
-            name = label(dict(a.factors)).removeprefix("ELSA, ")
-            _compared(found, name, elsa, results.one(**_other(a)))
-    return found
-
-
-def _other(arm: Arm) -> dict[str, Any]:
-    """The factors of the same arm without the bias."""
-    return {"answer": None, **arm.factors, "bias": False}
+    arms = results.where(bias=True, answer=answer)
+    return _compared(results, ((a, r) for a, r in arms if "tied" in a.factors))
 
 
 def _compared(
-    found: dict[str, Effect], name: str, elsa: dict[str, Any], lsa: dict[str, Any] | None
-) -> None:
-    if lsa is not None:
-        found[f"equal layers, {name}: less loss with the bias"] = paired(
-            elsa["log_loss"], lsa["log_loss"]
-        )
+    results: Results, arms: Iterable[tuple[Arm, dict[str, Any]]], unsaid: str = ""
+) -> dict[str, Effect]:
+    """Arms with the bias against the same without it."""
+    found = {}
+    for a, elsa in arms:
+        lsa = results.one(**{"answer": None, **a.factors, "bias": False})
+        if lsa is not None:
+            name = label(a.factors).removeprefix("ELSA, ").removesuffix(unsaid)
+            text = f"equal layers, {name}: less loss with the bias"
+            found[text] = paired(elsa["log_loss"], lsa["log_loss"])
+    return found
 
 
 def _interactions(results: Results, answer: str | None = None) -> dict[str, Effect]:

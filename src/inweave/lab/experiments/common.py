@@ -10,20 +10,16 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab.ensemble import Ensemble, assemble
 from inweave.lab.forms import Form
 from inweave.lab.inference import Interval, t_interval
 from inweave.lab.measures import bootstrap
-from inweave.lab.report import number
+from inweave.lab.report import aligned
 from inweave.lab.study import SEEDS
-from inweave.lab.tasks import Batch, Target, Task, draw, stream
+from inweave.lab.tasks import Batch, Task, draw, stream
+from inweave.lab.tensors import Tensor, torch
 from inweave.lab.trainer import Settings, train_ensemble
 from inweave.nn import Architecture, AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
 Row = dict[str, Any]
 
@@ -55,11 +51,11 @@ def fit(
 
 
 def chosen_errors(
-    ensemble: Ensemble, form: Form, tuning: Batch, batch: Batch, target: Target = "clean"
+    ensemble: Ensemble, form: Form, tuning: Batch, batch: Batch
 ) -> tuple[list[int], Tensor]:
     """Each seed's best member by the tuning set, and its squared errors on the evaluation set."""
-    members = ensemble.best(form, tuning, target)
-    return members, ensemble.errors(form, batch, target)[members]
+    members = ensemble.best(form, tuning)
+    return members, ensemble.errors(form, batch)[members]
 
 
 def row(label: str, errors: Tensor | Interval, scale: float = 1.0, **more: Any) -> Row:
@@ -96,21 +92,17 @@ def claim(text: str, value: float, holds: bool) -> dict[str, Any]:
     return {"claim": text, "value": value, "holds": bool(holds)}
 
 
-def table(rows: Sequence[Row], loss_name: str, extra: Sequence[str] = ()) -> str:
-    """The rows as aligned text."""
-    width = max(len(r["label"]) for r in rows)
-    lines = [f"{'':{width}}  {loss_name:>10}  {'95 % interval':>20}" + "".join(
-        f"  {name:>10}" for name in extra)]  # fmt: skip
-    for r in rows:
-        loss = r["loss"]
-        interval = f"[{number(loss['low'])}, {number(loss['high'])}]"
-        line = f"{r['label']:{width}}  {number(loss['mean']):>10}  {interval:>20}"
-        for name in extra:
-            value = r.get(name)
-            said = "" if value is None else value if isinstance(value, str) else number(value)
-            line += f"  {said:>10}"
-        lines.append(line)
-    return "\n".join(lines)
+def told(
+    task: Task, settings: Settings, seeds: Sequence[int], rows: Sequence[Row], loss: str,
+    columns: Sequence[str] = (),
+) -> dict[str, Any]:  # fmt: skip
+    """What the answers of all these experiments have."""
+    return {
+        "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": seeds},
+        "rows": rows,
+        "loss": loss,
+        "table": aligned(rows, loss, "95 % interval", columns, 10),
+    }
 
 
 def curves(

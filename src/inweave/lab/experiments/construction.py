@@ -21,26 +21,22 @@ from __future__ import annotations
 import copy
 import itertools
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import answers, baselines, measures
 from inweave.lab.ensemble import Ensemble
 from inweave.lab.experiments.bias import ridge_task
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.inference import paired
 from inweave.lab.spectral import Spectrum, nearest
-from inweave.lab.study import GRID, SEEDS, Arm, Results, Study, start, summary
+from inweave.lab.study import GRID, Arm, Results, Study, seeds, start, summary, zero_loss
 from inweave.lab.tasks import Batch, Task
+from inweave.lab.tensors import Tensor, nn, torch
 from inweave.lab.trainer import Stage
 from inweave.nn import AttentionNetwork, ExtendedLinearAttention, from_network
 from inweave.paper.ridge import ridge_elsa, ridge_lsa
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor, nn
 
 STEPS = 1200
 SHAPES: dict[FormName, dict[str, Any]] = {
@@ -136,8 +132,8 @@ def study(quick: bool, seed: int) -> Study:
         arms = [arm("designed", 3, k, how, False) for k in (1, 2) for how in ("end", "steps")]
         grid = tuple(one for one in GRID if one.epsilon == 1e-16 and one.lr < 0.02)
         quickly = tuple(replace(each, steps=600) for each in arms)
-        seeds = tuple(range(seed, seed + 5))
-        return Study("construction", quickly, 64, 150, seeds, 1, grid, 2000, measure=measure)
+        few = seeds(seed, quick)
+        return Study("construction", quickly, 64, 150, few, 1, grid, 2000, measure=measure)
     names: tuple[FormName, ...] = ("enumerated", "designed")
     arms = [
         arm(name, d, k, how, curriculum)
@@ -147,11 +143,8 @@ def study(quick: bool, seed: int) -> Study:
         for how in ("end", "steps")
         for curriculum in ((False, True) if k > 1 and (name, d) not in WITHOUT else (False,))
     ]
-    seeds = tuple(range(seed, seed + SEEDS))
-    return Study(
-        "construction", tuple(arms), 96, STEPS // 4, seeds, 2, measure=measure,
-        keep_weights=True,
-    )  # fmt: skip
+    return Study("construction", tuple(arms), 96, STEPS // 4, seeds(seed), 2, measure=measure,
+                 keep_weights=True)  # fmt: skip
 
 
 # -- what a trained network does ------------------------------------------------------------------
@@ -169,7 +162,7 @@ def references(arm: Arm, batch: Batch) -> dict[str, Any]:
     """Losses of the methods, on all problems that networks are evaluated on."""
     spectrum, steps = Spectrum(batch, arm.task), arm.factors["depth"]
     errors = [(p - batch.clean).square() for p in _methods(spectrum, steps).values()]
-    losses = summary(torch.stack(errors), float(batch.clean.square().mean()))["log_loss"]
+    losses = summary(torch.stack(errors), zero_loss(batch))["log_loss"]
     ridge = _changes(batch, "lam", lambda b: Spectrum(b, arm.task).ridge())
     changes = _changes(batch, "lam", descent(arm.task, steps)).unsqueeze(0)
     built_in = {"response_lam": _slopes(changes, ridge)[0]}
@@ -181,7 +174,7 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     """Numbers per seed, beside the references."""
     found = references(arm, batch)
     few = batch.rows(slice(0, PROBLEMS))
-    unit, steps = float(few.clean.square().mean()), arm.factors["depth"]
+    unit, steps = zero_loss(few), arm.factors["depth"]
     spectrum = Spectrum(few, arm.task)
     own = ensemble.predict(arm.form.prompt(few))
     for name, rival in _methods(spectrum, steps).items():
@@ -235,7 +228,7 @@ def _layers(model: AttentionNetwork) -> list[ExtendedLinearAttention]:
 KINDS = {"enumerated": "ELSA", "designed": "LSA, designed"}
 
 
-def label(factors: dict[str, Any]) -> str:
+def label(factors: Mapping[str, Any]) -> str:
     depth, d = factors["depth"], factors["d"]
     kind = KINDS[factors["form"]]
     how = "every step" if factors["supervision"] == "steps" else "the answer"
@@ -246,11 +239,11 @@ def label(factors: dict[str, Any]) -> str:
 def answer(results: Results) -> dict[str, Any]:
     rows, effects = [], {}
     for a, r in results.where():
-        m, name = r["measures"], label(dict(a.factors))
-        middle = {key: _middle(m[key]) for key in MEASURES}
+        m, name = r["measures"], label(a.factors)
+        middle = {key: statistics.median(m[key]) for key in MEASURES}
         rows.append(
             answers.row(name, r, group=a.factors["supervision"], factors=dict(a.factors),
-                        gauge=_middle([max(layers) for layers in m["gauge"]]),
+                        gauge=statistics.median(max(layers) for layers in m["gauge"]),
                         references={key: 10 ** m["references"][key] for key in METHODS},
                         built_in=m["references"]["response_lam"],
                         **{key: 10**value if key.startswith("to_") else value
@@ -261,15 +254,9 @@ def answer(results: Results) -> dict[str, Any]:
             r["log_loss"], [reference] * len(r["log_loss"])
         )
     claims = answers.family(effects) + answers.family(_pairs(results))
-    labels = {a.name: label(dict(a.factors)) for a, _ in results.where(d=3, depth=2)}
-    columns = (
-        "to_construction",
-        "response_lam",
-        "response_eta",
-        "gauge",
-        "descent_steps",
-        "failed",
-    )
+    labels = {a.name: label(a.factors) for a, _ in results.where(d=3, depth=2)}
+    columns = ("to_construction", "response_lam", "response_eta", "gauge", "descent_steps",
+               "failed")  # fmt: skip
     return answers.told(results, rows, claims, columns) | {
         "series": answers.curves(results, labels),
         "panels": _panels(results) if rows else [],
@@ -303,7 +290,8 @@ def _panels(results: Results) -> list[dict[str, Any]]:
             if arms := [(a.factors["depth"], r) for a, r in results.where(**where)]:
                 lines.append({"label": f"{KINDS[kind]}, d = {d}, {names[how]}",
                               "x": [k for k, _ in arms],
-                              "y": [_middle(r["measures"][key]) for _, r in arms]})  # fmt: skip
+                              "y": [statistics.median(r["measures"][key])
+                                    for _, r in arms]})  # fmt: skip
         found.append({"title": f"response to {symbol}", "x": "steps built in",
                       "y": f"1: as {one}", "lines": lines})  # fmt: skip
     return found
@@ -328,7 +316,3 @@ def _pairs(results: Results) -> dict[str, Any]:
                     r["measures"]["to_construction"], other["measures"]["to_construction"]
                 )
     return found
-
-
-def _middle(values: Sequence[float]) -> float:
-    return statistics.median(values)

@@ -15,34 +15,21 @@ and 2 steps on the enumerated form, trained from the construction with a little 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import answers
 from inweave.lab.baselines import descent_weights
 from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.forms import Form, form
 from inweave.lab.inference import Effect, effect, t_interval
 from inweave.lab.polynomials import Basis, degree, fitted
-from inweave.lab.study import (
-    CAP,
-    QUICK_GRID,
-    SEEDS,
-    Arm,
-    Results,
-    Study,
-    start,
-    zero_loss,
-)
+from inweave.lab.study import CAP, QUICK_GRID, Arm, Results, Study, seeds, start, zero_loss
 from inweave.lab.tasks import Batch, Task, draw, stream
+from inweave.lab.tensors import Tensor, torch
 from inweave.nn import AttentionNetwork, from_network
 from inweave.paper.ridge import ridge_elsa
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
 
 TASKS = {"LSA": Task(d=5, n=16), "ELSA": Task(d=3, n=9)}
 LAYERS, STEPS = (1, 2, 3, 4), (1, 2)
@@ -69,16 +56,10 @@ def lsa(layers: int, steps: int) -> Arm:
     task = TASKS["LSA"]
     made = form("examples", task.n, task.d)
     model: dict[str, Any] = {
-        "depth": layers,
-        "heads": 2,
-        "bias": False,
-        "merged": True,
-        "queries": 1,
-    }
+        "depth": layers, "heads": 2, "bias": False, "merged": True, "queries": 1,
+    }  # fmt: skip
     factors = {"kind": "LSA", "steps": layers, "degree": degree(layers), "fit": FIT}
-    return Arm(
-        f"lsa-{layers}", factors, task, made, model, start(made, **model), steps
-    )  # fmt: skip
+    return Arm(f"lsa-{layers}", factors, task, made, model, start(made, **model), steps)
 
 
 def elsa(count: int, steps: int) -> Arm:
@@ -88,12 +69,7 @@ def elsa(count: int, steps: int) -> Arm:
     eta, _ = descent(tuned, tuned, count)
     made = form("enumerated", task.n, task.d, eta=eta / task.n)
     model = {"construction": "ridge_elsa", "steps": count, "noise": SHAKEN}
-    factors = {
-        "kind": "ELSA",
-        "steps": count,
-        "degree": (9 ** (count + 1) - 3) // 2,
-        "fit": FIT,
-    }
+    factors = {"kind": "ELSA", "steps": count, "degree": (9 ** (count + 1) - 3) // 2, "fit": FIT}
     return Arm(
         f"elsa-{count}", factors, task, made, model, shaken(task, count), steps, grid=UNSCALED
     )  # fmt: skip
@@ -116,13 +92,11 @@ def shaken(task: Task, count: int, noise: float = SHAKEN) -> Callable[[int], Att
 def study(quick: bool, seed: int) -> Study:
     if quick:
         arms = [lsa(1, 600), lsa(2, 600)]
-        seeds = tuple(range(seed, seed + 5))
-        return Study("explained", tuple(arms), 64, 150, seeds, 1, QUICK_GRID, 4000, measure)
+        few = seeds(seed, quick)
+        return Study("explained", tuple(arms), 64, 150, few, 1, QUICK_GRID, 4000, measure)
     arms = [*(lsa(k, 6000) for k in LAYERS), *(elsa(k, 6000) for k in STEPS)]
-    seeds = tuple(range(seed, seed + SEEDS))
-    return Study(
-        "explained", tuple(arms), 256, 400, seeds, 2, GRID, measure=measure, keep_weights=True
-    )
+    return Study("explained", tuple(arms), 256, 400, seeds(seed), 2, GRID, measure=measure,
+                 keep_weights=True)  # fmt: skip
 
 
 # -- measuring ------------------------------------------------------------------------------------
@@ -172,17 +146,13 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
     return found
 
 
-def _predictions(ensemble: Ensemble, made: Form, batch: Batch, chunk: int = 4096) -> Tensor:
+def _predictions(ensemble: Ensemble, made: Form, batch: Batch) -> Tensor:
     """(B, members)."""
-    parts = []
-    with torch.no_grad():
-        for at in range(0, len(batch), chunk):
-            parts.append(ensemble.predict(made.prompt(batch.rows(slice(at, at + chunk)))))
-    return torch.cat(parts, 1).T
+    return ensemble.predictions(made, batch).T
 
 
 # -- saying ---------------------------------------------------------------------------------------
-def label(factors: dict[str, Any]) -> str:
+def label(factors: Mapping[str, Any]) -> str:
     kind, steps = factors["kind"], factors["steps"]
     what = "layer" if kind == "LSA" else "step"
     return f"{kind}, {steps} {what}{'s' * (steps > 1)}"
@@ -227,6 +197,6 @@ def _claims(results: Results) -> dict[str, Effect]:
         before = torch.tensor(r["measures"]["descent"]).log10()
         off = [x - float(before) for x in r["log_loss"]]
         steps = a.factors["steps"]
-        text = f"{label(dict(a.factors))}: less loss than {steps} gradient step{'s' * (steps > 1)}"
+        text = f"{label(a.factors)}: less loss than {steps} gradient step{'s' * (steps > 1)}"
         found[text] = effect(off)
     return found

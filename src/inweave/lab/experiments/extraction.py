@@ -19,25 +19,14 @@ every example is.
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from inweave.lab import answers, baselines
 from inweave.lab.forms import FormName, form
 from inweave.lab.inference import Effect, paired
 from inweave.lab.posteriors import posterior
-from inweave.lab.study import (
-    QUICK_GRID,
-    SEEDS,
-    SMALL_GRID,
-    Arm,
-    Results,
-    Study,
-    problems,
-    start,
-    zero_loss,
-)
-from inweave.lab.tasks import Task
+from inweave.lab.study import QUICK_GRID, SMALL_GRID, Arm, Results, Study, seeds, start, zero_loss
+from inweave.lab.tasks import Batch, Task
 
 D, N = 4, 16
 TASKS = {
@@ -87,51 +76,29 @@ def study(quick: bool, seed: int) -> Study:
             for kind in ("no extraction", "hard mask, 8", "free W", "softmax by key")
         ]
         return Study(
-            "extraction", tuple(arms), 32, 100, tuple(range(seed, seed + 5)), 1, QUICK_GRID, 2000
-        )
+            "extraction", tuple(arms), 32, 100, seeds(seed, quick), 1, QUICK_GRID, 2000
+        )  # fmt: skip
     arms = [arm(truth, kind, depth, 2500) for depth in DEPTHS for truth in TASKS for kind in KINDS]
-    return Study(
-        "extraction", tuple(arms), 128, 300, tuple(range(seed, seed + SEEDS)), 2, SMALL_GRID
-    )
-
-
-def label(factors: dict[str, Any]) -> str:
-    return f"{factors['truth']}: {factors['kind']}, depth {factors['depth']}"
+    return Study("extraction", tuple(arms), 128, 300, seeds(seed), 2, SMALL_GRID)
 
 
 def answer(results: Results) -> dict[str, Any]:
-    rows = [
-        answers.row(label(dict(a.factors)), r, group=a.factors["kind"], factors=dict(a.factors))
-        for a, r in results.where()
-    ]
-    claims = answers.family(_claims(results))
-    lines = references(results)
-    tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
-    return answers.told(results, rows, claims, settings=tasks) | {
-        "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
-        "series": answers.panels(rows, "truth", "kind", "depth", tuple(KINDS)),
-        "lines": lines,
-        "axes": {"x": "depth", "y": "excess over Bayes", "log": True},
-    }
+    return answers.told_by_depth(
+        results, TASKS, ("truth", "kind"), tuple(KINDS), [_claims(results)], _reached,
+        answers.EXCESS, "excess over Bayes",
+    )  # fmt: skip
 
 
-def references(results: Results) -> list[dict[str, Any]]:
+def _reached(task: Task, batch: Batch) -> dict[str, float]:
     """Ridge regression on the examples that a hard mask keeps: the best of any λ and any mask."""
-    found = []
-    for truth, task in TASKS.items():
-        arms = [a for a, _ in results.where(truth=truth)]
-        if not arms:
-            continue
-        batch = problems(results.study, arms[0], "eval", "cpu")
-        losses = {}
-        for kept in range(2, task.n + 1, 2):
-            for lam in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0):
-                off = baselines.ridge(lam)(batch.context(kept)) - batch.clean
-                losses[kept, lam] = float(off.square().mean()) / zero_loss(batch)
-        kept, lam = min(losses, key=lambda it: losses[it])
-        text = f"ridge on the first {kept}, λ = {lam:g}"
-        found.append({"panel": truth, "label": text, "y": losses[kept, lam]})
-    return found
+    losses = {}
+    for kept in range(2, task.n + 1, 2):
+        for lam in (0.1, 0.3, 1.0, 3.0, 10.0, 30.0):
+            off = baselines.ridge(lam)(batch.context(kept)) - batch.clean
+            found = float(off.square().mean()) / zero_loss(batch)
+            losses[f"ridge on the first {kept}, λ = {lam:g}"] = found
+    best = min(losses, key=lambda name: losses[name])
+    return {best: losses[best]}
 
 
 def _claims(results: Results) -> dict[str, Effect]:

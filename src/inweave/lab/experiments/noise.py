@@ -21,7 +21,7 @@ from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.forms import form
 from inweave.lab.inference import Effect, paired
 from inweave.lab.posteriors import unknown_noise
-from inweave.lab.study import SEEDS, Arm, Results, Study, start, summary, zero_loss
+from inweave.lab.study import Arm, Results, Study, seeds, start, summary, zero_loss
 from inweave.lab.tasks import Batch, Task, draw, stream
 
 TASK = Task(d=10, n=20, noise_max=5.0)
@@ -54,11 +54,11 @@ def study(quick: bool, seed: int) -> Study:
     if quick:
         arms = tuple(replace(arm(depth), steps=2500) for depth in (1, 2))
         grid = tries(3e-3, 1e-2, scales=(0.2, 0.4), epsilon=1e-16)
-        seeds = tuple(range(seed, seed + 5))
-        return Study("noise", arms, 96, 400, seeds, 1, grid, 4000, measure=measure, apart=True)
+        few = seeds(seed, quick)
+        return Study("noise", arms, 96, 400, few, 1, grid, 4000, measure=measure, apart=True)
     arms = tuple(arm(depth) for depth in DEPTHS)
-    return Study("noise", arms, 512, STEPS // 4, tuple(range(seed, seed + SEEDS)), 2, GRID,
-                 measure=measure, apart=True)  # fmt: skip
+    return Study("noise", arms, 512, STEPS // 4, seeds(seed), 2, GRID, measure=measure,
+                 apart=True)  # fmt: skip
 
 
 def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
@@ -74,9 +74,9 @@ def measure(arm: Arm, ensemble: Ensemble, batch: Batch) -> dict[str, Any]:
         "least squares": baselines.least_squares,
         "Bayes": unknown_noise(arm.task),
     }
-    unit, seeds = zero_loss(batch), len(ensemble.seeds)
+    unit, many = zero_loss(batch), len(ensemble.seeds)
     return {
-        name: summary((rival(batch) - batch.clean).square().reshape(seeds, -1), unit)["log_loss"]
+        name: summary((rival(batch) - batch.clean).square().reshape(many, -1), unit)["log_loss"]
         for name, rival in rivals.items()
     }
 
@@ -122,6 +122,5 @@ def _panels(
     return [
         {"title": "after training", "x": "layers", "y": "excess over the oracle, of zero's",
          "log": True, "logx": True, "lines": lines},
-        {"title": "while training", "x": "step", "y": "loss against y, of zero's excess",
-         "log": True, "lines": [{"label": c["group"], "x": c["x"], "y": c["y"]} for c in trained]},
+        answers.while_training(trained),
     ]  # fmt: skip

@@ -16,33 +16,19 @@ products: the three comparisons are one.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from inweave.errors import needs_extra
 from inweave.lab import answers, baselines
 from inweave.lab.baselines import Predictor
 from inweave.lab.forms import form
 from inweave.lab.inference import Effect, effect, paired
 from inweave.lab.posteriors import best_linear, posterior
-from inweave.lab.study import (
-    QUICK_GRID,
-    SEEDS,
-    SMALL_GRID,
-    Arm,
-    Results,
-    Study,
-    problems,
-    start,
-    zero_loss,
-)
+from inweave.lab.study import QUICK_GRID, SMALL_GRID, Arm, Results, Study, seeds, start, zero_loss
 from inweave.lab.tasks import Batch, Task
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor
+from inweave.lab.tensors import Tensor, torch
 
 D, N = 5, 16
 TASKS = {
@@ -95,57 +81,23 @@ def study(quick: bool, seed: int) -> Study:
             for depth in (1, 2)
         ]
         return Study(
-            "nonlinearity", tuple(arms), 32, 100, tuple(range(seed, seed + 5)), 1, QUICK_GRID, 2000
-        )
-    arms = [
-        arm(name, scores, depth, 2500)
-        for depth in DEPTHS
-        for name in TASKS
-        for scores in SCORES
-    ]  # fmt: skip
-    return Study(
-        "nonlinearity", tuple(arms), 128, 300, tuple(range(seed, seed + SEEDS)), 2, SMALL_GRID
-    )  # fmt: skip
-
-
-def label(factors: dict[str, Any]) -> str:
-    return f"{factors['task']}: {factors['scores']}, depth {factors['depth']}"
+            "nonlinearity", tuple(arms), 32, 100, seeds(seed, quick), 1, QUICK_GRID, 2000
+        )  # fmt: skip
+    arms = [arm(name, scores, k, 2500) for k in DEPTHS for name in TASKS for scores in SCORES]
+    return Study("nonlinearity", tuple(arms), 128, 300, seeds(seed), 2, SMALL_GRID)
 
 
 def answer(results: Results) -> dict[str, Any]:
-    rows = [
-        answers.row(label(dict(a.factors)), r, group=a.factors["scores"], factors=dict(a.factors))
-        for a, r in results.where()
-    ]
-    lines = references(results)
-    claims = [c for found in (_everywhere(results), _each(results)) for c in answers.family(found)]
-    tasks = {"tasks": {k: asdict(t) for k, t in TASKS.items()}}
-    return answers.told(results, rows, claims, loss=answers.PLAIN, settings=tasks) | {
-        "rows": rows + [answers.reference(f"{r['panel']}: {r['label']}", r["y"]) for r in lines],
-        "series": answers.panels(rows, "task", "scores", "depth", tuple(SCORES)),
-        "lines": lines,
-        "axes": {"x": "depth", "y": "loss (excess, where Bayes is known)", "log": True},
-    }
-
-
-def references(results: Results) -> list[dict[str, Any]]:
-    """What is known to be good on every task, on the problems that arms are evaluated on."""
-    found = []
-    for name in TASKS:
-        arms = [a for a, _ in results.where(task=name)]
-        if arms:
-            batch = problems(results.study, arms[0], "eval", "cpu")
-            found += [{"panel": name, "label": label, "y": loss}
-                      for label, loss in _reached(arms[0].task, batch).items()]  # fmt: skip
-    return found
+    return answers.told_by_depth(
+        results, TASKS, ("task", "scores"), tuple(SCORES), [_everywhere(results), _each(results)],
+        _reached, answers.PLAIN, "loss (excess, where Bayes is known)",
+    )  # fmt: skip
 
 
 def _reached(task: Task, batch: Batch) -> dict[str, float]:
     """Losses of what is no network, of the zero predictor's; Bayes' own is zero where known."""
     one = batch.X.new_ones(len(batch), task.n, 1)
-    with_one = replace(
-        batch, X=torch.cat([batch.X, one], 2), u=torch.cat([batch.u, one[:, 0]], 1)
-    )  # fmt: skip
+    with_one = replace(batch, X=torch.cat([batch.X, one], 2), u=torch.cat([batch.u, one[:, 0]], 1))
     losses = {
         f"ridge{said}, λ = {lam:g}": _loss(baselines.ridge(lam)(given), batch)
         for lam in RIDGES

@@ -10,27 +10,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.inference import Interval
 from inweave.lab.tasks import Task
+from inweave.lab.tensors import torch
 from inweave.lab.trainer import Settings
-
-with needs_extra("the lab", "lab"):
-    import torch
 
 TASK = Task(d=10, n=10, inputs="uniform")
 
 
 def run(
-    quick: bool,
-    device: str,
-    seed: int,
-    task: Task = TASK,
-    scale: float = 0.5,
+    quick: bool, device: str, seed: int, task: Task = TASK, scale: float = 0.5
 ) -> dict[str, Any]:
     made = form("examples", task.n, task.d)
     settings = Settings(
@@ -61,11 +54,7 @@ def run(
         common.row("one step, η*", step_errors, scale, cosine=1.0),
         common.row("zero", batch.clean.square(), scale),
     ]
-    return {
-        "settings": {"task": task.__dict__, "training": settings.__dict__, "seeds": seeds},
-        "rows": rows,
-        "loss": name,
-        "table": common.table(rows, name, ["cosine"]),
+    return common.told(task, settings, seeds, rows, name, ["cosine"]) | {
         "series": common.curves(ensemble, "trained", members, scale),
         "lines": [{"label": f"one step, closed form {scale * best:.4f}", "y": scale * best}],
         "axes": {"x": "step", "y": name},

@@ -8,11 +8,10 @@ a λ and an η in every prompt.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import answers, baselines
 from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.experiments.bias import ridge_task
@@ -20,12 +19,10 @@ from inweave.lab.experiments.construction import construction
 from inweave.lab.forms import Form, FormName, form
 from inweave.lab.inference import paired
 from inweave.lab.spectral import Spectrum
-from inweave.lab.study import SEEDS, Arm, Results, Study, summary
+from inweave.lab.study import Arm, Results, Study, seeds, summary, zero_loss
 from inweave.lab.tasks import Batch, stream
+from inweave.lab.tensors import torch
 from inweave.nn import AttentionNetwork
-
-with needs_extra("the lab", "lab"):
-    import torch
 
 TASK = ridge_task(3)
 DEPTH = 2
@@ -68,32 +65,30 @@ def study(quick: bool, seed: int) -> Study:
     if quick:
         arms = tuple(replace(arm("designed", size), steps=300) for size in (0.0, 0.01, 0.1))
         grid = tries(3e-4, 1e-3, 3e-3, epsilon=1e-16)
-        seeds = tuple(range(seed, seed + 5))
-        return Study("perturb", arms, 64, 100, seeds, 1, grid, 2000, measure=measure)
+        return Study("perturb", arms, 64, 100, seeds(seed, quick), 1, grid, 2000, measure=measure)
     names: tuple[FormName, ...] = ("enumerated", "designed")
     every = tuple(arm(name, size) for name in names for size in SIZES)
-    seeds = tuple(range(seed, seed + SEEDS))
-    return Study("perturb", every, 128, STEPS // 4, seeds, 2, GRID, measure=measure)
+    return Study("perturb", every, 128, STEPS // 4, seeds(seed), 2, GRID, measure=measure)
 
 
 def measure(arm: Arm, _: Ensemble, batch: Batch) -> dict[str, Any]:
     """The loss of the construction without noise: as many steps of descent."""
     descent = Spectrum(batch, arm.task).descent(DEPTH)
     errors = (descent - batch.clean).square().unsqueeze(0)
-    return {"construction": summary(errors, float(batch.clean.square().mean()))["log_loss"][0]}
+    return {"construction": summary(errors, zero_loss(batch))["log_loss"][0]}
 
 
 KINDS = {"enumerated": "ELSA, enumerated", "designed": "LSA, designed"}
 
 
-def label(factors: dict[str, Any]) -> str:
+def label(factors: Mapping[str, Any]) -> str:
     return f"{KINDS[factors['form']]}, noise {factors['size']:g}"
 
 
 def answer(results: Results) -> dict[str, Any]:
     rows, effects = [], {}
     for a, r in results.where():
-        name = label(dict(a.factors))
+        name = label(a.factors)
         before = r | r["before"] | {"dropped": [0.0] * len(r["log_loss"])}
         rows.append(answers.row(f"{name}, before", before, factors=dict(a.factors)))
         rows.append(answers.row(f"{name}, after training", r, factors=dict(a.factors)))

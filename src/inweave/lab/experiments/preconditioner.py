@@ -11,17 +11,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import Ensemble, tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import TASKS, stream
+from inweave.lab.tensors import Tensor, nn, torch
 from inweave.lab.trainer import Settings
-
-with needs_extra("the lab", "lab"):
-    import torch
-    from torch import Tensor, nn
 
 TASK = TASKS["anisotropic"]
 LAYERS = 3
@@ -88,13 +84,13 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
     ]  # fmt: skip
     worst = max(max(layers) for layers in final)
     mean = sum(sum(layers) for layers in final) / (len(final) * LAYERS)
-    return {
-        "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
-        "rows": rows,
-        "loss": "MSE",
-        "table": common.table(rows, "MSE") + "\n\ndistance of A_k to the multiples of Σ⁻¹ "
-        f"(the identity's: {identity:.3f}), most over seeds, by layer: "
-        + ", ".join(f"{max(by_seed):.3f}" for by_seed in zip(*final, strict=True)),
+    found = common.told(TASK, settings, seeds, rows, "MSE")
+    found["table"] += (
+        f"\n\ndistance of A_k to the multiples of Σ⁻¹ (the identity's: {identity:.3f}), "
+        "most over seeds, by layer: "
+        + ", ".join(f"{max(by_seed):.3f}" for by_seed in zip(*final, strict=True))
+    )
+    return found | {
         "series": series,
         "lines": [{"label": "identity", "y": identity}],
         "axes": {"x": "step", "y": "distance to the multiples of Σ⁻¹"},

@@ -13,16 +13,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from inweave.errors import needs_extra
 from inweave.lab import baselines, measures
 from inweave.lab.ensemble import tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
 from inweave.lab.tasks import Task
+from inweave.lab.tensors import torch
 from inweave.lab.trainer import Settings
-
-with needs_extra("the lab", "lab"):
-    import torch
 
 TASK = Task(d=10, n=10, inputs="uniform")
 
@@ -70,11 +67,7 @@ def run(quick: bool, device: str, seed: int) -> dict[str, Any]:
         common.row("GD++, η = {:.2f}, γ = {:.2f}".format(*pair), gdpp, 0.5, cosine=cosine["GD++"]),
     ]
     median = 0.5 * float(errors.mean(1).median())
-    return {
-        "settings": {"task": TASK.__dict__, "training": settings.__dict__, "seeds": seeds},
-        "rows": rows,
-        "loss": "half-MSE",
-        "table": common.table(rows, "half-MSE", ["cosine"]),
+    return common.told(TASK, settings, seeds, rows, "half-MSE", ["cosine"]) | {
         "series": common.curves(ensemble, "trained", members, 0.5)
         + common.curves(seeing, "query attended to", seeing_members, 0.5),
         "lines": [
