@@ -983,3 +983,7 @@ def test_a_network_is_read_back_as_a_program(inweave: Any) -> None:
     again = inweave("compile", "again.py:algorithm")
     assert again.code == 0
     assert "proved" in again.out
+    late = inweave("decompile", "net.inweave", "--seconds", "0")
+    assert late.code == 2
+    assert "the time for reading is over" in late.err
+    assert "--seconds must be 0 or more" in inweave("decompile", "net.inweave", "--seconds=-1").err

@@ -17,7 +17,7 @@ from inweave.circuits.disguise import Disguise, disguise
 from inweave.compiler.options import MODES, TARGETS
 from inweave.decompiler.constants import number_text
 from inweave.decompiler.reading import read
-from inweave.errors import DecompileError, InputError
+from inweave.errors import DecompileError, InputError, VerificationError
 from inweave.gallery.entry import difference
 from inweave.language.functions import THRESHOLD, Pointwise
 from inweave.model.layers import PointwiseLayer
@@ -518,3 +518,17 @@ def test_reading_ends_when_its_time_is_over_and_says_where():
     net = gallery.get("ridge_gd").compile(n=3, d=2, steps=2, verify=False)
     with pytest.raises(DecompileError, match=r"reading is over at module 0.*`seconds` allows more"):
         inweave.decompile(net, seconds=-1.0)
+
+
+def test_what_is_not_proved_in_time_says_how_decompile_gets_more(monkeypatch):
+    net = gallery.get("ridge_gd").compile(n=3, d=2, steps=2, verify=False)
+    with pytest.raises(VerificationError, match=r"call net\.verify\(seconds=") as short:
+        net.verify(seed=0, seconds=0.0)
+
+    def in_no_time(*_: object, **__: object) -> None:
+        raise short.value
+
+    monkeypatch.setattr(decompiler, "verify", in_no_time)
+    with pytest.raises(DecompileError, match=r"call inweave\.decompile\(net, seconds=\d") as error:
+        inweave.decompile(net)
+    assert "net.verify" not in str(error.value)

@@ -10,6 +10,7 @@ import pytest
 
 from inweave.lab.config import Config, from_toml
 from inweave.lab.experiments import EXPERIMENTS
+from inweave.lab.results import read_result
 from scripts import open_questions
 
 ROOT = Path(__file__).parent.parent
@@ -42,6 +43,11 @@ def test_the_stored_results_are_of_full_forms_and_the_page_says_what_they_lack(l
         assert result["question"] == EXPERIMENTS[name].question
         assert EXPERIMENTS[name].full == round(result["seconds"]), "what `lab list` says"
         assert (ROOT / "docs" / "figures" / f"lab-{name}.png").exists()
+
+
+def test_every_stored_result_can_be_reported(lab_page):
+    for result in lab_page.results():
+        assert read_result(ROOT / "docs" / "lab" / f"{result['name']}.json")["rows"]
 
 
 def test_known_values_are_reached(lab_page):

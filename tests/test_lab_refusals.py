@@ -195,8 +195,16 @@ def test_sizes_that_make_no_sense_are_refused(refused):
 
 
 def test_a_file_in_the_way_is_one_line(refused):
-    assert "a.toml" in refused("train", "a.toml", "--out", "a.toml")
+    for command in (["train", "a.toml"], ["run", "one-step", "--quick"]):
+        assert "a.toml is a file; name a folder" in refused(*command, "--out", "a.toml")
     assert "cannot read the config" in refused("train", ".")
+
+
+def test_what_is_no_study_has_no_parts_and_no_share(refused, tmp_path):
+    for option in (["--part", "2/4"], ["--share", "0.5"]):
+        said = refused("run", "noise", "one-step", "--quick", "--out", "made", *option)
+        assert "one-step is no study, it is run whole: leave out --part and --share" in said
+    assert not (tmp_path / "made").exists(), "nothing is trained before that is seen"
 
 
 @pytest.mark.parametrize(

@@ -16,14 +16,7 @@ from typing import Any
 from cyclopts import App, CycloptsError
 
 from inweave.cli import options, output
-from inweave.cli.endings import (
-    CHECK_FAILED,
-    CRASHED,
-    DONE,
-    INTERRUPTED,
-    REFUSED,
-    when_stopped,
-)
+from inweave.cli.endings import CHECK_FAILED, CRASHED, DONE, INTERRUPTED, REFUSED, when_stopped
 from inweave.errors import InweaveError, VerificationError
 from inweave.version import __version__
 
@@ -115,6 +108,8 @@ def _message(error: BaseException) -> str:
                 return f"there is no file {error.filename}"
             case IsADirectoryError():
                 return f"{error.filename} is a folder; name a file"
+            case FileExistsError():
+                return f"{error.filename} is a file; name a folder"
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     if isinstance(error, MemoryError):
         return f"not enough memory{f': {error}' if str(error) else ''}"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from cyclopts import Parameter
+
 from inweave.cli import output
-from inweave.cli.options import Mode, Sizes, Source, Target
+from inweave.cli.options import Mode, Sizes, Source, Target, check_seconds
 from inweave.cli.show import network_of
 from inweave.cli.sources import chosen
 
@@ -14,6 +18,9 @@ def decompile(
     *sizes: Sizes,
     target: Target = None,
     optimize: Mode = None,
+    seconds: Annotated[
+        float, Parameter(help="That reading may take, and comparing at random points again, about.")
+    ] = 60.0,
 ) -> None:
     """Read a network back as a program: Python source, proved equal to the network.
 
@@ -28,5 +35,6 @@ def decompile(
     """
     import inweave
 
+    check_seconds(seconds)
     network = network_of(source, sizes, chosen(target=target, optimize=optimize))
-    output.say(inweave.decompile(network).rstrip("\n"))
+    output.say(inweave.decompile(network, seconds=seconds).rstrip("\n"))

@@ -41,12 +41,7 @@ lab = App(name="lab", help=HELP, version_flags=[])
 
 @lab.command
 def train(
-    config: Path,
-    /,
-    *,
-    out: Path | None = None,
-    resume: Flag = False,
-    device: Device = "cpu",
+    config: Path, /, *, out: Path | None = None, resume: Flag = False, device: Device = "cpu"
 ) -> None:
     """Train one run.
 
@@ -177,7 +172,7 @@ def run(
         Of all training steps of a study, for one that would take too long.
     """
     from inweave.lab.devices import check_device
-    from inweave.lab.experiments import named, run
+    from inweave.lab.experiments import check_studies, named, run
     from inweave.lab.report import report
 
     check_device(device)
@@ -185,8 +180,9 @@ def run(
         raise InputError(f"--within is a number of seconds, at least 0, got {within}")
     if seed < 0:
         raise InputError(f"--seed is at least 0, got {seed}")
-    began = time.monotonic()
-    for each in [name for given in names for name in named(given)]:
+    began, every = time.monotonic(), [name for given in names for name in named(given)]
+    check_studies(every, _part(part), share)
+    for each in every:
         left = within - (time.monotonic() - began)
         with watched(each):
             path = run(

@@ -9,6 +9,8 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from cyclopts import Parameter
 
+from inweave.errors import InputError
+
 Source = Annotated[
     str,
     Parameter(
@@ -29,6 +31,12 @@ Mode = Annotated[
 FLAG = Parameter(negative="", show_default=False)
 Json = Annotated[bool, FLAG, Parameter(help="Print one JSON document instead of text.")]
 OUTPUT = Parameter(name=["--output", "-o"])
+
+
+def check_seconds(seconds: float) -> None:
+    """Refuse a time that is none."""
+    if not seconds >= 0:
+        raise InputError(f"--seconds must be 0 or more, got {seconds:g}")
 
 
 def refuse_overwriting(command: Callable[..., Any], given: inspect.BoundArguments) -> None:

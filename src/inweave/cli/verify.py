@@ -8,7 +8,7 @@ from cyclopts import Parameter
 
 import inweave
 from inweave.cli import output
-from inweave.cli.options import Json, Mode, Sizes, Source, Target
+from inweave.cli.options import Json, Mode, Sizes, Source, Target, check_seconds
 from inweave.cli.sources import chosen, find, find_program, only_for_programs, settings, users_code
 from inweave.errors import InputError, VerificationError
 
@@ -61,8 +61,7 @@ def verify(
         raise InputError(f"--trials must be at least 1, got {trials}")
     if seed is not None and seed < 0:
         raise InputError(f"--seed must be 0 or more, got {seed}")
-    if not seconds >= 0:
-        raise InputError(f"--seconds must be 0 or more, got {seconds:g}")
+    check_seconds(seconds)
     options = chosen(target=target, optimize=optimize)
     how = {"trials": trials, "seed": seed, "seconds": seconds}
     try:

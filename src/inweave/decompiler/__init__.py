@@ -118,8 +118,10 @@ def _proved(network: Network, found: Read, idioms: bool, seconds: float) -> tupl
         traced = _traced(text)
     try:
         verify(NAME, traced, network, seconds=seconds)
-    except VerificationError as error:
-        raise DecompileError(f"the program that was read back is not proved: {error}") from error
+    except VerificationError as error:  # whose advice is for those who call verify themselves
+        said = str(error).removesuffix("; compile with verify=False to have it unproved")
+        said = said.replace("call net.verify(", "call inweave.decompile(net, ")
+        raise DecompileError(f"the program that was read back is not proved: {said}") from error
     return text
 
 
