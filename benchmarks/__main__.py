@@ -20,7 +20,6 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from benchmarks import gallery, jobs, ridge
@@ -209,10 +208,7 @@ def summaries(rows: list[Row]) -> list[Row]:
         for threads in THREADS:
             mine = [r for r in grouped if r.family == family and r.threads == threads]
             if mine:
-                middle = median(row.value for row in mine)
-                low, high = min(r.value for r in mine), max(r.value for r in mine)
-                found.append(Row(family, "median of these (least, worst)", middle, low, high,
-                                 threads=threads, bar=ridge.MEDIAN))  # fmt: skip
+                found.append(Row.median_of(family, mine, threads=threads, bar=ridge.MEDIAN))
     return found
 
 

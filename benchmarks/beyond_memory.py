@@ -62,10 +62,10 @@ def rows(threads: int, size: int = ROWS, prompts: int = PROMPTS) -> Iterator[Row
         return dask.compute(work)[0], time.perf_counter() - start
 
     def row(name: str, seconds: float, plain: float, against: str, note: str) -> Row:
-        ratio = seconds / plain
-        return Row(family="beyond memory", name=name, value=ratio, low=ratio, high=ratio,
-                   against=against, seconds={"inweave": seconds, against: plain},
-                   note=note)  # fmt: skip
+        times = {"inweave": seconds, against: plain}
+        return Row.of(
+            "beyond memory", name, seconds / plain, against=against, seconds=times, note=note
+        )
 
     cluster = LocalCluster(
         n_workers=2, threads_per_worker=threads, memory_limit="1GB", dashboard_address=None

@@ -134,18 +134,9 @@ def _row(
     }
     timing = measure.interleaved(calls, seconds, threads=threads)
     spread = measure.Spread.of(timing.samples["compile and verify"])
-    return Row(
-        family=family,
-        name=name,
-        value=spread.median,
-        low=spread.low,
-        high=spread.high,
-        unit="s",
-        threads=threads,
-        bar=bar,
-        seconds=timing.seconds(),
-        note=f"{timing.seconds()['compile']:.3f} s of it to compile",
-    )
+    return Row.of(family, name, spread, unit="s", threads=threads, bar=bar,
+                  seconds=timing.seconds(),
+                  note=f"{timing.seconds()['compile']:.3f} s of it to compile")  # fmt: skip
 
 
 def _slowest(entries: tuple[gallery.Entry, ...], mode: str, threads: int) -> Row:
@@ -156,14 +147,6 @@ def _slowest(entries: tuple[gallery.Entry, ...], mode: str, threads: int) -> Row
         timing = measure.interleaved({"": call}, 0.0, least=1, threads=threads)
         took[entry.name] = timing.seconds()[""]
     name, longest = max(took.items(), key=lambda pair: pair[1])
-    return Row(
-        family=WRITTEN,
-        name=f"slowest of the gallery, {mode}",
-        value=longest,
-        low=longest,
-        high=longest,
-        unit="s",
-        threads=threads,
-        bar=GALLERY_BAR,
-        note=f"{name}; all {len(took)} together {sum(took.values()):.1f} s",
-    )
+    return Row.of(WRITTEN, f"slowest of the gallery, {mode}", longest, unit="s", threads=threads,
+                  bar=GALLERY_BAR,
+                  note=f"{name}; all {len(took)} together {sum(took.values()):.1f} s")  # fmt: skip

@@ -6,7 +6,7 @@ those matrices alone would fill many gigabytes, so that row compares operations,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks import measure, problem
@@ -30,42 +30,26 @@ def rows(
     """Seconds where the dense executor fits into memory, operations where it does not."""
     for n, d in timed:
         net, given = problem.network(n, d), problem.data(n, d)
-        calls = {"dense": dense(net, given), "plan": lambda net=net, given=given: net(**given)}
-        timing = measure.interleaved(calls, seconds, threads=threads)
+        timing = measure.interleaved(calls(net, given), seconds, threads=threads)
         ratio = timing.ratio("dense", "plan")
-        yield Row(
-            family="dense executor",
-            name=f"n={n} d={d}, time",
-            value=ratio.median,
-            low=ratio.low,
-            high=ratio.high,
-            against="plan",
-            threads=threads,
-            seconds=timing.seconds(),
-        )
+        yield Row.of("dense executor", f"n={n} d={d}, time", ratio, against="plan",
+                     threads=threads, seconds=timing.seconds())  # fmt: skip
     for n, d in counted:
         net = problem.network(n, d)
         ratio = flops(net) / net.plan.flops
-        yield Row(
-            family="dense executor",
-            name=f"n={n} d={d}, operations",
-            value=ratio,
-            low=ratio,
-            high=ratio,
-            against="plan",
-            threads=threads,
-            note=f"dense weights: {weights(net) * 8 / 1e9:.0f} GB",
-        )
+        yield Row.of("dense executor", f"n={n} d={d}, operations", ratio, against="plan",
+                     threads=threads,
+                     note=f"dense weights: {weights(net) * 8 / 1e9:.0f} GB")  # fmt: skip
 
 
-def dense(net: Network, given: dict[str, Any]) -> Any:
-    """A call of the dense executor, with its matrices written out beforehand."""
-    executor = DenseExecutor(net.layout, Floats())
+def calls(net: Network, given: dict[str, Any]) -> dict[str, Callable[[], Any]]:
+    """The dense executor, with its matrices written out beforehand, and the plan."""
+    executor = DenseExecutor(net.layout, Floats.like(net.prompt(**given)))
 
-    def call() -> Any:
+    def dense() -> Any:
         return net.readout(executor.run(net.modules, net.prompt(**given)))
 
-    return call
+    return {"dense": dense, "plan": lambda: net(**given)}
 
 
 def weights(net: Network) -> int:

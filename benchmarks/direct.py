@@ -30,17 +30,10 @@ def rows(threads: int, seconds: float = 2.0, size: tuple[int, int] = SIZE) -> It
     for name in calls:
         if name != "inweave":
             ratio = timing.ratio("inweave", name)
-            yield Row(
-                family="ridge to 1e-10",
-                name=f"n={size[0]} d={size[1]}, {steps} steps in {net.depth} layers",
-                value=ratio.median,
-                low=ratio.low,
-                high=ratio.high,
-                against=name,
-                threads=threads,
-                bar=BAR,
-                seconds=timing.seconds(),
-            )
+            yield Row.of("ridge to 1e-10",
+                         f"n={size[0]} d={size[1]}, {steps} steps in {net.depth} layers", ratio,
+                         against=name, threads=threads, bar=BAR,
+                         seconds=timing.seconds())  # fmt: skip
 
 
 def deep_enough(n: int, d: int, given: dict[str, Any]) -> tuple[Network, int]:

@@ -68,17 +68,17 @@ def _compared(pair: Pair, n: int, d: int, threads: int) -> Iterator[Row]:
     name = f"{type(pair.theirs).__name__}, n={n} d={d}, tol={pair.ours.tol:g}"
     timing = interleaved(fits, threads=threads)
     ratio = timing.ratio(OURS, THEIRS)
-    yield Row("estimators", f"{name}: time", ratio.median, ratio.low, ratio.high, against=THEIRS,
-              threads=threads, bar=pair.bar, seconds=timing.seconds(),
-              note=f"{pair.ours.steps_} steps")  # fmt: skip
+    yield Row.of("estimators", f"{name}: time", ratio, against=THEIRS,
+                 threads=threads, bar=pair.bar, seconds=timing.seconds(),
+                 note=f"{pair.ours.steps_} steps")  # fmt: skip
     peaks = {which: _peak(fit) for which, fit in fits.items()}
     share = peaks[OURS] / peaks[THEIRS]
-    yield Row("estimators", f"{name}: memory", share, share, share, against=THEIRS,
-              threads=threads, bar=pair.bar, note=", ".join(
-                  f"{which} {peak / 1e6:.2f} MB" for which, peak in peaks.items()))  # fmt: skip
+    yield Row.of("estimators", f"{name}: memory", share, against=THEIRS,
+                 threads=threads, bar=pair.bar, note=", ".join(
+                     f"{which} {peak / 1e6:.2f} MB" for which, peak in peaks.items()))  # fmt: skip
     more = Spread.of([_first(pair, n, d + more) for more in (1, 2, 3)])
-    yield Row("estimators", f"{name}: first fit", more.median, more.low, more.high, unit="ms",
-              threads=threads, bar=FIRST)  # fmt: skip
+    yield Row.of("estimators", f"{name}: first fit", more, unit="ms",
+                 threads=threads, bar=FIRST)  # fmt: skip
 
 
 def _fit(estimator: Any, X: Any, y: Any) -> Callable[[], Any]:

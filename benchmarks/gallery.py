@@ -115,22 +115,14 @@ def _compared(library: str, label: str, timing: measure.Timing, threads: int) ->
     for against in [name for name in took if name != "inweave"]:
         ratio = timing.ratio("inweave", against)
         counts = against == "by hand" and took[against] >= COUNTS
-        yield Row(
-            family=f"gallery, {library}",
-            name=label,
-            value=ratio.median,
-            low=ratio.low,
-            high=ratio.high,
-            against=f"{library}, {against}",
-            threads=threads,
-            bar=WORST if counts else None,
-            seconds={name: took[name] for name in ("inweave", against)},
-        )
+        yield Row.of(f"gallery, {library}", label, ratio, against=f"{library}, {against}",
+                     threads=threads, bar=WORST if counts else None,
+                     seconds={name: took[name] for name in ("inweave", against)})  # fmt: skip
 
 
 def _left_out(library: str, label: str, value: float, unit: str, most: float) -> Row:
     note = f"left out: more than {most:g} {unit}"
-    return Row(f"gallery, {library}", label, value, value, value, unit, note=note)
+    return Row.of(f"gallery, {library}", label, value, unit=unit, note=note)
 
 
 # -- problems -------------------------------------------------------------------------------------

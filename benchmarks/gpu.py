@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -19,14 +18,12 @@ from typing import Any
 
 import torch
 
-from benchmarks import lab, problem
+from benchmarks import dense, lab, problem
 from benchmarks.by_hand import in_torch
 from benchmarks.measure import Timing
 from benchmarks.ridge import BATCHES, MEDIAN, SIZES, WORST
 from benchmarks.row import Row
 from benchmarks.stored import Stored
-from inweave.exact.arithmetic import Floats
-from inweave.model.dense import DenseExecutor
 
 LIMIT = 170.0  # seconds for everything
 SAMPLE = 5e-3
@@ -42,7 +39,7 @@ def main() -> int:
         print("no CUDA device", file=sys.stderr)
         return 1
     start, found = time.time(), list[Row]()
-    families = (rows(options.seconds, start), dense(options.seconds, start), training())
+    families = (rows(options.seconds, start), beside_dense(options.seconds, start), training())
     for row in itertools.chain.from_iterable(families):
         found.append(row)
         print(f"{row.family:22s} {row.name:30s} {row.value:10.3g}× "
@@ -75,42 +72,31 @@ def rows(seconds: float, start: float) -> Iterator[Row]:
             timing = interleaved(calls, seconds)
             best = timing.quickest(["plain", "gram"])
             ratio = timing.ratio("inweave", best)
-            yield Row(f"ridge, torch cuda {str(dtype).removeprefix('torch.')}",
-                      f"n={n} d={d} batch={batch}", ratio.median, ratio.low, ratio.high,
-                      against=f"torch, {best}", bar=WORST, seconds=timing.seconds())  # fmt: skip
+            yield Row.of(f"ridge, torch cuda {str(dtype).removeprefix('torch.')}",
+                         f"n={n} d={d} batch={batch}", ratio, against=f"torch, {best}",
+                         bar=WORST, seconds=timing.seconds())  # fmt: skip
             del given, calls
             torch.cuda.empty_cache()
 
 
-def dense(seconds: float, start: float) -> Iterator[Row]:
+def beside_dense(seconds: float, start: float) -> Iterator[Row]:
     """The dense executor beside the plan."""
     for n, d in DENSE:
         if time.time() - start > LIMIT:
             return
         net, given = problem.network(n, d), on_device(n, d, 1, torch.float32)
-        H = net.prompt(**given)
-        executor = DenseExecutor(net.layout, Floats.like(H))
-
-        def call(net: Any = net, given: Any = given, executor: Any = executor) -> Any:
-            H = net.prompt(**given)
-            for i, module in enumerate(net.modules):
-                H = executor.run(module, H, str(i), lambda *_: None)
-            return net.readout(H)
-
-        calls = {"dense": call, "plan": lambda net=net, given=given: net(**given)}
-        timing = interleaved(calls, seconds)
-        ratio = timing.ratio("dense", "plan")
-        yield Row("dense executor, cuda float32", f"n={n} d={d}, time", ratio.median, ratio.low,
-                  ratio.high, against="plan", seconds=timing.seconds())  # fmt: skip
+        timing = interleaved(dense.calls(net, given), seconds)
+        yield Row.of("dense executor, cuda float32", f"n={n} d={d}, time",
+                     timing.ratio("dense", "plan"), against="plan",
+                     seconds=timing.seconds())  # fmt: skip
 
 
 def medians(found: list[Row]) -> list[Row]:
     """The median over the sizes of each precision."""
     out = []
     for family in dict.fromkeys(row.family for row in found if row.bar):
-        values = [row.value for row in found if row.family == family]
-        out.append(Row(family, "median of these (least, worst)", statistics.median(values),
-                       min(values), max(values), bar=MEDIAN))  # fmt: skip
+        mine = [row for row in found if row.family == family]
+        out.append(Row.median_of(family, mine, bar=MEDIAN))
     return out
 
 

@@ -40,12 +40,10 @@ def rows(
         slope, error = exponent(values, [s.median for s in found["inweave"]])
         hand, _ = exponent(values, [s.median for s in found["by hand"]])
         fixed = " ".join(f"{k}={v}" for k, v in start.items() if k != name)
-        yield Row(
-            family="growth",
-            name=f"in {name}: {values[0]} to {values[-1]}, {fixed}",
-            value=slope,
-            low=slope - error,
-            high=slope + error,
+        yield Row.of(
+            "growth",
+            f"in {name}: {values[0]} to {values[-1]}, {fixed}",
+            measure.Spread(slope - error, slope, slope + error),
             unit="exponent",
             threads=threads,
             bar=EXPECTED[name] + ROOM,

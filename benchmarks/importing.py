@@ -53,17 +53,9 @@ def _rows(bytecode: str, threads: int, times: int) -> Iterator[Row]:
         seconds = [float(_python(bytecode, "-c", timed)[0]) for _ in range(times)]
         spread = Spread.of([s * 1e3 for s in seconds])
         heaviest = sorted(profile(statement, bytecode).items(), key=lambda item: -item[1])[:4]
-        yield Row(
-            family="import",
-            name=name,
-            value=spread.median,
-            low=spread.low,
-            high=spread.high,
-            unit="ms",
-            threads=threads,
-            bar=bar,
-            note="most: " + ", ".join(f"{name} {us / 1e3:.1f}" for name, us in heaviest),
-        )
+        most = ", ".join(f"{name} {us / 1e3:.1f}" for name, us in heaviest)
+        yield Row.of("import", name, spread, unit="ms", threads=threads, bar=bar,
+                     note=f"most: {most}")  # fmt: skip
 
 
 def profile(statement: str, bytecode: str = "") -> dict[str, int]:
@@ -93,10 +85,6 @@ def _python(bytecode: str, *words: str) -> tuple[str, str]:
         known.pop("PYTHONDONTWRITEBYTECODE", None)
         known["PYTHONPYCACHEPREFIX"] = bytecode
     done = subprocess.run(
-        [sys.executable, *words],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=known,
+        [sys.executable, *words], capture_output=True, text=True, check=True, env=known
     )
     return done.stdout, done.stderr

@@ -479,8 +479,8 @@ def rows(threads: int = 1) -> Iterator[Row]:
         note = (f"{found['share of the bound']:.0%} of the bound; first call "
                 f"{found['first call, s']:.2f} s, from the cache "
                 f"{found['from the cache, s']:.3f} s")  # fmt: skip
-        yield Row("kernel, cuda float32", case.name, value, value, value, against="best of torch",
-                  threads=threads, bar=1 / case.bar, seconds=times, note=note)  # fmt: skip
+        yield Row.of("kernel, cuda float32", case.name, value, against="best of torch",
+                     threads=threads, bar=1 / case.bar, seconds=times, note=note)  # fmt: skip
 
 
 def main() -> int:

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from benchmarks.measure import Spread
 from benchmarks.row import Row
 from inweave.lab.baselines import one_step_loss
 from inweave.lab.config import Config, ModelConfig, TrainConfig
@@ -108,13 +109,10 @@ def lsa_training(steps: int = STEPS) -> Row:
         prompts[:, :-1, -1] *= -1  # the plain module is given y, inweave's form holds -y
         other = float(mse(plain.model(prompts)[:, -1, -1], batch))
     shares = [a / b for a, b in zip(fast, slow, strict=True)]
-    low, middle, high = statistics.quantiles(shares, n=4)
-    return Row(
+    return Row.of(
         "lab",
         "train one LSA layer, d = n = 10, batch 2048, CPU time per step",
-        middle,
-        low,
-        high,
+        Spread(*statistics.quantiles(shares, n=4)),
         against="plain torch module",
         bar=0.25,
         seconds={
@@ -143,12 +141,10 @@ def gpu_training(steps: int = 200, repeats: int = 5) -> Row:
                 found.append((time.perf_counter() - began) / steps)
     shares = sorted(a / b for a, b in zip(*times, strict=True))
     ours, plain = (statistics.median(found) for found in times)
-    return Row(
+    return Row.of(
         "lab",
         "train four LSA layers, d = 10, n = 20, batch 2048, GPU",
-        statistics.median(shares),
-        shares[0],
-        shares[-1],
+        Spread(shares[0], statistics.median(shares), shares[-1]),
         against="plain torch module",
         seconds={"inweave": ours, "plain torch module": plain},
         note=f"{torch.cuda.get_device_name()}: {1 / ours:.0f} steps/s, plain {1 / plain:.0f}",

@@ -37,6 +37,10 @@ class Spread:
         low, median, high = statistics.quantiles(numbers, n=4, method="inclusive")
         return cls(low, median, high)
 
+    def times(self, factor: float) -> Spread:
+        """The same in another unit."""
+        return Spread(factor * self.low, factor * self.median, factor * self.high)
+
 
 @dataclass(frozen=True)
 class Timing:

@@ -33,12 +33,10 @@ def rows(
             peak = tracemalloc.get_traced_memory()[1]
             tracemalloc.stop()
             ratio = (inputs + peak) / inputs
-            yield Row(
-                family="peak memory",
-                name=f"n={n} d={d} batch={batch} {mode}",
-                value=ratio,
-                low=ratio,
-                high=ratio,
+            yield Row.of(
+                "peak memory",
+                f"n={n} d={d} batch={batch} {mode}",
+                ratio,
                 against="inputs",
                 threads=threads,
                 bar=2 + MATRICES * 8 * d * d * batch / inputs,

@@ -105,15 +105,6 @@ def _row(
     ratio = timing.ratio("speed", best)
     origin = found["speed"].origin
     label = " ".join(f"{k}={v}" for k, v in sizes.items())
-    yield Row(
-        family="modes",
-        name=f"{entry.name} {label} batch={batch}",
-        value=ratio.median,
-        low=ratio.low,
-        high=ratio.high,
-        against=best,
-        threads=threads,
-        bar=BAR,
-        seconds=timing.seconds(),
-        note="" if origin is None else origin.candidate,
-    )
+    yield Row.of("modes", f"{entry.name} {label} batch={batch}", ratio, against=best,
+                 threads=threads, bar=BAR, seconds=timing.seconds(),
+                 note="" if origin is None else origin.candidate)  # fmt: skip

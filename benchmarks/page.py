@@ -96,12 +96,10 @@ def in_browser(browser: Any, threads: int, rounds: int = 7, times: int = 40) -> 
             found = list(_rounds(browser, path, script, rounds + 1, times))[1:]  # one to warm up
         own = Spread.of([sum(one[part] for part in OWN) for one in found])
         whole = Spread.of([one[ALL] for one in found])
-        yield Row(
-            family="page",
-            name=name,
-            value=own.median,
-            low=own.low,
-            high=own.high,
+        yield Row.of(
+            "page",
+            name,
+            own,
             unit="ms",
             threads=threads,
             bar=BAR,

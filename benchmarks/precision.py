@@ -37,17 +37,9 @@ def rows(threads: int, modes: tuple[str, ...] = MODES) -> Iterator[Row]:
             found = errors(entry, network)
             ratio = found["network"] / allowed(found)
             bar = most(entry.name, mode, found) / allowed(found)
-            yield Row(
-                family="float32",
-                name=f"{entry.name} {mode}",
-                value=ratio,
-                low=ratio,
-                high=ratio,
-                against="by hand",
-                threads=threads,
-                bar=bar,
-                note=", ".join(f"{name} {value:.1e}" for name, value in found.items()),
-            )
+            note = ", ".join(f"{name} {value:.1e}" for name, value in found.items())
+            yield Row.of("float32", f"{entry.name} {mode}", ratio, against="by hand",
+                         threads=threads, bar=bar, note=note)  # fmt: skip
 
 
 def most(name: str, mode: str, found: Mapping[str, float]) -> float:

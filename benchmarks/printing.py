@@ -48,15 +48,4 @@ def _row(name: str, nets: Named, threads: int) -> Row:
         start = time.process_time()
         str(net)
         found[one] = 1e3 * (time.process_time() - start)
-    slowest = max(found, key=lambda one: found[one])
-    return Row(
-        family="printing",
-        name=name,
-        value=found[slowest],
-        low=min(found.values()),
-        high=found[slowest],
-        unit="ms",
-        threads=threads,
-        bar=BAR,
-        note=f"{slowest}, of {len(found)}",
-    )
+    return Row.slowest("printing", name, found, unit="ms", threads=threads, bar=BAR)

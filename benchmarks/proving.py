@@ -69,7 +69,9 @@ def rows(
             for T in steps
         }
         name = f"n={n} d={d}, T up to {max(steps):,}"
-        yield _slowest("verify, depth mode", name, found, threads, DEPTH_BAR)
+        yield Row.slowest(
+            "verify, depth mode", name, found, unit="s", threads=threads, bar=DEPTH_BAR
+        )
 
 
 def _verified(program: inweave.Program, n: int, d: int, steps: int) -> float:
@@ -85,25 +87,9 @@ def _row(name: str, problems: Mapping[str, Problem], threads: int) -> Row:
     """The slowest of some proofs, each the best of a few runs; which networks have none is said."""
     tried = {one: _seconds(problem) for one, problem in problems.items()}
     found = {one: seconds for one, seconds in tried.items() if seconds is not None}
-    row = _slowest("proof by algebra", name, found, threads, BAR)
+    row = Row.slowest("proof by algebra", name, found, unit="s", threads=threads, bar=BAR)
     without = [one for one in tried if one not in found]
     return replace(row, note=f"{row.note}; none for {', '.join(without)}") if without else row
-
-
-def _slowest(family: str, name: str, found: Mapping[str, float], threads: int, bar: float) -> Row:
-    slowest = max(found, key=lambda one: found[one])
-    value = found[slowest]
-    return Row(
-        family=family,
-        name=name,
-        value=value,
-        low=min(found.values()),
-        high=value,
-        unit="s",
-        threads=threads,
-        bar=bar,
-        note=f"{slowest}, of {len(found)}",
-    )
 
 
 def _seconds(problem: Problem) -> float | None:

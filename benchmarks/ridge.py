@@ -36,17 +36,9 @@ def rows(
             timing = compare(calls, steps, threads, seconds)
             best = timing.quickest([name for name in timing.samples if name != "inweave"])
             ratio = timing.ratio("inweave", best)
-            yield Row(
-                family=f"ridge, {library}",
-                name=f"n={n} d={d} batch={batch}",
-                value=ratio.median,
-                low=ratio.low,
-                high=ratio.high,
-                against=f"{library}, {best}",
-                threads=threads,
-                bar=WORST,
-                seconds=timing.seconds(),
-            )
+            yield Row.of(f"ridge, {library}", f"n={n} d={d} batch={batch}", ratio,
+                         against=f"{library}, {best}", threads=threads, bar=WORST,
+                         seconds=timing.seconds())  # fmt: skip
 
 
 def compare(

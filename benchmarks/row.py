@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from benchmarks.measure import Spread
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,26 @@ class Row:
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
             raise ValueError(f"{self.family}, {self.name}: {self.value} is not between quartiles")
+
+    @classmethod
+    def of(cls, family: str, name: str, measured: Spread | float, **more: Any) -> Row:
+        """The row of a median with its quartiles, or of one number."""
+        it = measured if isinstance(measured, Spread) else Spread(measured, measured, measured)
+        return cls(family, name, it.median, it.low, it.high, **more)
+
+    @classmethod
+    def slowest(cls, family: str, name: str, found: Mapping[str, float], **more: Any) -> Row:
+        """The row of the one that takes longest; its note says which that is."""
+        which = max(found, key=lambda one: found[one])
+        spread = Spread(min(found.values()), found[which], found[which])
+        return cls.of(family, name, spread, note=f"{which}, of {len(found)}", **more)
+
+    @classmethod
+    def median_of(cls, family: str, rows: Sequence[Row], **more: Any) -> Row:
+        """The row of the median over some, between the least and the worst."""
+        values = [row.value for row in rows]
+        spread = Spread(min(values), statistics.median(values), max(values))
+        return cls.of(family, "median of these (least, worst)", spread, **more)
 
     @property
     def met(self) -> bool | None:

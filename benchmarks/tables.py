@@ -30,14 +30,5 @@ def rows(threads: int, seconds: float = 5.0, size: int = 10**6) -> Iterator[Row]
         )  # fmt: skip
         megabytes = path.stat().st_size / 1e6
     ratio = timing.ratio("inweave", "pyarrow")
-    yield Row(
-        family="tables",
-        name=f"{size:,} rows of .csv, {megabytes:.0f} MB",
-        value=ratio.median,
-        low=ratio.low,
-        high=ratio.high,
-        against="pyarrow",
-        threads=threads,
-        bar=2.0,
-        seconds=timing.seconds(),
-    )
+    yield Row.of("tables", f"{size:,} rows of .csv, {megabytes:.0f} MB", ratio, against="pyarrow",
+                 threads=threads, bar=2.0, seconds=timing.seconds())  # fmt: skip

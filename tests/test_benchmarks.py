@@ -260,7 +260,11 @@ def test_dense_rows_count_and_time_the_same_network():
     rows = well_formed(dense.rows(1, 0.0, timed=((6, 3),), counted=((6, 3),)))
     assert [row.against for row in rows] == ["plan", "plan"]
     net, given = problem.network(6, 3), problem.data(6, 3)
-    assert np.allclose(dense.dense(net, given)(), net(**given), rtol=1e-12)
+    torch = pytest.importorskip("torch")  # as on a GPU
+    tensors = {k: v if isinstance(v, float) else torch.from_numpy(v) for k, v in given.items()}
+    for taken in (given, tensors):
+        calls = dense.calls(net, taken)
+        assert np.allclose(calls["dense"](), calls["plan"](), rtol=1e-12)
 
 
 def test_solvers_and_the_depth_network_agree_to_ten_digits():
