@@ -21,7 +21,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 import inweave
-from inweave.cli.demo_programs import ridge
+from inweave.cli.demo_report import ridge
 from inweave.data import diabetes
 
 mpl.use("Agg")

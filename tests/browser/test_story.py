@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave.cli.demo_programs import ridge
-from inweave.cli.demo_report import LAM, PAGE, STORY, Problem, write_page
+from inweave.cli.demo_report import LAM, PAGE, STORY, Problem, ridge, write_page
 from tests.browser.conftest import Watched
 
 pytestmark = pytest.mark.browser

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 import inweave
-from inweave import explore
+from inweave import Matrix, Scalar, Vector, explore
 from inweave.cli import output
-from inweave.cli.demo_programs import ridge
 from inweave.cli.fill import Scale
 from inweave.cli.numbers import Numbers
 from inweave.cli.show import report
 from inweave.data import diabetes
 from inweave.explore.story import read
 from inweave.gallery.least_squares import ridge_gd as ridge_from
+from inweave.gallery.sizes import d, n
 from inweave.network import Network
 from inweave.paper import ridge_elsa, ridge_lsa
 
@@ -42,6 +42,19 @@ COMPILED = {
     "LSA, depth": ("lsa", "depth"),
     "ELSA, depth": ("elsa", "depth"),
 }
+
+
+# the program of the demo, as a user would write it
+@inweave.program
+def ridge(
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], lam: Scalar, eta: Scalar, *, steps: int
+) -> Scalar:
+    """Ridge regression by gradient descent, and its prediction for u."""
+
+    def step(w: Vector[d]) -> Vector[d]:
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,7 @@ class Speller:
     """Spells sums over one alphabet; `names` are the texts of letters."""
 
     def __init__(
-        self,
-        alphabet: Letters,
-        names: Mapping[int, Text],
-        hoisted: Callable[[str, Constant], str],
+        self, alphabet: Letters, names: Mapping[int, Text], hoisted: Callable[[str, Constant], str]
     ) -> None:
         self.alphabet, self.names, self.hoisted = alphabet, names, hoisted
 

@@ -134,10 +134,7 @@ class Packer:
     def head(self, head: Head) -> dict[str, Any]:
         parts = {}
         for name, p in zip(("query", "key", "value"), head.projections, strict=True):
-            parts[name] = {
-                "text": self.text(p, name == "key"),
-                "pieces": self.pieces(p),
-            }
+            parts[name] = {"text": self.text(p, name == "key"), "pieces": self.pieces(p)}
         whole = all(part["pieces"] is not None for part in parts.values())
         return {"lines": [[what, dest] for dest, what in self.words.head(head)],
                 "parts": parts if whole else None}  # fmt: skip

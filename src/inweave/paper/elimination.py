@@ -30,14 +30,7 @@ import numpy as np
 from inweave.errors import BlockError, DomainError, InputError, ShapeError
 from inweave.exact.constants import Array, real_array
 from inweave.exact.whole import whole
-from inweave.paper.components import (
-    affine,
-    anti_mask,
-    apply,
-    as_matrix,
-    identity,
-    masking,
-)
+from inweave.paper.components import affine, anti_mask, apply, as_matrix, identity, masking
 from inweave.paper.division import Function, Sigma, inverse_square, sigma
 from inweave.paper.properties import Span, mask
 

@@ -11,6 +11,7 @@ Indices are 0-based and half-open: the paper's rows i:j are `rows=(i - 1, j)` he
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -36,9 +37,7 @@ def W_K(m: int, pairs: Pairs, dtype: DTypeLike = np.float64) -> Array:
     if (i, j) is in K, which picks row j of A, and zero otherwise. Two pairs with the same i would
     add two rows of A, so the i must be pairwise distinct.
     """
-    pairs = list(pairs)
-    _distinct("W_K", "rows", [i for i, _ in pairs])
-    return _units("W_K", m, pairs, dtype)
+    return _units("W_K", "rows", m, pairs, dtype)
 
 
 def V_J(n: int, pairs: Pairs, dtype: DTypeLike = np.float64) -> Array:
@@ -47,9 +46,7 @@ def V_J(n: int, pairs: Pairs, dtype: DTypeLike = np.float64) -> Array:
     Column l of a product is A times column l of the right factor; that column of V_J is e_k, which
     picks column k of A, or zero. It is `W_K` transposed: V_J = W_{(l, k)}ᵀ.
     """
-    pairs = list(pairs)
-    _distinct("V_J", "columns", [l for _, l in pairs])
-    return _units("V_J", n, pairs, dtype)
+    return _units("V_J", "columns", n, pairs, dtype)
 
 
 def movers(
@@ -298,22 +295,21 @@ def _blocks(
     )
 
 
-def _units(name: str, size: int, pairs: list[tuple[int, int]], dtype: DTypeLike) -> Array:
+def _units(name: str, written: str, size: int, pairs: Pairs, dtype: DTypeLike) -> Array:
+    """Ones at some places, no two in one of the rows or columns that are written."""
+    pairs = list(pairs)
+    counts = Counter(pair[written == "columns"] for pair in pairs)
+    if twice := sorted(i for i, times in counts.items() if times > 1):
+        raise InputError(
+            f"{name}: {written} {', '.join(map(str, twice))} would be written twice; "
+            "each may be written once"
+        )
     out = np.zeros((size, size), dtype)
     for i, j in pairs:
         if not (0 <= i < size and 0 <= j < size):
             raise ShapeError(f"{name}: the pair ({i}, {j}) is outside 0:{size} x 0:{size}")
         out[i, j] = 1
     return out
-
-
-def _distinct(name: str, what: str, written: list[int]) -> None:
-    twice = sorted({i for i in written if written.count(i) > 1})
-    if twice:
-        raise InputError(
-            f"{name}: {what} {', '.join(map(str, twice))} would be written twice; "
-            "each may be written once"
-        )
 
 
 def _fits(what: str, span: Span, move: int, size: int) -> None:

@@ -18,13 +18,7 @@ from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift
 from inweave.exact.constants import product as multiplied
 from inweave.exact.names import GREEK, in_turn
-from inweave.model.layers import (
-    AttentionLayer,
-    BlockPointwiseLayer,
-    Head,
-    Layer,
-    PointwiseLayer,
-)
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
 from inweave.model.modules import Part as Stored
@@ -250,9 +244,7 @@ def _changed(network: Network) -> set[str]:
 
 
 def facts(
-    network: Network,
-    proved: Certificate | Claim | None = None,
-    degree: Degree | None = None,
+    network: Network, proved: Certificate | Claim | None = None, degree: Degree | None = None
 ) -> dict[str, Any]:
     """What is known of a network, as data for other programs.
 
