@@ -242,7 +242,8 @@ def test_a_report_on_other_files_is_one_line(refused, tmp_path):
 def test_a_report_shows_what_is_not_finite(tmp_path):
     pytest.importorskip("matplotlib")
     lines = [{"label": "b", "y": math.inf}]
-    for i, more in enumerate(({}, {"lines": lines}, {"lines": lines, "series": []})):
+    nothing = {"lines": [], "series": []}
+    for i, more in enumerate(({}, {"lines": lines}, {"lines": lines, "series": []}, nothing)):
         path = tmp_path / f"{i}.json"
         checkpoint.write_json(path, RESULT | more)
         text, picture = report([path], tmp_path / "out")
@@ -475,7 +476,7 @@ def test_what_does_not_fit_is_refused_before_the_folder_is_made(refused, tmp_pat
         return drawn(task, size, *more)
 
     drawn = tasks.draw
-    monkeypatch.setattr("inweave.lab.train.draw", draw)
+    monkeypatch.setattr("inweave.lab.config.draw", draw)
     assert "not enough memory for 3.00 GiB; lower" in refused("train", "a.toml", "--out", "out")
     assert not (tmp_path / "out").exists()
 

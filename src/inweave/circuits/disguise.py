@@ -22,20 +22,6 @@ One dial from 0, the network itself, to 1:
 Heads are shuffled within their layers, whose number stays as it is. The dial is counted in
 sixteenths. What is drawn depends on the seed alone, so that a larger dial splits the heads that a
 smaller one splits, and more, and has its decoys, and more.
-
-What others may rely on (`Disguise`, frozen):
-
-    network     the disguised network, with its embedding; `of`: the network that was disguised
-    heads       {At(layer, head) of `of`: the heads of `network` whose sum it is, in order}
-    decoys      for every decoy its heads, which add up to nothing
-    unused      the heads that only update unused variables
-    blocks      the names of the blocks that were added, the last ones of `network.layout`
-    subspace(block)   the rows of the embedding's matrix in which a block stands: in the state
-                      `G = P H M` it contributes `P (block's columns of H) @ subspace(block)`
-    truth(at)   the head of `of` that a head of `network` carries, or None
-    describe()  all of it as JSON data
-
-A layer is numbered as in `network.layers`, those of a tied module once.
 """
 
 from __future__ import annotations
@@ -62,7 +48,7 @@ STEPS = 16  # of the dial
 
 
 class At(NamedTuple):
-    """A head: which of `network.layers`, and which of its heads."""
+    """A head: which of `network.layers`, those of a tied module once, and which of its heads."""
 
     layer: int
     head: int
@@ -70,23 +56,26 @@ class At(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Disguise:
-    """A disguised network, and the truth about it; see the module's text."""
+    """A disguised network, and the truth about it: what others may rely on."""
 
-    network: Network
-    of: Network
+    network: Network  # disguised, with its embedding
+    of: Network  # the one that was disguised
     dial: float
     seed: int
-    heads: Mapping[At, tuple[At, ...]]
-    decoys: tuple[tuple[At, ...], ...] = ()
-    unused: tuple[At, ...] = ()
-    blocks: tuple[str, ...] = ()
+    heads: Mapping[At, tuple[At, ...]]  # of every head of `of`, those of `network` whose sum it is
+    decoys: tuple[tuple[At, ...], ...] = ()  # of every decoy its heads, which add up to nothing
+    unused: tuple[At, ...] = ()  # heads that only update unused variables
+    blocks: tuple[str, ...] = ()  # that were added, the last ones of `network.layout`
 
     @property
     def embedding(self) -> Embedding | None:
         return self.network.embedding
 
     def subspace(self, block: str) -> np.ndarray[Any, Any]:
-        """Where a block stands: one row of the network's columns for each column of the block."""
+        """Where a block stands: one row of the network's columns for each column of the block.
+
+        In the state `G = P H M` it contributes `P (block's columns of H) @ subspace(block)`.
+        """
         layout, embedding = self.network.layout, self.embedding
         M = None if embedding is None else embedding.columns
         return (np.eye(layout.width) if M is None else M)[layout[block].columns]

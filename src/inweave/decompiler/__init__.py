@@ -113,7 +113,8 @@ def _proved(network: Network, found: Read, idioms: bool, seconds: float) -> tupl
     """A source that is proved, with or without idioms."""
     text = source(network, found, idioms=idioms)
     traced = _traced(text)
-    if {name: traced.kinds[name] for name in traced.outputs} != _kinds(network):
+    kinds = {output.name: output.kind for output in network.outputs}
+    if {name: traced.kinds[name] for name in traced.outputs} != kinds:
         text = source(network, found, traced.kinds, idioms)
         traced = _traced(text)
     try:
@@ -149,10 +150,6 @@ def _placed(network: Network) -> Network:
         return replace(module, body=tuple(body), carries=carries)
 
     return replace(network, modules=tuple(map(placed, network.modules)))
-
-
-def _kinds(network: Network) -> dict[str, str]:
-    return {output.name: output.kind for output in network.outputs}
 
 
 def _traced(found: tuple[Line, ...]) -> Traced:

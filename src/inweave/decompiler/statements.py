@@ -95,8 +95,7 @@ class Letters(Alphabet):
 
     def number_of(self, words: Words) -> int:
         """The letter that a symbol is."""
-        (((_, chain), _),) = words.terms.items()
-        scalars = next(iter(words.terms))[0]
+        ((scalars, chain),) = words.terms
         return (chain or scalars[0])[0][0]
 
     def letter(self, letter: Letter) -> Words:

@@ -108,8 +108,4 @@ def _simpler(c: Fraction, constants: list[Constant]) -> tuple[Fraction, list[Con
                 c *= exact(numbers.pop())
                 constant = simplest((entries != 0) * 1.0)
         found.append(constant)
-    return c * all(_is_there(constant) for constant in found), found
-
-
-def _is_there(constant: Constant) -> bool:
-    return not isinstance(constant, Shift) or constant.size > 0
+    return c * (not any(isinstance(k, Shift) and k.size == 0 for k in found)), found

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.lab.inference import LEVEL, Effect, holm, t_interval
+from inweave.lab.inference import LEVEL, Effect, Interval, holm, t_interval
 from inweave.lab.report import aligned
 from inweave.lab.study import Results, problems
 from inweave.lab.tasks import Batch, Task
@@ -106,14 +106,11 @@ def panels(
 
 def points(label: str, found: Sequence[tuple[float, Mapping[str, Any]]]) -> dict[str, Any]:
     """A line of a panel: the losses of arms over some number, with intervals over seeds."""
-    every = [t_interval(result["log_loss"]) for _, result in found]
-    return {"label": label, "x": [x for x, _ in found],
-            **{key: [10 ** getattr(one, name) for one in every]
-               for key, name in (("y", "mean"), ("low", "low"), ("high", "high"))}}  # fmt: skip
+    return effects(label, [(x, Interval(**over_seeds(r["log_loss"]))) for x, r in found])
 
 
-def effects(label: str, found: Sequence[tuple[float, Effect]]) -> dict[str, Any]:
-    """A line of a panel: effects on log₁₀ loss, with their intervals."""
+def effects(label: str, found: Sequence[tuple[float, Interval]]) -> dict[str, Any]:
+    """A line of a panel: numbers with their intervals, such as effects on log₁₀ loss."""
     return {"label": label, "x": [x for x, _ in found], "y": [e.mean for _, e in found],
             "low": [e.low for _, e in found], "high": [e.high for _, e in found]}  # fmt: skip
 

@@ -104,13 +104,6 @@ def noise_estimate(batch: Batch) -> Tensor:
     return residual.square().sum(-1) / (n - d)
 
 
-def adaptive_ridge(batch: Batch) -> Tensor:
-    """Ridge with λ = σ̂², estimated from each prompt's own residuals."""
-    wide = batch.to(torch.float64)
-    lam = noise_estimate(wide).clamp(min=1e-8)
-    return dot(ridge_weights(wide, lam), wide.u).to(batch.u.dtype)
-
-
 def tuned_adaptive_ridge(scale: Number, offset: Number) -> Predictor:
     """Ridge with λ = scale σ̂² + offset; both are to be tuned."""
 
@@ -120,6 +113,11 @@ def tuned_adaptive_ridge(scale: Number, offset: Number) -> Predictor:
         return dot(ridge_weights(wide, lam.clamp(min=1e-8)), wide.u).to(batch.u.dtype)
 
     return predict
+
+
+def adaptive_ridge(batch: Batch) -> Tensor:
+    """Ridge with λ = σ̂², estimated from each prompt's own residuals."""
+    return tuned_adaptive_ridge(1.0, 0.0)(batch)
 
 
 def nearest(k: int) -> Predictor:

@@ -31,7 +31,7 @@ from inweave.exact.schema import Mismatch, Must, fingerprint, read, write
 from inweave.files import regular
 from inweave.lab.checks import all_finite, at_least, is_file_name, positive, refuse_unless
 from inweave.lab.forms import Form, FormName, form
-from inweave.lab.tasks import TASKS, Target, Task, stream
+from inweave.lab.tasks import TASKS, Batch, Target, Task, draw, stream
 from inweave.lab.tensors import torch
 from inweave.nn import INITS, Architecture, AttentionNetwork
 
@@ -138,6 +138,11 @@ class Config:
         """The model at its start; the seed alone decides, on every device."""
         start = stream(self.train.seed, "init")
         return self.make_form().build(self.model, start, self.train.torch_dtype, device)
+
+    def problems(self, name: str, size: int, device: torch.device | str = "cpu") -> Batch:
+        """Problems of a stream of their own, in the precision of the run."""
+        generator = stream(self.train.seed, name, device=device)
+        return draw(self.task, size, generator, self.train.torch_dtype)
 
     def asdict(self) -> dict[str, Any]:
         table: dict[str, Any] = write(Config, self)

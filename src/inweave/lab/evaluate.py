@@ -17,7 +17,7 @@ from inweave.lab.baselines import Predictor
 from inweave.lab.config import Config
 from inweave.lab.devices import within_memory
 from inweave.lab.progress import LOGGER
-from inweave.lab.tasks import Batch, draw, stream
+from inweave.lab.tasks import Batch
 from inweave.lab.tensors import torch
 from inweave.lab.train import load_run
 
@@ -75,10 +75,8 @@ def _descent(config: Config, steps: int, top: float, tuning: Batch) -> Predictor
 def evaluate(folder: str | Path, size: int = 20_000, device: str = "cpu") -> dict[str, Any]:
     """Write and return `evaluation.json`: the loss of the model and of every baseline."""
     config, model = load_run(folder, device)
-    dtype, seed, target = config.train.torch_dtype, config.train.seed, config.train.target
-    tuning = draw(config.task, 8000, stream(seed, "tune", device=device), dtype)
-    batch = draw(config.task, size, stream(seed, "eval", device=device), dtype)
-    own = measures.predictor(model, config.make_form())
+    tuning, batch = config.problems("tune", 8000, device), config.problems("eval", size, device)
+    own, target = measures.predictor(model, config.make_form()), config.train.target
     LOGGER.info("tuning the baselines of %s ...", folder)
     rows = {"trained": own} | contenders(config, tuning, max(1, min(4, config.model.depth)))
     table: dict[str, Any] = {}

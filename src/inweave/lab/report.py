@@ -157,7 +157,8 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
         axes.set_xlim(left=0.0)
     if not result["axes"].get("log") and (limits := _range(result)):
         axes.set_ylim(*limits)
-    axes.legend(fontsize=8, frameon=False)
+    if groups or result["lines"]:
+        axes.legend(fontsize=8, frameon=False)
 
 
 def _range(result: dict[str, Any]) -> tuple[float, float] | None:

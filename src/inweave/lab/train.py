@@ -108,16 +108,8 @@ class Run:
 
     def loss_on(self, name: str, size: int) -> float:
         """The loss of the weights as they are, on problems of a stream of their own."""
-        settings = self.config.train
-        generator = stream(settings.seed, name, device=self.device)
-        batch = draw(self.config.task, size, generator, settings.torch_dtype)
-        return float(self.ensemble.losses(self.form, batch, settings.target))
-
-    def draw_largest(self) -> None:
-        """Draw as many problems as will be needed at once: what does not fit shows at once."""
-        s = self.config.train
-        generator = stream(s.seed, "largest", device=self.device)
-        draw(self.config.task, max(s.batch, s.eval_size), generator, s.torch_dtype)
+        batch = self.config.problems(name, size, self.device)
+        return float(self.ensemble.losses(self.form, batch, self.config.train.target))
 
     def tensors(self) -> dict[str, Tensor]:
         """Everything a checkpoint holds as arrays."""
@@ -217,7 +209,8 @@ def _prepare(folder: Path, run: Run, resume: bool, rank: int) -> int:
         if rank == 0:
             _cut_metrics(folder, step, run.config)
         return step
-    run.draw_largest()
+    settings = run.config.train  # as many problems as will be needed: what does not fit shows now
+    run.config.problems("largest", max(settings.batch, settings.eval_size), run.device)
     if rank == 0:
         if checkpoint.exists(folder):
             raise InputError(f"{folder} already holds a run; resume it or choose another folder")
