@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 
 from inweave.decompiler.statements import Body, Let, Loop, letters_of
 from inweave.proof.words import Words
@@ -16,8 +16,9 @@ def definitions(body: Body) -> Iterator[tuple[int, Words]]:
         if isinstance(statement, Let):
             yield statement.symbol, statement.words
         else:
-            yield from zip(statement.carried, statement.after, strict=True)
-            yield from zip(statement.results, statement.start, strict=True)
+            for x in statement.carried:
+                yield x.symbol, x.after
+                yield x.result, x.start
             yield from definitions(statement.body)
 
 
@@ -25,7 +26,7 @@ def carried(body: Body) -> Iterator[int]:
     """The symbols of loops: what they carry, and what is left of it."""
     for statement in body.statements:
         if isinstance(statement, Loop):
-            yield from (*statement.carried, *statement.results)
+            yield from (symbol for x in statement.carried for symbol in (x.symbol, x.result))
             yield from carried(statement.body)
 
 
@@ -38,7 +39,7 @@ def pruned(body: Body, needed: Collection[int]) -> tuple[Body, set[int]]:
             if statement.symbol in wanted:
                 kept.append(statement)
                 wanted |= letters_of(statement.words).keys()
-        elif wanted & set(statement.results):
+        elif wanted & {x.result for x in statement.carried}:
             loop, inside = _live(statement, wanted)
             kept.append(loop)
             wanted |= inside
@@ -47,22 +48,18 @@ def pruned(body: Body, needed: Collection[int]) -> tuple[Body, set[int]]:
 
 def _live(loop: Loop, wanted: Collection[int]) -> tuple[Loop, set[int]]:
     """A loop that carries what is needed after it or in it; all of it, if the network says so."""
-    live = {i for i, result in enumerate(loop.results) if loop.declared or result in wanted}
+    inside = set[int]()
     while True:
-        read = {n for i in live for n in letters_of(loop.after[i])}
-        body, inside = pruned(loop.body, read)
-        more = {i for i, symbol in enumerate(loop.carried) if symbol in inside} - live
-        if not more:
+        live = [
+            x for x in loop.carried if loop.declared or {x.result, x.symbol} & {*wanted, *inside}
+        ]
+        read = {n for x in live for n in letters_of(x.after)}
+        body, more = pruned(loop.body, read)
+        if more <= inside:
             break
-        live |= more
-
-    def kept(parts: Sequence[Any]) -> tuple[Any, ...]:
-        return tuple(part for i, part in enumerate(parts) if i in live)
-
-    inside |= {n for i in live for n in letters_of(loop.start[i])}
-    start, after = kept(loop.start), kept(loop.after)
-    carried, results = kept(loop.carried), kept(loop.results)
-    return Loop(loop.times, carried, start, body, after, results, loop.declared), inside
+        inside |= more
+    inside |= {n for x in live for n in letters_of(x.start)}
+    return replace(loop, carried=tuple(live), body=body), inside
 
 
 def read_once(body: Body, last: Iterable[Words]) -> set[int]:
@@ -74,8 +71,8 @@ def read_once(body: Body, last: Iterable[Words]) -> set[int]:
         if isinstance(statement, Let):
             found.update(letters_of(statement.words))
         else:
-            for words in statement.start:
-                found.update(letters_of(words))
+            for x in statement.carried:
+                found.update(letters_of(x.start))
             inside = (*statement.after, *(words for _, words in definitions(statement.body)))
             found.update({n: 2 for words in inside for n in letters_of(words)})
     return {number for number, times in found.items() if times == 1}

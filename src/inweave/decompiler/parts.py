@@ -37,8 +37,7 @@ def in_part(body: Body, last: Sequence[Words], alphabet: Letters) -> tuple[Body,
 
 
 def _inside(loop: Loop, alphabet: Letters) -> Loop:
-    body, after = in_part(loop.body, loop.after, alphabet)
-    return replace(loop, body=body, after=tuple(after))
+    return loop.stepping(*in_part(loop.body, loop.after, alphabet))
 
 
 def _cut(words: Words, let: Let, alphabet: Letters) -> Words:

@@ -22,7 +22,7 @@ from typing import NamedTuple, cast
 from inweave.decompiler.naming import NOBODY, Naming
 from inweave.decompiler.needed import pruned
 from inweave.decompiler.pieces import piecewise
-from inweave.decompiler.statements import Body, HeadAt, Heads, Loop, Read, letters_of
+from inweave.decompiler.statements import Body, Carried, HeadAt, Heads, Loop, Read, letters_of
 from inweave.errors import DecompileError
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part, named
@@ -265,23 +265,14 @@ class Reader(Naming):
         results: Sequence[Words],
         declared: bool,
     ) -> None:
-        number = self.alphabet.number_of
-        loop = Loop(
-            module.repeat,
-            tuple(map(number, carried)),
-            tuple(map(self.even, start)),
-            step.body,
-            tuple(map(self.even, after)),
-            tuple(map(number, results)),
-            declared,
-        )
-        self.by |= zip(loop.carried, step.by, strict=True)
-        self.by |= {
-            number: self._waiting[block] | step.rest
-            for number, block in zip(loop.results, blocks, strict=True)
-        }
+        number, found = self.alphabet.number_of, list[Carried]()
+        for symbol, begin, left, result in zip(carried, start, after, results, strict=True):
+            ends = self.even(begin), self.even(left)
+            found.append(Carried(number(symbol), *ends, number(result)))
+        for x, by, block in zip(found, step.by, blocks, strict=True):
+            self.by[x.symbol], self.by[x.result] = by, self._waiting[block] | step.rest
         self._waiting = self._taken(blocks)
-        self.body.statements.append(loop)
+        self.body.statements.append(Loop(module.repeat, tuple(found), step.body, declared))
 
 
 def _equal(a: Words, b: Words) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inweave.decompiler.needed import definitions
-from inweave.decompiler.statements import Body, Let, Letters, Loop, letters_of
+from inweave.decompiler.statements import Body, Carried, Let, Letters, Loop, letters_of
 from inweave.exact.constants import Constant, Shift
 from inweave.proof.words import Chain, Letter, Words
 
@@ -39,7 +39,7 @@ def as_scan(loop: Loop, alphabet: Letters, read: Collection[int]) -> Scan | None
     """A loop as one over rows, if it is one; `read` are the symbols that something reads."""
     for at in range(len(loop.carried)):
         reverse = _direction(loop, at, alphabet)
-        if reverse is not None and loop.results[at] not in read:
+        if reverse is not None and loop.carried[at].result not in read:
             try:
                 return _Reader(loop, at, alphabet, reverse).scan()
             except NoScan:
@@ -49,11 +49,11 @@ def as_scan(loop: Loop, alphabet: Letters, read: Collection[int]) -> Scan | None
 
 def _direction(loop: Loop, at: int, alphabet: Letters) -> bool | None:
     """Whether a carried value is a selector, and then whether it goes backwards."""
-    start, after, e = _chain(loop.start[at]), _chain(loop.after[at]), loop.carried[at]
+    e, begin, left, _ = loop.carried[at]
+    start, after, rows = _chain(begin), _chain(left), begin.rows
     if start is None or after is None or len(start) != 1 or len(after) != 2:
         return None
     unit, shift = alphabet.letters[start[0][0]], alphabet.letters[after[0][0]]
-    rows = loop.start[at].rows
     if after[1] != (e, False) or not isinstance(unit, Shift) or unit.cols != 1:
         return None
     for reverse in (False, True):
@@ -77,39 +77,30 @@ class _Reader:
 
     def __init__(self, loop: Loop, at: int, alphabet: Letters, reverse: bool) -> None:
         self.loop, self.at, self.alphabet, self.reverse = loop, at, alphabet, reverse
-        self.selector = loop.carried[at]
-        self.inside = {*loop.carried, *(number for number, _ in definitions(loop.body))}
+        self.selector = loop.carried[at].symbol
+        defined = (number for number, _ in definitions(loop.body))
+        self.inside = {*(x.symbol for x in loop.carried), *defined}
         self.found: dict[Chain, int] = {}  # what e selects a row of, and the symbol of the row
 
     def scan(self) -> Scan:
-        loop, at = self.loop, self.at
-        values = [self._value(i) for i in range(at + 1, len(loop.carried))]
+        carried, later = self.loop.carried[: self.at], self.loop.carried[self.at + 1 :]
+        values = [self._value(x) for x in later]
         stacked = {let for _, let in values}
-        body = Body([self._statement(x) for x in loop.body.statements if x not in stacked])
-        after = tuple(map(self._words, loop.after[:at]))
+        body = Body([self._statement(x) for x in self.loop.body.statements if x not in stacked])
+        kept = tuple(x._replace(after=self._words(x.after)) for x in carried)
         said = tuple(self._words(words) for words, _ in values)
         if not self.found:
             raise NoScan
-        rest = replace(
-            loop,
-            carried=loop.carried[:at],
-            start=loop.start[:at],
-            body=body,
-            after=after,
-            results=loop.results[:at],
-        )
-        arrays = tuple(self._array(run) for run in self.found)
-        rows = tuple(self.found.values())
-        later = slice(at + 1, None)
-        return Scan(
-            rest, arrays, rows, said, loop.carried[later], loop.results[later], self.reverse
-        )
+        rest = replace(self.loop, carried=kept, body=body)
+        arrays, rows = tuple(self._array(run) for run in self.found), tuple(self.found.values())
+        symbols, stacks = (x.symbol for x in later), (x.result for x in later)
+        return Scan(rest, arrays, rows, said, tuple(symbols), tuple(stacks), self.reverse)
 
     # -- values -----------------------------------------------------------------------------------
-    def _value(self, i: int) -> tuple[Words, Let | None]:
+    def _value(self, carried: Carried) -> tuple[Words, Let | None]:
         """What a step puts into the row of a stack, and the statement that says so."""
-        stack, words = self.loop.carried[i], self.loop.after[i]
-        if self.loop.start[i].terms or sum(letters[stack] for letters in self._reads()) != 1:
+        stack, start, words, _ = carried
+        if start.terms or sum(letters[stack] for letters in self._reads()) != 1:
             raise NoScan
         let = next((x for x in self.loop.body.statements if _is_only(words, x)), None)
         if let is not None:
@@ -136,12 +127,10 @@ class _Reader:
     def _statement(self, statement: Let | Loop) -> Let | Loop:
         if isinstance(statement, Let):
             return replace(statement, words=self._words(statement.words))
-        return replace(
-            statement,
-            start=tuple(map(self._words, statement.start)),
-            after=tuple(map(self._words, statement.after)),
-            body=Body([self._statement(x) for x in statement.body.statements]),
-        )
+        carried = (x._replace(start=self._words(x.start), after=self._words(x.after))
+                   for x in statement.carried)  # fmt: skip
+        body = Body([self._statement(x) for x in statement.body.statements])
+        return replace(statement, carried=tuple(carried), body=body)
 
     def _words(self, words: Words) -> Words:
         """The same sum with symbols for rows."""

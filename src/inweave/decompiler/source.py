@@ -238,8 +238,7 @@ class _Writer:
     def _scan(self, every: Loop, scan: Scan, indent: str) -> list[Line]:
         """A step on a row of each array, and the call that goes through them."""
         loop, inner = scan.loop, indent + "    "
-        starts = [self.speller.words(words).text for words in loop.start]
-        arrays = [self.speller.words(words).text for words in scan.arrays]
+        starts, arrays = self._texts(x.start for x in loop.carried), self._texts(scan.arrays)
         names = self._carried(loop)
         rows = [self._named(number) for number in scan.rows]
         stacks = [self._named(number) for number in scan.stacks]
@@ -249,15 +248,15 @@ class _Writer:
         if len(names) > 1:
             lines.append(Line(f"{inner}{', '.join(names)} = {whole}"))
         lines += self._lines(loop.body, (*loop.after, *scan.values), inner)
-        after = [self.speller.words(words).text for words in loop.after]
-        values = [self.speller.words(words).text for words in scan.values]
+        after, values = self._texts(loop.after), self._texts(scan.values)
         said = f"{inner}return {_tuple(after)}, {_tuple(values)}"
-        moved = [n for n in every.carried if n not in scan.loop.carried + scan.said]
-        lines += [Line(said, self._heads(*scan.loop.carried, *scan.said)), Line("")]
+        told = [*(x.symbol for x in loop.carried), *scan.said]
+        moved = [x.symbol for x in every.carried if x.symbol not in told]
+        lines += [Line(said, self._heads(*told)), Line("")]
         given = ", ".join([step, _tuple(starts), *arrays, *(["reverse=True"] * scan.reverse)])
         left = f"{_tuple(names, '_')}, {_tuple(stacks, '_')}"
         read = {n for words in scan.arrays for n in self._written_in(words)}
-        called = self._heads(*every.results, *moved, *read)
+        called = self._heads(*(x.result for x in every.carried), *moved, *read)
         return [*lines, Line(f"{indent}{left} = inweave.scan({given})", called)]
 
     def _named(self, number: int, name: str | None = None) -> str:
@@ -271,22 +270,24 @@ class _Writer:
 
     def _carried(self, loop: Loop) -> list[str]:
         """Names for what a loop carries, the same in its step and after it."""
-        names = [self._named(number) for number in loop.carried]
-        for number, name in zip(loop.results, names, strict=True):
-            self.texts[number] = Text(name)
+        names = [self._named(x.symbol) for x in loop.carried]
+        self.texts |= {x.result: Text(name) for x, name in zip(loop.carried, names, strict=True)}
         return names
+
+    def _texts(self, sums: Iterable[Words]) -> list[str]:
+        return [self.speller.words(words).text for words in sums]
 
     def _iterate(self, loop: Loop, indent: str) -> list[Line]:
         """A step, and the call that repeats it."""
-        starts = [self.speller.words(words).text for words in loop.start]
-        names = self._carried(loop)
+        starts, names = self._texts(x.start for x in loop.carried), self._carried(loop)
         step = self.names.new("step")
         lines = [Line(""), Line(f"{indent}def {step}({', '.join(names)}):")]
         lines += self._lines(loop.body, loop.after, indent + "    ")
-        after = [self.speller.words(words).text for words in loop.after]
-        lines += [Line(_returned(indent + "    ", after), self._heads(*loop.carried)), Line("")]
+        said = _returned(indent + "    ", self._texts(loop.after))
+        lines += [Line(said, self._heads(*(x.symbol for x in loop.carried))), Line("")]
         call = f"inweave.iterate({step}, {_tuple(starts)}, {loop.times})"
-        return [*lines, Line(f"{indent}{', '.join(names)} = {call}", self._heads(*loop.results))]
+        heads = self._heads(*(x.result for x in loop.carried))
+        return [*lines, Line(f"{indent}{', '.join(names)} = {call}", heads)]
 
     def _hoisted(self, text: str, constant: Constant) -> str:
         """A constant where it is read, or above the program if it is long."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import NamedTuple, cast
 
@@ -42,17 +42,35 @@ class Let:
     threshold: int | None = None
 
 
+class Carried(NamedTuple):
+    """What a loop carries: a symbol in it, where that starts, what a step leaves, one after it."""
+
+    symbol: int
+    start: Words
+    after: Words
+    result: int
+
+
 @dataclass(frozen=True)
 class Loop:
-    """A repeated module: symbols inside and after it, where they start, what one step does."""
+    """A repeated module: what it carries, and what one step does."""
 
     times: int
-    carried: tuple[int, ...]
-    start: tuple[Words, ...]
+    carried: tuple[Carried, ...]
     body: Body
-    after: tuple[Words, ...]
-    results: tuple[int, ...]
     declared: bool  # whether the network itself says what it carries
+
+    @property
+    def after(self) -> list[Words]:
+        """What a step leaves."""
+        return [x.after for x in self.carried]
+
+    def stepping(self, body: Body, after: Iterable[Words]) -> Loop:
+        """The same loop by another step."""
+        pairs = zip(self.carried, after, strict=True)
+        return replace(
+            self, body=body, carried=tuple(x._replace(after=words) for x, words in pairs)
+        )
 
 
 @dataclass

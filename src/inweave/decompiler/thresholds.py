@@ -27,7 +27,7 @@ def softened(
     for x in body.statements:
         if isinstance(x, Loop):
             inside, after, found = softened(x.body, x.after, alphabet, known)
-            x, pairs = replace(x, body=inside, after=tuple(after)), pairs | found
+            x, pairs = x.stepping(inside, after), pairs | found
         statements.append(x)
     functions = [x for x in statements if isinstance(x, Let) and x.function == RELU]
     for a, b in combinations(functions, 2):
