@@ -22,5 +22,6 @@ the literature prints, is a display option and nothing else.
     sweep      many runs over any executor
     experiments, answers, report   the questions, and the pages that answer them
 
-Of the files here, those that compute import torch; `import inweave` loads none of them.
+Of the files here, those that compute import torch (from `tensors`, which says what to install where
+it is missing); `import inweave` loads none of them.
 """

@@ -297,7 +297,9 @@ def describe(
 ) -> str:
     """The table that `print(net)` shows."""
     words, number_of = Words(network), itertools.count()
-    lines = [*_summary(network, origin, proved, degree, free, made, follow), ""]
+    known = about(network, proved)
+    lines = [*_size(network, degree, made), *_weights(origin, free, follow)]
+    lines += ["not verified" if known is None else known.summary, ""]
 
     def show(parts: tuple[Stored, ...], indent: str) -> None:
         for i, part in enumerate(parts):
@@ -317,15 +319,8 @@ def describe(
     return "\n".join(lines)
 
 
-def _summary(
-    network: Network,
-    origin: Origin | None,
-    proved: Certificate | Claim | None,
-    degree: Degree | None,
-    free: Sequence[str],
-    made: tuple[str, str] | None,
-    follow: Sequence[str],
-) -> list[str]:
+def _size(network: Network, degree: Degree | None, made: tuple[str, str] | None) -> list[str]:
+    """How large a network is beside its bound, and what its prompt holds."""
     kind = network.target.upper()
     lines = [kind if made is None else f"{made[0]}: {kind}, {made[1]}"]
     depth = f"{network.depth} attention layers"
@@ -342,25 +337,24 @@ def _summary(
         pair = ("tokens", "columns")
         mixed = [name for name in pair if getattr(network.embedding, name) is not None]
         lines.append(f"in a basis of its own: {' and '.join(mixed)} mixed, no block owns any")
-    if origin is not None:
-        fixed = [name for name in origin.program.size_names if name not in (*free, *follow)]
-        said = []
-        if free:
-            other = ", ".join(f"{name}=..." for name in free)
-            said.append(
-                f"do not depend on {', '.join(free)} as far as seen (net.resize({other}) checks)"
-            )
-        if follow:
-            other = ", ".join(f"{name}=..." for name in follow)
-            said.append(
-                f"follow {', '.join(follow)} in the size of the shift and the number of steps "
-                f"as far as seen (net.resize({other}) rebuilds them)"
-            )
-        if fixed:
-            said.append(f"depend on {', '.join(fixed)}")
-        if said:
-            lines.append("weights " + "; ".join(said))
-        lines += [f"added to the prompt: {text}" for text in origin.added]
-    proved = about(network, proved)
-    lines.append("not verified" if proved is None else proved.summary)
     return lines
+
+
+def _weights(origin: Origin | None, free: Sequence[str], follow: Sequence[str]) -> list[str]:
+    """Which sizes the weights depend on, and what was added to the prompt for them."""
+    if origin is None:
+        return []
+    fixed = [name for name in origin.program.size_names if name not in (*free, *follow)]
+    shift = "the size of the shift and the number of steps"
+    ways = {
+        "do not depend on {} as far as seen (net.resize({}) checks)": free,
+        f"follow {{}} in {shift} as far as seen (net.resize({{}}) rebuilds them)": follow,
+        "depend on {}": fixed,
+    }
+    said = [
+        text.format(", ".join(names), ", ".join(f"{name}=..." for name in names))
+        for text, names in ways.items()
+        if names
+    ]
+    weights = [f"weights {'; '.join(said)}"] if said else []
+    return [*weights, *(f"added to the prompt: {text}" for text in origin.added)]
