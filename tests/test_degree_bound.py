@@ -11,7 +11,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector, zeros
 from inweave.exact.field import Field, random_prime
 from inweave.proof import degree_bound as bounds
-from inweave.proof.degree import _along_ray, _random_inputs, degree, degree_text, least_degree
+from inweave.proof.degree import _along_ray, degree, degree_text, least_degree
 
 
 @st.composite
@@ -151,7 +151,8 @@ def along_ray(traced):
     """The degree from values of the program alone."""
     rng = np.random.default_rng(0)
     field = Field(random_prime(rng))
-    return _along_ray(traced, _random_inputs(traced, field, rng), 130, field)
+    inputs = {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
+    return _along_ray(traced, inputs, 130, field)
 
 
 @settings(max_examples=30)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +21,7 @@ from inweave.circuit.unrolled import Unrolled
 from inweave.exact.field import Field, FieldArray, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.model.network import Network
-from inweave.model.prompt import fill_prompt, rooted
+from inweave.model.prompt import drawn_inputs, fill_prompt, rooted
 
 BATCH = 2**22  # numbers of the states that are patched at once
 
@@ -32,15 +33,9 @@ def random_field(seed: int, point: int) -> Field:
 
 def random_prompt(network: Network, field: Field, rng: np.random.Generator) -> FieldArray:
     """A prompt of random inputs; where it holds the root of one, the root is drawn."""
-    inputs, roots = {}, {}
-    for spec in network.inputs:
-        value = field.random((spec.rows, spec.cols), rng)
-        if spec.name in rooted(network.fills):
-            roots[spec.name], value = value, value * value
-        inputs[spec.name] = value
-    prompt: FieldArray = fill_prompt(
-        network.layout, network.fills, inputs, FieldArithmetic(field), roots
-    )
+    fills, draw = network.fills, partial(field.random, rng=rng)
+    inputs, roots = drawn_inputs(network.inputs, rooted(fills), draw)
+    prompt: FieldArray = fill_prompt(network.layout, fills, inputs, FieldArithmetic(field), roots)
     return prompt
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from inweave.compiler.candidates import compiled
 from inweave.compiler.origin import Compiled
-from inweave.model.layers import Layer
-from inweave.model.modules import Module
+from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 
 LONGEST = 500  # operations of a program that is compiled twice more in no time
@@ -65,15 +64,15 @@ def _loops_between(here: Network, there: Network | None, more: int) -> tuple[int
 
 def _uncounted(network: Network) -> Network:
     """The network with every loop run once."""
-    return replace(network, modules=tuple(_once(module) for module in network.modules))
+    return replace(network, modules=tuple(map(_once, network.modules)))
 
 
 def _once(part: Any) -> Any:
     if isinstance(part, Module):
-        return replace(part, repeat=1, body=tuple(_once(inner) for inner in part.body))
+        return replace(part, repeat=1, body=tuple(map(_once, part.body)))
     return part
 
 
 def _repeats(network: Network) -> list[int]:
-    parts: list[Module | Layer] = [p for module in network.modules for p in module.walk()]
+    parts: list[Part] = [part for module in network.modules for part in module.walk()]
     return [part.repeat for part in parts if isinstance(part, Module)]

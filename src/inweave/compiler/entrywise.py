@@ -20,6 +20,7 @@ two values or more it costs nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -49,13 +50,15 @@ def _mask(factors: Sequence[Form], rows: int, cols: int) -> Array:
         return np.ones((rows, cols))
     if len(factors) == 1 and [c for _, c in factors[0].constants] == [ONE]:
         return factors[0].constants[0][0].entries()
-    mask = fractions(np.ones((rows, cols)))
-    for f in factors:
-        total = fractions(np.zeros((rows, cols)))
-        for constant, c in f.constants:
-            total = total + c * fractions(constant.entries())
-        mask = mask * total
-    return mask
+    return prod(map(entries, factors))
+
+
+def entries(f: Form) -> Array:
+    """The entries of a constant form, exactly."""
+    total = fractions(np.zeros((f.rows, f.cols)))
+    for constant, c in f.constants:
+        total = total + c * fractions(constant.entries())
+    return total
 
 
 def _masked(forms: Forms, mask: Array, x: Form) -> Form:

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from inweave.errors import ShapeError
 from inweave.exact import constants
-from inweave.exact.constants import Constant, Ones, Shift, identity
+from inweave.exact.constants import Constant, Ones, identity
 from inweave.exact.schema import rational_text
 from inweave.language.expressions import shortened
 from inweave.model.layout import Block
@@ -453,7 +453,7 @@ class Forms:
             collected[term] = collected[term] + c if term in collected else c
         fixed: dict[Constant, Fraction] = {}
         for k, c in consts:
-            if not (isinstance(k, Shift) and k.size == 0):
+            if not constants.is_zero(k):
                 fixed[k] = fixed[k] + c if k in fixed else c
         found = tuple((v, t, c) for (v, t), c in collected.items() if c)
         added = tuple((k, c) for k, c in fixed.items() if c)
@@ -485,6 +485,11 @@ class Forms:
 
     def constant(self, constant: Constant, c: Fraction = ONE) -> Form:
         return self.form(constant.rows, constant.cols, consts=[(constant, c)])
+
+    def total(self, *parts: Form) -> Form:
+        """Constants added up to one."""
+        pieces = [(c, k) for f in parts for k, c in f.constants]
+        return self.constant(constants.added(pieces)) if pieces else parts[0]
 
     def identity(self, size: int) -> Form:
         return self.constant(identity(size))

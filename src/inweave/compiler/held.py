@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping
 
 from inweave.language.program import Program
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer
+from inweave.model.layers import BlockPointwiseLayer, heads_of
 from inweave.model.network import Network
 from inweave.model.projection import Piece, Projection
 
@@ -61,8 +61,7 @@ class _Widths:
 
     def _heads(self) -> Iterator[tuple[list[Named], ...]]:
         """The query, key and value of every head, their pieces each with a name of its own."""
-        layers = [x for x in self.network.layers if isinstance(x, AttentionLayer)]
-        for i, head in enumerate(head for layer in layers for head in layer.heads):
+        for i, head in enumerate(heads_of(self.network.layers)):
             parts = head.projections
             if all(isinstance(part, Projection) for part in parts):
                 yield tuple(

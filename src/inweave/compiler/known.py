@@ -13,7 +13,6 @@ from typing import NamedTuple
 from inweave.compiler.affine import Parts, affine_step
 from inweave.compiler.forms import CarriedLeaf, Form, Forms, Leaf, LoopForm, ordered
 from inweave.compiler.rewrite import Rewriter
-from inweave.exact.constants import added
 
 MOST = 1000  # steps, each of which has heads of its own
 
@@ -32,27 +31,21 @@ def varying(loop: LoopForm, forms: Forms, row: bool) -> Varying | None:
     rest = [j for j in range(len(loop.carried)) if j not in known]
     if not known or not rest or loop.times > MOST:
         return None
+    carried, init = (tuple(of[j] for j in rest) for of in (loop.carried, loop.init))
     now = {j: loop.init[j] for j in known}
     steps = []
     for _ in range(loop.times):
         put = Rewriter(forms)
         for j, form in now.items():
             put.become(forms.of(loop.carried[j]), form)
-        carried = tuple(loop.carried[j] for j in rest)
         step = tuple(put(loop.step[j]) for j in rest)
-        init = tuple(loop.init[j] for j in rest)
         parts = affine_step(LoopForm(loop.scope, 1, carried, init, step), forms, row)
         if parts is None:
             return None
         steps.append(parts)
-        now = {j: _added(put(loop.step[j]), forms) for j in known}
+        after = {j: put(loop.step[j]) for j in known}  # as one constant: a sum would get longer
+        now = {j: forms.total(f) if f.is_sum else f for j, f in after.items()}
     return Varying(rest, steps, now)
-
-
-def _added(form: Form, forms: Forms) -> Form:
-    """A constant as one, not as a sum that gets longer in every step."""
-    parts = [(c, k) for k, c in form.constants]
-    return forms.constant(added(parts)) if len(parts) > 1 else form
 
 
 def _known(loop: LoopForm) -> set[int]:

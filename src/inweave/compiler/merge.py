@@ -23,7 +23,7 @@ from inweave.compiler.layers import (
 )
 from inweave.compiler.options import Options
 from inweave.compiler.units import READ
-from inweave.exact.constants import Constant, Shift, identity, log2, product, select
+from inweave.exact.constants import Constant, identity, is_zero, log2, product, select
 
 
 def merge(allocation: Allocation, _: Options) -> Allocation:
@@ -38,7 +38,7 @@ def collect(items: Read) -> Read:
     """A read with equal summands added up, in a fixed order, without those that are zero."""
     total: dict[Item, Fraction] = {}
     for item in items:
-        if isinstance(item.constant, Shift) and not item.constant.size:
+        if is_zero(item.constant):
             continue
         unit = Item(ONE, item.key, item.constant, item.diagonal)
         total[unit] = total.get(unit, Fraction(0)) + item.coefficient
@@ -122,9 +122,7 @@ def _linear(layer: LayerSpec, allocation: Allocation) -> list[HeadSpec]:
         eye = (Item(ONE, None, identity(rows)),)
         put = tuple((dest, item) for dest, read in updates.items() for item in read)
         return [HeadSpec(eye, eye, put)]
-    query: list[Item] = []
-    values: list[Placed] = []
-    at = 0
+    query, values, at = list[Item](), list[Placed](), 0
     for dest, read in updates.items():
         width = allocation.slot(dest).cols
         move = select(cols, at, at + width)

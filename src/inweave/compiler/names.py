@@ -34,8 +34,6 @@ TOTAL = 48  # of a block's, which holds several in turn
 DEEP = 12  # values inside values; what is made of more is long
 CUT = "…"
 SYMBOL = re.compile(r"\w[⁰¹²³⁴⁵⁶⁷⁸⁹₀₁₂₃₄₅₆₇₈₉‥′]*I?ᵀ?")  # one letter, as X, A³ or w₉ᵀ
-
-
 INTERNAL = re.compile(r"[cM]\(")  # what `gather` takes out of a loop is called what it is
 
 
@@ -82,9 +80,7 @@ def _spelled(key: Key, called: Mapping[str, str]) -> str:
 
 
 Parts = tuple[str, Sequence[str]]  # what stands between them
-Known = dict[
-    tuple[Node, bool, int], Parts | None
-]  # None: too long; values share most of their parts
+Known = dict[tuple[Node, bool, int], Parts | None]  # None: too long; values share most parts
 
 
 def _alone(parts: Parts, room: int = LONG) -> str:

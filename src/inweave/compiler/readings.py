@@ -139,11 +139,9 @@ class Readings:
     def group(self, form: Form, turned: bool, c: Fraction) -> Group:
         """A sum of products as it is stored: in range."""
         scale = self.units.scale(form)
-        return (
-            (form, turned, c)
-            if scale == 1
-            else (self.forms.combine([(scale, form)]), turned, c / scale)
-        )
+        if scale == 1:
+            return form, turned, c
+        return self.forms.combine([(scale, form)]), turned, c / scale
 
     def _light(self, p: Product, flip: bool) -> tuple[Form, Form | None, bool] | None:
         """(factor, constant on its right, flipped): p read in an orientation without storing it.

@@ -84,8 +84,7 @@ class Recurrence:
         if e not in self._totals:
             a, b = -(-e // 2), e // 2
             later = self._product([self.power(b), self._all(a)])
-            parts = [(c, k) for f in (later, self._all(b)) for k, c in f.constants]
-            self._totals[e] = self.forms.constant(added(parts)) if parts else later
+            self._totals[e] = self.forms.total(later, self._all(b))
         return self._totals[e]
 
     def read(self, u: Form, e: int) -> Form:
@@ -94,14 +93,12 @@ class Recurrence:
             return self.forms.product((), [u, self.last(e)])
         large, middle, small = thirds(e)
         ahead = self._carried(u, small)
-        product = self.forms.product
-        return self.forms.combine(
-            [
-                (ONE, product((), [u, self.sum(small)])),
-                (ONE, product((), [ahead, self.sum(large)])),
-                (ONE, product((), [ahead, self.power(large), self.state(middle)])),
-            ]
+        chains = (
+            [u, self.sum(small)],
+            [ahead, self.sum(large)],
+            [ahead, self.power(large), self.state(middle)],
         )
+        return self.forms.combine([(ONE, self.forms.product((), chain)) for chain in chains])
 
     def _carried(self, u: Form, e: int) -> Form:
         """u A^e."""

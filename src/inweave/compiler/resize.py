@@ -21,7 +21,7 @@ from inweave.compiler.held import held_sizes
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.stretch import stretched
 from inweave.errors import CompileError, InputError, InweaveError
-from inweave.model.modules import Module
+from inweave.model.modules import Module, loops_of
 from inweave.model.network import Network
 
 
@@ -71,8 +71,7 @@ def _follows(here: Network, there: Network, old: int, new: int) -> bool:
 
 def loop_steps(network: Network) -> set[int]:
     """How often the loops of a network repeat."""
-    parts = [part for module in network.modules for part in module.walk()]
-    return {part.repeat for part in parts if isinstance(part, Module) and part.carries}
+    return {loop.repeat for loop in loops_of(network.modules)}
 
 
 def _differ(a: Network, b: Network) -> bool:

@@ -159,14 +159,13 @@ def sandwich(
         return None
     ((place, left),) = found
     right = place.right
-    if (left.is_identity and right is None) or (
-        place.turned and right is not None and not left.is_identity
-    ):
+    one, other = not left.is_identity, right is not None
+    if not (one or other) or (place.turned and one and other):
         return None
     constant = places.get(FIXED, forms.form(start.rows, start.cols))
     called = names(left, False)
     around = Around(
-        Powers(None if left.is_identity else left, called, forms, level),
+        Powers(left if one else None, called, forms, level),
         Powers(right, called if right is None else names(right, True), forms, level),
         place.turned,
         forms,

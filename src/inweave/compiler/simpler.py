@@ -34,8 +34,7 @@ def apart(loop: LoopForm) -> list[LoopForm]:
 
 def flattened(loop: LoopForm, forms: Forms) -> LoopForm | None:
     """A loop that does nothing but run another one, as that one, run more often; else None."""
-    ends = [f.sole[0] if f.sole else None for f in loop.step]
-    first = ends[0]
+    first = loop.step[0].sole[0] if loop.step[0].sole else None
     if not isinstance(first, ResultLeaf) or len(first.loop.carried) != len(loop.carried):
         return None
     inner = flattened(first.loop, forms) or first.loop

@@ -16,7 +16,7 @@ from inweave.compiler.origin import Compiled
 from inweave.errors import InweaveError
 from inweave.exact.constants import Constant, Ones, Shift
 from inweave.language.program import Traced
-from inweave.model.layers import AttentionLayer, Head, Layer
+from inweave.model.layers import Head, heads_of
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
 from inweave.model.network import Network
@@ -117,17 +117,13 @@ def _tops(network: Network, fills: Sequence[Fill], outputs: Sequence[Output]) ->
     tops = {block.name: 1 for block in network.layout}
     for place in (*(fill.place for fill in fills), *(output.place for output in outputs)):
         tops[place.block] = max(tops[place.block], place.row + place.extent[0])
-    heads = _heads(network.layers)
+    heads = heads_of(network.layers)
     seen: Tops = {}
     while tops != seen:
         seen = dict(tops)
         for head in heads:
             _write(head, network.layout, tops)
     return tops
-
-
-def _heads(layers: Sequence[Layer]) -> list[Head]:
-    return [h for layer in layers if isinstance(layer, AttentionLayer) for h in layer.heads]
 
 
 def _write(head: Head, layout: Layout, tops: Tops) -> None:
@@ -169,6 +165,6 @@ def _pieces(projection: AnyProjection) -> tuple[Piece, ...]:
 
 
 def _tallest_bias(modules: Sequence[Module]) -> int:
-    heads = _heads([layer for module in modules for layer in module.layers])
+    heads = heads_of(layer for module in modules for layer in module.layers)
     pieces = [piece for head in heads for read in head.projections for piece in _pieces(read)]
     return max((piece.matrix.rows for piece in pieces if piece.block is None), default=0)

@@ -131,10 +131,8 @@ class _Computed:
         if isinstance(x, ex.Sum):
             rows = [self._times(c, self.known[y]) for c, y in x.terms if c]
             self.found += rows
-            rows = [
-                row for row in rows if row[1:].any()
-            ] or rows  # 1e-6 is not the size of x² + 1e-6
-            return np.mean(rows, axis=0) if rows else self.zero
+            moving = [row for row in rows if row[1:].any()]  # 1e-6 is not the size of x² + 1e-6
+            return np.mean(moving or rows, axis=0) if rows else self.zero
         if isinstance(x, ex.Applied):
             size = within(x.function, 0.0)
             self.arguments.append(self.known[x.parts[0]] - np.append(size, self.zero[1:]))

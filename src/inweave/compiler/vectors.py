@@ -15,8 +15,9 @@ from typing import NamedTuple
 import numpy as np
 
 from inweave.compiler.affine import FIXED, Parts, Place, Places
+from inweave.compiler.entrywise import entries
 from inweave.compiler.forms import ONE, Form, Forms, LoopForm
-from inweave.exact.constants import Array, Shift, exact, fractions, select, simplest
+from inweave.exact.constants import Array, Shift, exact, select, simplest
 
 MOST = 100  # entries of all that a loop carries: its matrices have the square of that
 
@@ -106,9 +107,9 @@ def _kronecker(to: Stretch, of: Stretch, place: Place, left: Form, forms: Forms)
     across = of.rows if of.turned else of.cols
     right = forms.identity(across) if place.right is None else place.right
     if right.is_constant:
-        return [_left(to, of, left, _entries(right), forms)]
+        return [_left(to, of, left, entries(right), forms)]
     if left.is_constant:
-        return [_right(to, of, _entries(left), right, forms)]
+        return [_right(to, of, entries(left), right, forms)]
     between = Stretch(left.rows * across, 0, left.rows, across)  # L X
     first = _left(between, of, left, np.eye(across), forms)
     second = _right(to, between, np.eye(left.rows), right, forms)
@@ -132,10 +133,3 @@ def _right(to: Stretch, of: Stretch, left: Array, right: Form, forms: Forms) -> 
 def _between(times: Fraction, ahead: Form, f: Form, behind: Form, forms: Forms) -> Terms:
     """Term by term: around a sum of products, constants would need it to be stored."""
     return [(times * c, forms.product((), [ahead, g, behind])) for c, g in forms.apart(f)]
-
-
-def _entries(f: Form) -> Array:
-    total = fractions(np.zeros((f.rows, f.cols)))
-    for constant, c in f.constants:
-        total = total + c * fractions(constant.entries())
-    return total

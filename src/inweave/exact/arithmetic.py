@@ -265,8 +265,3 @@ def batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:
         a if own == lead else broadcast_to(a, (*lead, *a.shape[-2:]))
         for a, own in zip(arrays, leads, strict=True)
     ]
-
-
-def is_zero(constant: Constant) -> bool:
-    """Whether a constant is known to be the zero matrix."""
-    return isinstance(constant, Shift) and constant.size == 0

@@ -189,6 +189,11 @@ def zeros(rows: int, cols: int) -> Shift:
     return Shift(rows, cols, 0, 0, 0)
 
 
+def is_zero(constant: Constant | None) -> bool:
+    """Whether a constant is known to be the zero matrix."""
+    return isinstance(constant, Shift) and constant.size == 0
+
+
 def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
     """`left @ right` as (coefficient, constant), exactly and without writing identities out."""
     if left.cols != right.rows:

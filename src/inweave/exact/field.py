@@ -127,14 +127,10 @@ class Field:
             raise ValueError(
                 f"a matrix product needs matrices or vectors, not {a.shape} @ {b.shape}"
             )
-        if a.ndim == 1:
-            return (
-                self.matmul(a[None, :], b)[..., 0, :]
-                if b.ndim > 1
-                else self.matmul(a, b[:, None])[..., 0]
-            )
         if b.ndim == 1:
             return self.matmul(a, b[:, None])[..., 0]
+        if a.ndim == 1:
+            return self.matmul(a[None, :], b)[..., 0, :]
         inner = a.shape[-1]
         if inner != b.shape[-2]:
             raise ValueError(
@@ -152,9 +148,8 @@ class Field:
     def _by_floats(self, a: Ints, b: Ints) -> Ints:
         """`a @ b` through float64 products, a chunk of the leading axis at a time."""
         if b.ndim == 2 and a.ndim > 2:  # one large product instead of many small ones
-            return self._by_floats(a.reshape(-1, a.shape[-1]), b).reshape(
-                *a.shape[:-1], b.shape[-1]
-            )
+            flat = self._by_floats(a.reshape(-1, a.shape[-1]), b)
+            return flat.reshape(*a.shape[:-1], b.shape[-1])
         ndim = max(a.ndim, b.ndim)
         a = a.reshape((1,) * (ndim - a.ndim) + a.shape)
         y = self._centre(b.reshape((1,) * (ndim - b.ndim) + b.shape).astype(np.float64))
@@ -195,10 +190,8 @@ class Field:
 
     def _raised(self, x: Ints) -> Ints:
         """Bring [-p, p) to [0, p): a negative number reads as a huge one without its sign."""
-        raised: Ints = np.minimum(x.view(np.uint64), (x + self.prime).view(np.uint64)).view(
-            np.int64
-        )
-        return raised
+        raised = np.minimum(x.view(np.uint64), (x + self.prime).view(np.uint64))
+        return raised.view(np.int64)
 
     def _reduce(self, x: Ints) -> Ints:
         """`x % p`; numpy has vector instructions for `//` by a constant but not for `%`."""

@@ -235,10 +235,7 @@ Limits = Mapping[Any, Callable[[dict[str, Any]], None]]
 
 
 def read(
-    kind: type[T],
-    data: Any,
-    array: Callable[[str], Any] = _no_arrays,
-    limits: Limits | None = None,
+    kind: type[T], data: Any, array: Callable[[str], Any] = _no_arrays, limits: Limits | None = None
 ) -> T:
     """The value that JSON data stand for, or Mismatch.
 

@@ -25,11 +25,7 @@ def leading(A: Any, start: Any, steps: int, domain: tuple[float, float]) -> Any:
 
 @inweave.program
 def power_iteration(
-    A: Matrix[m, m],
-    v0: Vector[m],
-    *,
-    steps: int,
-    domain: tuple[float, float] = (1e-6, 1e6),
+    A: Matrix[m, m], v0: Vector[m], *, steps: int, domain: tuple[float, float] = (1e-6, 1e6)
 ) -> Any:
     """The leading eigenvalue and eigenvector of a symmetric matrix by power iteration.
 
@@ -43,11 +39,7 @@ def power_iteration(
 
 @inweave.program
 def pca(
-    X: Matrix[n, d],
-    v0: Vector[d],
-    *,
-    steps: int,
-    domain: tuple[float, float] = (1e-6, 1e6),
+    X: Matrix[n, d], v0: Vector[d], *, steps: int, domain: tuple[float, float] = (1e-6, 1e6)
 ) -> Any:
     """Two principal components by power iteration and deflation.
 

@@ -130,11 +130,7 @@ def recursive_least_squares(
 
 @inweave.program
 def conjugate_gradient(
-    A: Matrix[m, m],
-    b: Vector[m],
-    *,
-    steps: int,
-    domain: tuple[float, float] = (1e-18, 1e6),
+    A: Matrix[m, m], b: Vector[m], *, steps: int, domain: tuple[float, float] = (1e-18, 1e6)
 ) -> Vector[m]:
     """A symmetric positive definite system A x = b by conjugate gradients.
 

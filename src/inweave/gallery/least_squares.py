@@ -60,13 +60,7 @@ def ridge_multi_output(
 
 @inweave.program
 def weighted_least_squares(
-    X: Matrix[n, d],
-    y: Vector[n],
-    D: Matrix[n, n],
-    lam: Scalar,
-    eta: Scalar,
-    *,
-    steps: int,
+    X: Matrix[n, d], y: Vector[n], D: Matrix[n, n], lam: Scalar, eta: Scalar, *, steps: int
 ) -> Vector[d]:
     """Least squares with a weight for every example, by gradient descent.
 
@@ -130,13 +124,7 @@ def chebyshev_weights(low: float, high: float, steps: int) -> np.ndarray[Any, An
 
 @inweave.program
 def chebyshev(
-    X: Matrix[n, d],
-    y: Vector[n],
-    lam: Scalar,
-    *,
-    steps: int,
-    low: float = 1.0,
-    high: float = 100.0,
+    X: Matrix[n, d], y: Vector[n], lam: Scalar, *, steps: int, low: float = 1.0, high: float = 100.0
 ) -> Vector[d]:
     """Ridge regression by Chebyshev semi-iteration on declared eigenvalue bounds.
 

@@ -19,11 +19,7 @@ from inweave.gallery.sizes import d, k, n
 
 @inweave.program
 def causal_linear_attention(
-    Q: Matrix[n, d],
-    K: Matrix[n, d],
-    V: Matrix[n, k],
-    *,
-    domain: tuple[float, float] = (1e-3, 1e4),
+    Q: Matrix[n, d], K: Matrix[n, d], V: Matrix[n, k], *, domain: tuple[float, float] = (1e-3, 1e4)
 ) -> Matrix[n, k]:
     """Causal linear attention, normalised: every token reads the average of the values so far.
 

@@ -25,11 +25,7 @@ def soft_extraction(X: Matrix[n, d], Y: Matrix[n, k], u: Vector[d], tau: Scalar)
 
 @inweave.program
 def kernel_smoother(
-    X: Matrix[n, d],
-    y: Vector[n],
-    u: Vector[d],
-    *,
-    domain: tuple[float, float] | None = None,
+    X: Matrix[n, d], y: Vector[n], u: Vector[d], *, domain: tuple[float, float] | None = None
 ) -> Scalar:
     """A linear kernel smoother: the responses averaged with weights 1 + xᵢᵀu.
 

@@ -17,15 +17,7 @@ from inweave.exact.constants import Constant, select, simplest
 from inweave.exact.whole import is_whole
 from inweave.language.expressions import ConstantExpr, Expr, Product, Sum
 from inweave.language.refusals import refuse
-from inweave.language.shapes import (
-    MATRIX,
-    ONE,
-    ROW,
-    VECTOR,
-    labelled,
-    transposed,
-    upright,
-)
+from inweave.language.shapes import MATRIX, ONE, ROW, VECTOR, labelled, transposed, upright
 
 
 # -- indices and slices ---------------------------------------------------------------------------

@@ -82,12 +82,7 @@ def times(a: Expr, b: Expr) -> Expr:
 
 # -- tables and steps -----------------------------------------------------------------------------
 def _table(
-    name: str,
-    make: Callable[..., Function],
-    p: Expr,
-    domain: Any,
-    error: Any,
-    growth: float,
+    name: str, make: Callable[..., Function], p: Expr, domain: Any, error: Any, growth: float
 ) -> Function:
     low, high, error = _inverse_power(name, domain, error)
     pieces = (math.log(high) - math.log(low)) / math.sqrt(8 * error)

@@ -156,9 +156,8 @@ def _stepped(step: Callable[..., Any], carried: tuple[Carried, ...]) -> tuple[Ex
     result = step(*map(Value, carried))
     if result is None:
         raise refuse("the step of iterate returns nothing")
-    return of_same_shapes(
-        "iterate", carried, result if isinstance(result, (tuple, list)) else (result,)
-    )
+    after = result if isinstance(result, (tuple, list)) else (result,)
+    return of_same_shapes("iterate", carried, after)
 
 
 def of_same_shapes(what: str, carried: Sequence[Expr], after: Sequence[Any]) -> tuple[Expr, ...]:

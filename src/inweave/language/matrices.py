@@ -44,8 +44,8 @@ def zeros(shape: tuple[int, int], /) -> Matrix[Any, Any]: ...
 
 def zeros(*sizes: Any) -> Any:
     """A vector (one size) or matrix (two sizes) of zeros."""
-    rows, cols, units = _shape(sizes, "zeros")
-    return Value(ConstantExpr(zero(rows, cols), units))
+    shape, units = _shape(sizes, "zeros")
+    return Value(ConstantExpr(zero(*shape), units))
 
 
 @overload
@@ -58,17 +58,17 @@ def ones(shape: tuple[int, int], /) -> Matrix[Any, Any]: ...
 
 def ones(*sizes: Any) -> Any:
     """A vector (one size) or matrix (two sizes) of ones."""
-    rows, cols, units = _shape(sizes, "ones")
-    return Value(ConstantExpr(Ones(rows, cols), units))
+    shape, units = _shape(sizes, "ones")
+    return Value(ConstantExpr(Ones(*shape), units))
 
 
-def _shape(sizes: tuple[Any, ...], what: str) -> tuple[int, int, Units]:
+def _shape(sizes: tuple[Any, ...], what: str) -> tuple[tuple[int, int], Units]:
     if len(sizes) == 1 and isinstance(sizes[0], tuple):
         sizes = sizes[0]
     if len(sizes) not in (1, 2) or not all(is_whole(s, 1) for s in sizes):
         raise refuse(f"inweave.{what} takes one or two positive sizes, got {sizes!r}", ShapeError)
-    rows, cols = int(sizes[0]), int(sizes[1]) if len(sizes) == 2 else 1
-    return rows, cols, (False, len(sizes) == 1)
+    rows, cols = map(int, (*sizes, 1)[:2])
+    return (rows, cols), (False, len(sizes) == 1)
 
 
 def eye(size: int) -> Matrix[Any, Any]:

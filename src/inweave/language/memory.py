@@ -28,13 +28,8 @@ from typing import Any
 import numpy as np
 
 _PATHS = sysconfig.get_paths()
-_LIBRARIES = tuple(
-    path + os.sep
-    for path in (
-        str(Path(__file__).parent.parent),
-        *(_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    )
-)
+_INSTALLED = [_PATHS[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+_LIBRARIES = tuple(path + os.sep for path in (str(Path(__file__).parent.parent), *_INSTALLED))
 _unknown = itertools.count()
 
 
@@ -43,7 +38,8 @@ class State:
 
     def __init__(self, step: Callable[..., Any]) -> None:
         self.kept: list[Any] = []
-        self.read = {name: self._written(value) for name, value in _reads(step).items()}
+        own = _around(step) if isinstance(step, FunctionType) else {"its own attributes": step}
+        self.read = {name: self._written(value) for name, value in own.items()}
 
     def changed(self, before: State) -> list[str]:
         """The names of what is another one than before, or cannot be looked into."""
@@ -57,10 +53,6 @@ class State:
         except Exception:  # whatever a user's object may raise; also RecursionError
             return b"unknown %d" % next(_unknown)
         return out.getvalue()
-
-
-def _reads(step: Callable[..., Any]) -> dict[str, Any]:
-    return _around(step) if isinstance(step, FunctionType) else {"its own attributes": step}
 
 
 def _around(function: FunctionType) -> dict[str, Any]:
@@ -163,6 +155,5 @@ class _Writer(pickle.Pickler):
             reduced = ""
         if not isinstance(reduced, str):
             return reduced
-        if isinstance(x, Iterator):
-            return self._named(x, next(_unknown))
-        return self._named(x, getattr(x, "__dict__", None))
+        state = next(_unknown) if isinstance(x, Iterator) else getattr(x, "__dict__", None)
+        return self._named(x, state)

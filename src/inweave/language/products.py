@@ -96,11 +96,9 @@ def _with_constant(c: ConstantExpr, x: Expr, constant_first: bool) -> Expr:
     for line, places in _distinct(entries if by_rows else entries.T).items():
         where = [int(i in places) for i in range(min(entries.shape))]
         pair = (where, line) if by_rows else (line, where)
-        left, right = (np.array([each], dtype=entries.dtype) for each in pair)
-        L, R = (
-            ConstantExpr(simplest(_beside_identity(row, size, constant_first)))
-            for row, size in ((left, x.rows), (right, x.cols))
-        )
+        rows = (np.array([each], dtype=entries.dtype) for each in pair)
+        both = (_beside_identity(*of, constant_first) for of in zip(rows, x.shape, strict=True))
+        L, R = (ConstantExpr(simplest(row)) for row in both)
         terms.append((ONE, Product(Product(transposed(L), x), R)))
     if not terms:
         return ConstantExpr(zero(c.rows * x.rows, c.cols * x.cols), x.units)

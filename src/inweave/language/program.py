@@ -19,13 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.errors import (
-    BlockError,
-    InweaveError,
-    ProgramError,
-    ShapeError,
-    missing_and_unknown,
-)
+from inweave.errors import BlockError, InweaveError, ProgramError, ShapeError, missing_and_unknown
 from inweave.exact.constants import Array
 from inweave.exact.names import check_line
 from inweave.exact.whole import whole
@@ -213,9 +207,7 @@ class Program:
         return values
 
     def _input(self, name: str, kind: Type, values: Mapping[str, Any]) -> Input:
-        sizes = [values[s] if isinstance(s, str) else s for s in kind.sizes]
-        rows, cols = (*sizes, 1, 1)[:2]
-        return Input(name, rows, cols, kind.kind)
+        return Input(name, *_shape(kind, values), kind.kind)
 
     def _answers(self, result: Any) -> dict[str, Expr]:
         """What the program's function returned, by name."""
@@ -271,8 +263,7 @@ class Program:
                 )
 
     def _check_return(self, x: Expr, wanted: Type, values: Mapping[str, Any]) -> None:
-        sizes = [values.get(s, ANY) if isinstance(s, str) else s for s in wanted.sizes]
-        rows, cols = (*sizes, 1, 1)[:2]
+        rows, cols = _shape(wanted, values)
         if rows not in (ANY, x.rows) or cols not in (ANY, x.cols):
             raise ShapeError(
                 f"program {self.name!r} is annotated to return {wanted!r} "
@@ -297,14 +288,12 @@ class Program:
                     shape = shape[:-1]
             if len(shape) < len(kind.sizes):
                 raise ShapeError(f"input {name!r}: got shape {shape}, expected {kind!r}")
-            found = shape[-len(kind.sizes) :]
-            for wanted, size in zip(kind.sizes, found, strict=False):
-                if isinstance(wanted, str):
-                    if sizes.setdefault(wanted, size) != size:
-                        raise ShapeError(
-                            f"input {name!r}: size {wanted} is {size}, an earlier input has "
-                            f"{wanted} = {sizes[wanted]}"
-                        )
+            for wanted, size in zip(kind.sizes, shape[-len(kind.sizes) :], strict=False):
+                if isinstance(wanted, str) and sizes.setdefault(wanted, size) != size:
+                    raise ShapeError(
+                        f"input {name!r}: size {wanted} is {size}, an earlier input has "
+                        f"{wanted} = {sizes[wanted]}"
+                    )
         return sizes
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -342,6 +331,13 @@ class Program:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
         return f"<program {self.name}({inner})>"
+
+
+def _shape(kind: Type, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Rows and columns of what an annotation says; a size without a value is any."""
+    sizes = [values.get(s, ANY) if isinstance(s, str) else s for s in kind.sizes]
+    rows, cols = (*sizes, 1, 1)[:2]
+    return rows, cols
 
 
 def program(function: Callable[..., Any]) -> Program:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 from inweave.errors import ProgramError
 from inweave.exact.constants import Constant
@@ -32,6 +31,7 @@ LARGEST_NUMBERS = 2**24  # bits of all constant scalars together
 STATED = "as stated in the file"
 
 Units = tuple[bool, bool]
+Values = tuple[Expr, ...]
 
 
 # -- operations ------------------------------------------------------------------------------------
@@ -112,18 +112,8 @@ class End:
     times: Size
 
 
-Operation = (
-    ConstantValue
-    | Added
-    | Multiplied
-    | Scaled
-    | Entrywise
-    | Transposed
-    | Applied
-    | Held
-    | Begin
-    | End
-)
+Made = ConstantValue | Added | Multiplied | Scaled | Entrywise | Transposed | Applied | Held
+Operation = Made | Begin | End
 
 
 @dataclass(frozen=True)
@@ -195,16 +185,11 @@ class _Writer:
         for spec in program.inputs:
             self._add([symbols.get(spec.name, ex.InputExpr(spec, ex.Recording()))])
         self._write(roots)
-        return (
-            program.inputs,
-            tuple(program.sizes.items()),
-            tuple(table for _, table in self.functions.values()),
-            tuple(self.operations),
-            tuple(
-                Answer(name, self.numbers[x], program.kinds[name])
-                for name, x in program.outputs.items()
-            ),
-        )
+        tables = tuple(table for _, table in self.functions.values())
+        found = [(name, self.numbers[x]) for name, x in program.outputs.items()]
+        answers = tuple(Answer(name, value, program.kinds[name]) for name, value in found)
+        sizes = tuple(program.sizes.items())
+        return program.inputs, sizes, tables, tuple(self.operations), answers
 
     def _add(self, results: Iterable[Expr]) -> None:
         for x in results:
@@ -290,9 +275,11 @@ class _Reader:
         self.recording = ex.Recording()
         self.symbols = [ex.InputExpr(spec, self.recording) for spec in recorded.inputs]
         self.values: list[Expr] = list(self.symbols)
-        self.opened: list[
-            tuple[int, tuple[int, ...], tuple[ex.Carried, ...], tuple[Expr, ...]]
-        ] = []
+        self.opened: list[tuple[int, tuple[int, ...], tuple[ex.Carried, ...], Values]] = []
+        self.functions = [
+            replace(t.function, evidence=STATED, steps=t.steps, reached=t.reached)
+            for t in recorded.functions
+        ]
         self.bits = self.looped = 0
 
     def traced(self) -> Traced:
@@ -362,9 +349,8 @@ class _Reader:
             case Entrywise((i, j)):
                 left, right = self._at(i), self._at(j)
                 if left.shape != right.shape:
-                    raise ProgramError(
-                        f"multiplies {_shape(left)} by {_shape(right)} entry by entry"
-                    )
+                    shapes = f"{_shape(left)} by {_shape(right)}"
+                    raise ProgramError(f"multiplies {shapes} entry by entry")
                 made = ex.Entrywise(left, right)
             case Transposed(i):
                 made = ex.Transposed(self._at(i))
@@ -380,13 +366,6 @@ class _Reader:
                 return self._end(operation)
         self.values.append(made)
         return None
-
-    @cached_property
-    def functions(self) -> list[Function]:
-        return [
-            replace(t.function, evidence=STATED, steps=t.steps, reached=t.reached)
-            for t in self.recorded.functions
-        ]
 
     def _sum(self, terms: list[tuple[Coefficient, Expr]], units: Units) -> Expr:
         if not terms:

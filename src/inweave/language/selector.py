@@ -10,15 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from inweave.exact.constants import Shift, product, select, zeros
-from inweave.language.expressions import (
-    ConstantExpr,
-    Expr,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    Units,
-)
+from inweave.language.expressions import ConstantExpr, Expr, Product, Scaled, Sum, Transposed, Units
 from inweave.language.shapes import ONE, labelled
 
 

@@ -17,15 +17,7 @@ from typing import Any
 from inweave.errors import ShapeError
 from inweave.exact.constants import Ones
 from inweave.exact.whole import is_whole
-from inweave.language.expressions import (
-    ConstantExpr,
-    Expr,
-    Product,
-    Scaled,
-    Sum,
-    Transposed,
-    Units,
-)
+from inweave.language.expressions import ConstantExpr, Expr, Product, Scaled, Sum, Transposed, Units
 from inweave.language.refusals import refuse
 
 ONE = Fraction(1)

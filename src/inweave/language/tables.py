@@ -46,12 +46,8 @@ def interpolant(knots: Array, values: Array) -> ReluNet:
         left = float(np.sum(np.abs(jumps) * (x[-1] - x)))
         right = float(np.sum(np.abs(jumps) * (x - x[0])))
     sign, anchor = (1.0, y[0]) if left <= right else (-1.0, y[-1])
-    return ReluNet(
-        tuple(sign for _ in x),
-        tuple(float(-sign * k) for k in x),
-        tuple(float(j) for j in jumps),
-        float(anchor),
-    )
+    biases = tuple(float(-sign * k) for k in x)
+    return ReluNet((sign,) * len(x), biases, tuple(map(float, jumps)), float(anchor))
 
 
 def float_error(net: ReluNet, low: float, high: float) -> float:
@@ -155,9 +151,8 @@ def tabulate(
     grid = np.linspace(0, 1, 20_001)  # of the domain: its own numbers may be too large to square
     values = _sample(name, f, _between(low, high, grid))
     bend = np.abs(np.diff(values, 2)) * (len(grid) - 1) ** 2
-    density = np.sqrt(np.concatenate([[bend[0]], bend, [bend[-1]]])) + 1e-6 * math.sqrt(
-        bend.max() + 1e-300
-    )
+    density = np.sqrt(np.concatenate([[bend[0]], bend, [bend[-1]]]))
+    density += 1e-6 * math.sqrt(bend.max() + 1e-300)
     weight = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
     weight /= len(grid) - 1
     pieces = max(1, math.ceil(float(weight[-1]) / math.sqrt(8 * error)))
@@ -175,7 +170,11 @@ def tabulate(
         if bound <= error:
             return Function(name, net, (low, high), bound, False, False, ThroughNumpy(f), evidence)
         pieces = math.ceil(pieces * min(max(1.05, math.sqrt(bound / error)), MOST_UNITS))
-    raise InputError(
+    raise _too_many(name, low, high, error)
+
+
+def _too_many(name: str, low: float, high: float, error: float) -> InputError:
+    return InputError(
         f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} "
         "units; allow a larger error or a smaller domain"
     )
@@ -303,10 +302,7 @@ def smallest(
             )
         more, before = min(2.0, math.sqrt(found.error / error)), found.error
         pieces = max(pieces + 1, math.ceil(pieces * more))
-    raise InputError(
-        f"{name} on [{low:g}, {high:g}] to an error of {error:g} needs more than {MOST_UNITS} "
-        "units; allow a larger error or a smaller domain"
-    )
+    raise _too_many(name, low, high, error)
 
 
 # -- functions of which it is known how far a chord is from the curve ----------------------------

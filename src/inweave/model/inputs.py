@@ -19,6 +19,7 @@ from numpy import ndarray
 from inweave.errors import BlockError, DTypeError, InputError, ShapeError, missing_and_unknown
 from inweave.exact.arithmetic import Floats, is_tracing, namespace
 from inweave.exact.constants import Array
+from inweave.model.layout import check_batch
 from inweave.model.prompt import Input
 
 NUMBERS = (float, int, np.float64)
@@ -73,18 +74,9 @@ def accept(
     if said := missing_and_unknown(names, given):
         raise BlockError(f"{what} takes the inputs {', '.join(names)}; {said}")
     given = {name: plain(f"input {name!r}", given[name]) for name in names}
-    arithmetic = _common([given[name] for name in names], names)
+    arithmetic = _common(given)
     taken = {spec.name: _matrix(spec, given[spec.name], arithmetic) for spec in specs}
-    lead: tuple[int, ...] = ()
-    for spec in specs:
-        shape = tuple(taken[spec.name].shape[:-2])
-        try:
-            lead = np.broadcast_shapes(lead, shape)
-        except ValueError:
-            raise ShapeError(
-                f"input {spec.name!r} has batch axes {shape}, the inputs before it have {lead}; "
-                "batch axes must broadcast"
-            ) from None
+    check_batch("input", taken)
     return taken, arithmetic
 
 
@@ -107,16 +99,19 @@ def plain(what: str, value: Any) -> Any:
     return value
 
 
-def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
+def _common(given: Mapping[str, Any]) -> Floats:
     """The array library, dtype and device that the given values share."""
     from array_api_compat import device, is_array_api_obj
 
-    arrays = []
-    for name, value in zip(names, values, strict=True):
-        if is_array_api_obj(value) and not isinstance(value, np.generic):
-            arrays.append(value)
-            if value.dtype == object:
-                raise DTypeError(f"input {name!r}: got dtype object, expected real numbers")
+    named = {
+        name: value
+        for name, value in given.items()
+        if is_array_api_obj(value) and not isinstance(value, np.generic)
+    }
+    for name, value in named.items():
+        if value.dtype == object:
+            raise DTypeError(f"input {name!r}: got dtype object, expected real numbers")
+    arrays = list(named.values())
     if not arrays:
         return Floats()
     try:
@@ -126,10 +121,9 @@ def _common(values: Sequence[Any], names: Sequence[str]) -> Floats:
         raise DTypeError(
             f"the inputs mix array libraries ({', '.join(kinds)}); give them all in one"
         ) from None
-    for name, value in zip(names, values, strict=True):
-        if is_array_api_obj(value) and not isinstance(value, np.generic):
-            if not xp.isdtype(value.dtype, ("real floating", "integral")):
-                raise DTypeError(f"input {name!r}: got dtype {value.dtype}, expected real numbers")
+    for name, value in named.items():
+        if not xp.isdtype(value.dtype, ("real floating", "integral")):
+            raise DTypeError(f"input {name!r}: got dtype {value.dtype}, expected real numbers")
     floats = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating") and a.ndim > 0]
     floats = floats or [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
     dtype = xp.result_type(*floats) if floats else xp.asarray(0.0).dtype

@@ -6,6 +6,7 @@ which is its definition. Shapes are checked against a layout when a network is b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,3 +133,8 @@ class BlockPointwiseLayer:
 
 
 Layer = AttentionLayer | PointwiseLayer | BlockPointwiseLayer
+
+
+def heads_of(layers: Iterable[Layer]) -> list[Head]:
+    """The heads of attention layers among some layers."""
+    return [h for layer in layers if isinstance(layer, AttentionLayer) for h in layer.heads]

@@ -159,7 +159,6 @@ class Layout:
             raise BlockError(
                 f"pack needs one array per block; {said}; the blocks are {', '.join(self.names)}"
             )
-        lead: tuple[int, ...] = ()
         for block in self.blocks:
             if arithmetic is None:
                 _check_real(f"block {block.name!r}", arrays[block.name])
@@ -169,13 +168,7 @@ class Layout:
                     f"block {block.name!r}: got an array of shape {shape}, "
                     f"expected (..., {block.rows}, {block.cols})"
                 )
-            try:
-                lead = np.broadcast_shapes(lead, shape[:-2])
-            except ValueError:
-                raise ShapeError(
-                    f"block {block.name!r} has batch axes {shape[:-2]}, the blocks before it have "
-                    f"{lead}; batch axes must broadcast"
-                ) from None
+        check_batch("block", {name: arrays[name] for name in self.names})
         if arithmetic is None:
             arithmetic = Floats.like(arrays[self.blocks[0].name])
         columns = []
@@ -205,6 +198,20 @@ class Layout:
     def __repr__(self) -> str:
         inner = ", ".join(f"{b.name} {b.rows}x{b.cols}" for b in self.blocks)
         return f"Layout({self.tokens} tokens x {self.width}: {inner})"
+
+
+def check_batch(kind: str, arrays: Mapping[str, Array]) -> None:
+    """Refuse arrays (..., rows, cols) whose batch axes do not go together; each is of a kind."""
+    lead: tuple[int, ...] = ()
+    for name, array in arrays.items():
+        shape = tuple(array.shape[:-2])
+        try:
+            lead = np.broadcast_shapes(lead, shape)
+        except ValueError:
+            raise ShapeError(
+                f"{kind} {name!r} has batch axes {shape}, the {kind}s before it have {lead}; "
+                "batch axes must broadcast"
+            ) from None
 
 
 def _check_real(what: str, array: Any) -> None:

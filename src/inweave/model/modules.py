@@ -78,6 +78,12 @@ class Module:
 Part = Layer | Module
 
 
+def loops_of(modules: Iterable[Module]) -> list[Module]:
+    """The modules among some, and inside them, that say what they carry."""
+    parts = (part for module in modules for part in module.walk())
+    return [part for part in parts if isinstance(part, Module) and part.carries]
+
+
 def named(
     parts: Iterable[Part], outside: str = "", between: str = ", "
 ) -> Iterator[tuple[str, Part]]:

@@ -19,10 +19,10 @@ from inweave.exact.constants import Array
 from inweave.exact.schema import LATER, fingerprint, write
 from inweave.model.embedding import Embedding, plain_module
 from inweave.model.inputs import accept
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, PointwiseLayer
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, heads_of
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
-from inweave.model.projection import DenseProjection
+from inweave.model.projection import AnyProjection, DenseProjection
 from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
 
 
@@ -79,7 +79,7 @@ class Network:
     @cached_property
     def heads(self) -> int:
         """Heads stored; those of a tied module count once."""
-        return sum(len(layer.heads) for layer in self.layers if isinstance(layer, AttentionLayer))
+        return len(heads_of(self.layers))
 
     @property
     def layers(self) -> tuple[Layer, ...]:
@@ -89,16 +89,17 @@ class Network:
     @cached_property
     def stored_numbers(self) -> int:
         """How many numbers it takes to write the weights down."""
-        total = 0
+        total = sum(p.stored_numbers() for p in self._projections)
         for layer in self.layers:
-            if isinstance(layer, AttentionLayer):
-                parts = [p for head in layer.heads for p in head.projections]
-                total += sum(p.stored_numbers() for p in parts)
-            elif isinstance(layer, PointwiseLayer):
-                total += 4 * int(layer.V.size)
-            else:
+            if isinstance(layer, BlockPointwiseLayer):
                 total += sum(3 * f.net.units + 1 for _, f in layer.applied)
+            elif not isinstance(layer, AttentionLayer):
+                total += 4 * int(layer.V.size)
         return total
+
+    @property
+    def _projections(self) -> list[AnyProjection]:
+        return [p for head in heads_of(self.layers) for p in head.projections]
 
     @cached_property
     def used_blocks(self) -> frozenset[str]:
@@ -127,14 +128,7 @@ class Network:
     @property
     def target(self) -> str:
         """'lsa' if no head has a bias, otherwise 'elsa'."""
-        biased = any(
-            projection.has_bias
-            for layer in self.layers
-            if isinstance(layer, AttentionLayer)
-            for head in layer.heads
-            for projection in head.projections
-        )
-        return "elsa" if biased else "lsa"
+        return "elsa" if any(p.has_bias for p in self._projections) else "lsa"
 
     # -- the prompt -------------------------------------------------------------------------------
     def prompt(self, **inputs: Any) -> Array:

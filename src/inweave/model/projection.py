@@ -17,7 +17,7 @@ import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact.arithmetic import Arithmetic, Floats, assemble
-from inweave.exact.constants import Array, ByContent, Constant, exact, identity, real_array
+from inweave.exact.constants import Array, ByContent, Constant, Dense, exact, identity, real_array
 from inweave.exact.schema import Coefficient, Count, Stored, rational_text
 from inweave.model.layout import Layout
 
@@ -93,36 +93,28 @@ class Projection:
 
     def weight(self, layout: Layout, arithmetic: Arithmetic | None = None) -> Array:
         """`W`, width x width."""
-        return assemble(
-            arithmetic or Floats(),
-            layout.width,
-            layout.width,
-            [
-                (layout[p.block].start, p.at, p.coefficient, p.matrix)
-                for p in self.pieces
-                if p.block is not None
-            ],
-        )
+        read = [(layout[p.block].start, p) for p in self.pieces if p.block is not None]
+        return _assembled(read, layout.width, layout, arithmetic)
 
     def bias(self, layout: Layout, arithmetic: Arithmetic | None = None) -> Array:
         """`B`, tokens x width."""
-        return assemble(
-            arithmetic or Floats(),
-            layout.tokens,
-            layout.width,
-            [(0, p.at, p.coefficient, p.matrix) for p in self.pieces if p.block is None],
-        )
+        biases = [(0, p) for p in self.pieces if p.block is None]
+        return _assembled(biases, layout.tokens, layout, arithmetic)
 
     def stored_numbers(self) -> int:
         """How many numbers it takes to write this projection down."""
-        from inweave.exact.constants import Dense
-
-        return sum(
-            p.matrix.rows * p.matrix.cols if isinstance(p.matrix, Dense) else 1 for p in self.pieces
-        )
+        return sum(p.matrix.array.size if isinstance(p.matrix, Dense) else 1 for p in self.pieces)
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.pieces)) or "0"
+
+
+def _assembled(
+    pieces: list[tuple[int, Piece]], rows: int, layout: Layout, arithmetic: Arithmetic | None
+) -> Array:
+    """The sum of pieces, each from a row on."""
+    placed = [(row, p.at, p.coefficient, p.matrix) for row, p in pieces]
+    return assemble(arithmetic or Floats(), rows, layout.width, placed)
 
 
 @dataclass(frozen=True, eq=False)

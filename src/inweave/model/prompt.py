@@ -8,7 +8,7 @@ over is looked at in `inweave.model.inputs`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal, get_args
@@ -98,14 +98,19 @@ class Place:
 
     def region(self, layout: Layout) -> tuple[slice, slice]:
         """The rows and columns of the prompt that the value takes up."""
-        return self._slices(layout, *self.extent)
+        return self._slices(layout[self.block].start, self.extent)
 
     def source(self, layout: Layout) -> tuple[slice, slice]:
         """The rows and columns from which the value is read: of `s I_q`, the first entry."""
-        return self._slices(layout, *((1, 1) if self.diagonal else self.extent))
+        return self._slices(layout[self.block].start, (1, 1) if self.diagonal else self.extent)
 
-    def _slices(self, layout: Layout, rows: int, cols: int) -> tuple[slice, slice]:
-        left = layout[self.block].start + self.col
+    @property
+    def inside(self) -> tuple[slice, slice]:
+        """The same, of its block alone."""
+        return self._slices(0, (1, 1) if self.diagonal else self.extent)
+
+    def _slices(self, start: int, shape: tuple[int, int]) -> tuple[slice, slice]:
+        (rows, cols), left = shape, start + self.col
         return slice(self.row, self.row + rows), slice(left, left + cols)
 
     def check(self, layout: Layout, what: str) -> None:
@@ -186,8 +191,7 @@ class Fill:
                 known = ", ".join(specs) or "there are none"
                 raise BlockError(f"{what}: {name!r} is not an input; expected one of: {known}")
         source = specs[str(self.source)] if self.constant is None else self.constant
-        got = (source.rows, source.cols)
-        expected = (1, 1) if self.place.diagonal else (self.place.rows, self.place.cols)
+        got, expected = (source.rows, source.cols), self.place.value_shape
         if got != expected:
             raise ShapeError(f"{what}: the place is for {expected}, its source has shape {got}")
         for name, power in self.scale:
@@ -234,6 +238,19 @@ class Output:
 def rooted(fills: Sequence[Fill]) -> set[str]:
     """The scalar inputs whose square root some fill needs."""
     return {name for fill in fills for name, power in fill.scale if power == HALF}
+
+
+def drawn_inputs(
+    inputs: Iterable[Input], rooted: Container[str], draw: Callable[[tuple[int, int]], Array]
+) -> tuple[dict[str, Array], dict[str, Array]]:
+    """Any inputs, and the roots of those that are `rooted`: of these, the root is drawn."""
+    values, roots = {}, {}
+    for spec in inputs:
+        value = draw((spec.rows, spec.cols))
+        if spec.name in rooted:
+            roots[spec.name], value = value, value * value
+        values[spec.name] = value
+    return values, roots
 
 
 def fill_prompt(

@@ -39,12 +39,8 @@ def pointwise_weights(layer: PointwiseLayer) -> Arrays:
 def function_weights(function: Function) -> Arrays:
     """The hidden units of a function: `V @ relu(W x + B) + C`, with W, B, V as (units,)."""
     net = function.net
-    return {
-        "V": np.array(net.outputs, dtype=np.float64),
-        "W": np.array(net.weights, dtype=np.float64),
-        "B": np.array(net.biases, dtype=np.float64),
-        "C": np.array(net.constant, dtype=np.float64),
-    }
+    parts = {"V": net.outputs, "W": net.weights, "B": net.biases, "C": net.constant}
+    return {name: np.array(part, dtype=np.float64) for name, part in parts.items()}
 
 
 def fixed_prompt(network: Network) -> np.ndarray[Any, Any]:

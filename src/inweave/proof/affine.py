@@ -50,11 +50,8 @@ class Step:
 
     def __init__(self, loop: ex.Loop, known: evaluate.Known, arithmetic: Arithmetic) -> None:
         self.loop, self.known, self.arithmetic = loop, known, arithmetic
-        self.turned = [x.rows == 1 < x.cols for x in loop.carried]
-        shapes = [_upright(x) for x in loop.carried]
+        self.turned, shapes = columns_of(loop)
         self.sizes = [rows for rows, _ in shapes]
-        if len({cols for _, cols in shapes}) > 1:
-            raise NotAffine
         self.moving: dict[ex.Expr, Moving] = {
             x: Moving({i: None}, self.turned[i]) for i, x in enumerate(loop.carried)
         }
@@ -156,9 +153,12 @@ class Step:
         return Moving(dict(parts), x.turned)
 
 
-def _upright(x: ex.Expr) -> tuple[int, int]:
-    """The shape of what is carried, where a row stands as a column."""
-    return (x.cols, 1) if x.rows == 1 else x.shape
+def columns_of(loop: ex.Loop) -> tuple[list[bool], list[tuple[int, int]]]:
+    """Which of the values that a loop carries lie, and their shapes as columns, all as wide."""
+    shapes = [(x.cols, 1) if x.rows == 1 else x.shape for x in loop.carried]
+    if len({cols for _, cols in shapes}) > 1:
+        raise NotAffine
+    return [x.rows == 1 < x.cols for x in loop.carried], shapes
 
 
 def column_size(loop: ex.Loop) -> int | None:
@@ -177,7 +177,7 @@ def powered(
     loop: ex.Loop, start: Sequence[Array], known: evaluate.Known, arithmetic: Arithmetic
 ) -> list[Array]:
     """What a loop ends with; NotAffine if its steps have to be taken."""
-    if loop.times <= FEW or sum(_upright(x)[0] for x in loop.carried) > LARGEST:
+    if loop.times <= FEW or sum(rows for rows, _ in columns_of(loop)[1]) > LARGEST:
         raise NotAffine
     step = Step(loop, known, arithmetic)
     blocks = step.rows()

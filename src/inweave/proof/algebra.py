@@ -21,7 +21,7 @@ from inweave.exact.constants import Constant, select
 from inweave.exact.masks import Diagonal, separated
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.modules import Module, Part
+from inweave.model.modules import Module, Part, loops_of
 from inweave.model.network import Network
 from inweave.model.relunet import Function
 from inweave.proof.reading import Reading
@@ -85,8 +85,7 @@ class Prover(States):
 
     def check_loops(self, roots: Sequence[ex.Expr]) -> None:
         """Give up at once if a loop is not repeated that is too long to be written out."""
-        parts = [part for module in self.network.modules for part in module.walk()]
-        repeated = {part.repeat for part in parts if isinstance(part, Module) and part.carries}
+        repeated = {loop.repeat for loop in loops_of(self.network.modules)}
         times = {x.loop.times for x in ex.ordered(roots) if isinstance(x, ex.LoopResult)}
         if any(steps > MOST_STEPS for steps in times - repeated):
             raise NotProved("a loop of many steps is not repeated by the network")
@@ -110,7 +109,7 @@ class Prover(States):
         """The state after some parts; the loops that they repeat are proved on the way."""
         for part in parts:
             state = self._part(part, state, scope)
-        scope.finish()
+        scope.values(scope.roots)
         return state
 
     def _part(self, part: Part, state: State, scope: Scope) -> State:
@@ -169,7 +168,7 @@ class Prover(States):
         else:
             raise reason
         results = self._symbols(loop, "result", assumed)
-        scope.finished(loop, results)
+        scope.results[loop] = results
         return self.carrying(self._unknown(state, loop, "after", loose), module, results)
 
     def _steps(
@@ -257,10 +256,7 @@ class Scope:
 
     def __init__(self, prover: Prover, roots: Sequence[ex.Expr], known: Known) -> None:
         self.prover, self.roots, self.known = prover, list(roots), known
-        found: dict[ex.Loop, None] = {}
-        for x in ex.ordered(self.roots, stop=known):
-            if isinstance(x, ex.LoopResult) and x not in known:
-                found.setdefault(x.loop)
+        found = {x.loop for x in ex.ordered(self.roots, stop=known) if isinstance(x, ex.LoopResult)}
         self.ahead = sorted(found, key=lambda loop: loop.carried[0].path)
         self.results: dict[ex.Loop, list[Words]] = {}
 
@@ -276,18 +272,12 @@ class Scope:
                 raise NotProved("a loop carries values of other sizes")
         return loop
 
-    def finished(self, loop: ex.Loop, results: list[Words]) -> None:
-        self.results[loop] = results
-
     def inside(self, loop: ex.Loop, carried: Sequence[Words]) -> Scope:
         """The body of a loop, with symbols for what it carries."""
         self.values(loop.outer)
         known: Known = dict(self.known)
         known.update(zip(loop.carried, carried, strict=True))
         return Scope(self.prover, loop.step, known)
-
-    def finish(self) -> None:
-        self.values(self.roots)
 
     def values(self, roots: Sequence[ex.Expr]) -> list[Words]:
         order = ex.ordered(roots, stop=self.known)

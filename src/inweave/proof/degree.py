@@ -142,13 +142,9 @@ def degree(traced: Traced, weights: Mapping[str, int] = ALIKE, seed: int = 0) ->
     most, exact = leading(traced, weights)
     if exact or program_work(traced)[0] > MOST_OPERATIONS:
         return most, exact
-    rng = np.random.default_rng(seed)
-    field = Field(random_prime(rng))
-    inputs = _random_inputs(traced, field, rng)
+    field, inputs = _drawn(traced, seed)
     try:
-        tops: dict[str, Array] = {
-            name: Top(weights.get(name, 1), part) for name, part in inputs.items()
-        }
+        tops: dict[str, Array] = {x: Top(weights.get(x, 1), part) for x, part in inputs.items()}
         found = [x.degree for x in traced.evaluate(tops, Leading(field)).values()]
         return max(0, *found), True
     except Cancelled:
@@ -177,9 +173,7 @@ def least_degree(traced: Traced, weights: Mapping[str, int] = ALIKE, seed: int =
     found, exact = degree(traced, weights, seed)
     if exact:
         return found
-    rng = np.random.default_rng(seed)
-    field = Field(random_prime(rng))
-    inputs = _random_inputs(traced, field, rng)
+    field, inputs = _drawn(traced, seed)
     return _along_ray(traced, inputs, RAY_LIMIT, field, weights)
 
 
@@ -200,8 +194,11 @@ def has_functions(traced: Traced) -> bool:
     return any(isinstance(x, Applied) for x in every(traced.outputs.values()))
 
 
-def _random_inputs(traced: Traced, field: Field, rng: np.random.Generator) -> dict[str, FieldArray]:
-    return {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
+def _drawn(traced: Traced, seed: int) -> tuple[Field, dict[str, FieldArray]]:
+    """A random field, and random inputs in it."""
+    rng = np.random.default_rng(seed)
+    field = Field(random_prime(rng))
+    return field, {s.name: field.random((s.rows, s.cols), rng) for s in traced.inputs}
 
 
 def _along_ray(
@@ -221,12 +218,8 @@ def _along_ray(
         return field.array(np.array([[[pow(t, k, field.prime)]] for t in range(limit + 1)]))
 
     lifted = {name: x * power(weights.get(name, 1)) for name, x in inputs.items()}
-    best = 0
-    for value in traced.evaluate(lifted, FieldArithmetic(field)).values():
-        if value.ndim < 3:
-            continue  # constant
-        best = max(best, _interpolated(value))
-    return best
+    values = traced.evaluate(lifted, FieldArithmetic(field)).values()
+    return max((_interpolated(x) for x in values if x.ndim == 3), default=0)  # others are constant
 
 
 def _interpolated(values: FieldArray) -> int:

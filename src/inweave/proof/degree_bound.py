@@ -23,8 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from inweave.exact.arithmetic import is_zero
-from inweave.exact.constants import Constant, Shift
+from inweave.exact.constants import Constant, Shift, is_zero
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
 from inweave.language.program import Traced

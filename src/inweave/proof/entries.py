@@ -156,9 +156,7 @@ def _dot(row: Sequence[Fraction], point: Sequence[Fraction]) -> Fraction:
     return sum((a * x for a, x in zip(row, point, strict=True)), Fraction(0))
 
 
-def _solved(
-    planes: Sequence[tuple[Sequence[Fraction], Fraction]],
-) -> tuple[Fraction, ...] | None:
+def _solved(planes: Sequence[tuple[Sequence[Fraction], Fraction]]) -> tuple[Fraction, ...] | None:
     """The point in which planes meet, by elimination; None if that is none, or not one."""
     table = [[*row, right] for row, right in planes]
     for i in range(len(table)):

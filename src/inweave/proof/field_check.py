@@ -31,7 +31,7 @@ from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.modules import Module
 from inweave.model.network import Network
-from inweave.model.prompt import Place, fill_blocks, rooted
+from inweave.model.prompt import Place, drawn_inputs, fill_blocks, rooted
 from inweave.proof import affine, runs
 from inweave.proof.blocks import Blocks
 from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
@@ -155,13 +155,7 @@ def matched_loops(traced: Traced, network: Network) -> Pairs | None:
 
 def drawn(network: Network, world: World) -> tuple[dict[str, Array], dict[str, Array]]:
     """Inputs of which nothing is known, and roots; of a root, the root is drawn."""
-    inputs, roots = {}, {}
-    for spec in network.inputs:
-        value = world.variable((spec.rows, spec.cols))
-        if spec.name in rooted(network.fills):
-            roots[spec.name], value = value, value * value
-        inputs[spec.name] = value
-    return inputs, roots
+    return drawn_inputs(network.inputs, rooted(network.fills), world.variable)
 
 
 def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
@@ -248,10 +242,12 @@ class Comparison:
                 with suppress(affine.NotAffine):
                     known[x.loop] = world.affine(x.loop, begin, known)
             evaluate.fill([x], known, world.arithmetic)
-        return {
-            name: evaluate.value(x, known, world.arithmetic)
-            for name, x in self.traced.outputs.items()
-        }
+        return self._expected(known, world)
+
+    def _expected(self, known: evaluate.Known, world: World) -> dict[str, Array]:
+        """The program's answers, of which all parts are known."""
+        outputs = self.traced.outputs.items()
+        return {name: evaluate.value(x, known, world.arithmetic) for name, x in outputs}
 
     def _changing(self, pairs: Pairs, world: World) -> dict[int, set[str]]:
         """For every repeated module the blocks that a step changes beside what it carries.
@@ -315,11 +311,7 @@ class Comparison:
             at = index + 1
         state = self._after(modules[at:], state, world)
         evaluate.fill([x for x in order if x not in known], known, world.arithmetic)
-        expected = {
-            name: evaluate.value(x, known, world.arithmetic)
-            for name, x in self.traced.outputs.items()
-        }
-        self._same(self._answers(state), expected, world)
+        self._same(self._answers(state), self._expected(known, world), world)
 
     # -- states -----------------------------------------------------------------------------------
     def _after(self, modules: tuple[Module, ...], state: State, world: World) -> State:
@@ -369,9 +361,7 @@ class Comparison:
 
 
 def _read(place: Place, state: State) -> Array:
-    rows, cols = (1, 1) if place.diagonal else place.extent
-    down, right = slice(place.row, place.row + rows), slice(place.col, place.col + cols)
-    part = state[place.block][..., down, right]
+    part = state[place.block][..., *place.inside]
     return part.mT if place.transpose else part
 
 

@@ -17,6 +17,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,7 @@ def bits_of(number: Whole, odd: bool = False) -> float:
 
 def common(heights: Iterable[Height]) -> Whole:
     """A common multiple of what values are divided by."""
-    found: Whole = ()
-    for height in heights:
-        found = _multiple(found, height.scale)
-    return found
+    return reduce(_multiple, (height.scale for height in heights), ())
 
 
 def power(first: Whole, each: Whole, times: int) -> Whole:
@@ -165,11 +163,9 @@ class Bounded:
 
     def __getitem__(self, index: tuple[Any, slice, slice]) -> Bounded:
         _, rows, cols = index
-        shape = (
-            len(range(*rows.indices(self.shape[-2]))),
-            len(range(*cols.indices(self.shape[-1]))),
-        )
-        return Bounded((*self.shape[:-2], *shape), self.height)
+        *lead, height, width = self.shape
+        shape = (*lead, len(range(height)[rows]), len(range(width)[cols]))
+        return Bounded(shape, self.height)
 
     def __add__(self, other: Bounded) -> Bounded:
         return Bounded(np.broadcast_shapes(self.shape, other.shape), self.height + other.height)
@@ -209,9 +205,8 @@ class Heights(Arithmetic):
         if not flat.size:
             return Bounded(entries.shape, ZERO)
         if entries.dtype == object:
-            scale: Whole = ()
-            for q in set(flat.tolist()):
-                scale = _multiple(scale, _whole(Fraction(q).denominator))
+            bottoms = (_whole(Fraction(q).denominator) for q in set(flat.tolist()))
+            scale: Whole = reduce(_multiple, bottoms, ())
             top = max(math.log2(abs(q.numerator)) - math.log2(q.denominator) for q in flat)
         else:
             mantissa, exponent = np.frexp(flat.astype(np.float64))

@@ -27,9 +27,9 @@ import numpy as np
 from inweave.exact.constants import Dense, Shift
 from inweave.exact.rational import Whole, fractions, multiplied, whole
 from inweave.model.embedding import in_pieces, simple, weights
-from inweave.model.layers import AttentionLayer, Head, Layer
+from inweave.model.layers import AttentionLayer, Head, Layer, heads_of
 from inweave.model.layout import Layout
-from inweave.model.modules import Module
+from inweave.model.modules import loops_of
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
 from inweave.proof.states import NotProved
@@ -44,8 +44,7 @@ MOST_BITS = 200_000  # of one A
 
 def is_dense(network: Network) -> bool:
     """Whether a network has an embedding or projections that are given in full."""
-    layers = (layer for layer in network.layers if isinstance(layer, AttentionLayer))
-    parts = (part for layer in layers for head in layer.heads for part in head.projections)
+    parts = (part for head in heads_of(network.layers) for part in head.projections)
     return network.embedding is not None or any(isinstance(p, DenseProjection) for p in parts)
 
 
@@ -97,8 +96,7 @@ def _of_terms(network: Network, terms: Iterable[Iterable[Term]]) -> Network:
 
 
 def _check_work(network: Network) -> None:
-    layers = (layer for layer in network.layers if isinstance(layer, AttentionLayer))
-    parts = [part for layer in layers for head in layer.heads for part in head.projections]
+    parts = [part for head in heads_of(network.layers) for part in head.projections]
     size = network.layout.width + network.layout.tokens
     work = len(parts) * size**3
     matrices = [p.W for p in parts if isinstance(p, DenseProjection)]
@@ -171,8 +169,7 @@ def _by_factor(terms: list[Term], which: int) -> list[Term]:
 def _live(network: Network, every: Iterable[Term]) -> set[int]:
     """The columns that answers and what loops carry are made of."""
     layout, terms = network.layout, list(every)
-    parts = (part for module in network.modules for part in module.walk())
-    carries = [x for part in parts if isinstance(part, Module) for x in part.carries]
+    carries = [x for loop in loops_of(network.modules) for x in loop.carries]
     places = [*(output.place for output in network.outputs), *itertools.chain(*carries)]
     live = {c for place in places for c in range(layout.width)[place.region(layout)[1]]}
     while True:

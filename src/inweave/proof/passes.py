@@ -7,6 +7,7 @@ hide that. This is no certificate, which is about the network alone: it says whe
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.language.program import Traced
 from inweave.model.network import Network
-from inweave.model.prompt import fill_prompt
+from inweave.model.prompt import drawn_inputs, fill_prompt
 from inweave.proof.cost import program_work
 from inweave.run.plan import Plan
 
@@ -57,12 +58,9 @@ class PassCheck:
                 f"its program takes {operations:,} operations and {products:,} multiplications"
             )
             return
-        roots, inputs = {}, {}
-        for spec in recorded.inputs:
-            value = self._field.random((spec.rows, spec.cols), self._rng)
-            if spec.rows == spec.cols == 1:  # a prompt may hold its root
-                roots[spec.name], value = value, value * value
-            inputs[spec.name] = value
+        scalars = [spec.name for spec in recorded.inputs if spec.rows == spec.cols == 1]
+        draw = partial(self._field.random, rng=self._rng)
+        inputs, roots = drawn_inputs(recorded.inputs, scalars, draw)  # a prompt may hold a root
         arithmetic = FieldArithmetic(self._field, int(self._rng.integers(2**31)), opaque=True)
         self._point = Point(inputs, roots, arithmetic)
         self._last = (recorded, meaning(recorded, self._point))

@@ -27,22 +27,14 @@ import numpy as np
 from inweave.exact.field import Field
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
-from inweave.model.modules import Module
+from inweave.model.modules import loops_of
 from inweave.model.network import Network
 from inweave.model.relunet import Function
+from inweave.proof.affine import NotAffine, columns_of
 from inweave.proof.algebra import Prover, Scope
 from inweave.proof.merged import is_dense
 from inweave.proof.states import NotProved
-from inweave.proof.words import (
-    Alphabet,
-    Chain,
-    Letter,
-    Number,
-    Symbol,
-    TooManyWords,
-    Word,
-    Words,
-)
+from inweave.proof.words import Alphabet, Chain, Letter, Number, Symbol, TooManyWords, Word, Words
 
 Short = tuple[int, Chain, int]  # what a chain is worth, what is left, in how many places it is cut
 
@@ -50,11 +42,10 @@ Short = tuple[int, Chain, int]  # what a chain is worth, what is left, in how ma
 def are_readable(traced: Traced, network: Network) -> bool:
     """Whether there are loops, none of them in the network, and nothing but products and sums."""
     every = list(ex.every(traced.outputs.values()))
-    parts = [part for module in network.modules for part in module.walk()]
     return (
         network.is_polynomial
         and not is_dense(network)
-        and not any(isinstance(part, Module) and part.carries for part in parts)
+        and not loops_of(network.modules)
         and not any(isinstance(x, ex.Applied) for x in every)
         and any(isinstance(x, ex.LoopResult) for x in every)
     )
@@ -89,19 +80,9 @@ class Runs(Alphabet):
         terms: dict[Word, Number] = {word: self.residue(c) for word, c in found.terms.items()}
         return Words(self, rows, cols, {word: c for word, c in terms.items() if c})
 
-    def _add(
-        self,
-        terms: dict[Word, Number],
-        c: Number,
-        scalars: tuple[Chain, ...],
-        written: tuple[Number, Word] | None,
-    ) -> None:
-        if written is None:
-            return
-        factor, (own, rest) = written
-        worth, word = self._short((tuple(sorted((*scalars, *own))), rest))
-        total = self.residue(terms.pop(word, 0) + self.residue(c) * self.residue(factor) * worth)
-        if total:
+    def _put(self, terms: dict[Word, Number], word: Word, c: Number) -> None:
+        worth, word = self._short(word)
+        if total := self.residue(terms.pop(word, 0) + self.residue(c) * worth):
             terms[word] = total
 
     def _worth(self, letter: Letter) -> int:
@@ -184,19 +165,12 @@ class AtPoint(Prover):
         return step.repeated(scope.values(loop.init), loop.times)
 
 
-class NotAffine(Exception):
-    """A step is not seen to be affine in what it carries."""
-
-
 class Step:
     """A step z ← A z + c of a loop: sums of words for every block of A, and for those of c."""
 
     def __init__(self, alphabet: Alphabet, loop: ex.Loop, scope: Scope) -> None:
         self.alphabet = alphabet
-        self.turned = [x.rows == 1 < x.cols for x in loop.carried]
-        shapes = [(x.cols, 1) if x.rows == 1 else x.shape for x in loop.carried]
-        if len({cols for _, cols in shapes}) > 1:
-            raise NotAffine
+        self.turned, shapes = columns_of(loop)
         columns = [
             alphabet.symbol(Carried(x), *shape)
             for x, shape in zip(loop.carried, shapes, strict=True)

@@ -238,9 +238,7 @@ def said_of_sizes(traced: Traced, free: tuple[str, ...]) -> list[str]:
 
 
 def carried_over(
-    certificate: Certificate | None,
-    here: tuple[Traced, Network],
-    there: tuple[Traced, Network],
+    certificate: Certificate | None, here: tuple[Traced, Network], there: tuple[Traced, Network]
 ) -> Certificate | None:
     """What was proved of a network, if it holds for this one, which has other sizes; or None."""
     sizes, others = here[0].sizes, there[0].sizes

@@ -80,14 +80,17 @@ class States:
 
     def write(self, state: State, place: Place, value: Words) -> State:
         """The state with a value added at a place."""
-        if place.diagonal:
-            value = self.alphabet.constant(identity(place.diagonal)).scaled(value)
-        elif place.transpose:
+        value = self._spread(value, place.diagonal)
+        if place.transpose and not place.diagonal:
             value = value.T
         block, (rows, cols) = self.layout[place.block], place.extent
         right = self.alphabet.constant(select(block.cols, place.col, place.col + cols).T)
         added = self._rows(place.row, rows) @ value @ right
         return {**state, place.block: state[place.block] + added}
+
+    def _spread(self, value: Words, diagonal: int) -> Words:
+        """A value as it stands: `s I_q` on a diagonal."""
+        return self.alphabet.constant(identity(diagonal)).scaled(value) if diagonal else value
 
     def _rows(self, row: int, rows: int) -> Words:
         """The tokens x rows matrix that puts a value at a row of the prompt."""
@@ -95,8 +98,8 @@ class States:
 
     def replaced(self, state: State, place: Place, value: Words) -> State:
         """The state with a value standing at a place instead of what stood there."""
-        there = self.read(state, place)
-        return self.write(self.write(state, place, there.times(Fraction(-1))), place, value)
+        there = self.read(state, _whole(place)).times(Fraction(-1))
+        return self.write(self.write(state, _whole(place), there), place, value)
 
     # -- layers -----------------------------------------------------------------------------------
     def layer(self, layer: Layer, state: State) -> State:
@@ -167,20 +170,15 @@ class States:
     def carrying(self, state: State, module: Module, values: Sequence[Words]) -> State:
         for places, value in zip(module.carries, values, strict=True):
             for place in places:
-                if place.diagonal:
-                    whole = Place(place.block, place.diagonal, place.diagonal, place.row, place.col)
-                    there = self.read(state, whole)
-                    state = self.write(state, whole, there.times(Fraction(-1)))
-                    state = self.write(state, place, value)
-                else:
-                    state = self.replaced(state, place, value)
+                state = self.replaced(state, place, value)
         return state
 
     def stands(self, state: State, place: Place, value: Words, what: str) -> None:
-        if place.diagonal:
-            whole = Place(place.block, place.diagonal, place.diagonal, place.row, place.col)
-            got = self.read(state, whole)
-            value = self.alphabet.constant(identity(place.diagonal)).scaled(value)
-        else:
-            got = self.read(state, place)
-        self.same(got, value, f"{what}, block {place.block!r}")
+        expected = self._spread(value, place.diagonal)
+        self.same(self.read(state, _whole(place)), expected, f"{what}, block {place.block!r}")
+
+
+def _whole(place: Place) -> Place:
+    """All that a value takes up: of one on a diagonal, the square around it."""
+    size = place.diagonal
+    return Place(place.block, size, size, place.row, place.col) if size else place

@@ -29,6 +29,7 @@ from inweave.exact.constants import (
     exact,
     fractions,
     identity,
+    is_zero,
     product,
     select,
     simplest,
@@ -97,15 +98,11 @@ class Alphabet:
 
     def symbol(self, key: Hashable, rows: int, cols: int, symmetric: bool = False) -> Words:
         """A value of its own; the same one for the same key."""
-        return self._sum(
-            rows, cols, [(ONE, ((self._number(Symbol(key, rows, cols, symmetric)), False),))]
-        )
+        number = self._number(Symbol(key, rows, cols, symmetric))
+        return self._sum(rows, cols, ((number, False),))
 
     def constant(self, constant: Constant) -> Words:
-        return self._sum(*constant.shape, [(ONE, self._factors(constant))])
-
-    def number(self, value: Fraction) -> Words:
-        return self._sum(1, 1, [(_number(value), ())])
+        return self._sum(*constant.shape, self._factors(constant))
 
     def total(self, rows: int, cols: int, parts: Iterable[tuple[Number, Words]]) -> Words:
         """A linear combination."""
@@ -131,8 +128,8 @@ class Alphabet:
         if constant not in self._parts:
             self._parts[constant] = tuple((self._number(k), False) for k in _outer(constant))
         if len(self._parts[constant]) == 2:
-            column, row = (self.letters[number] for number, _ in self._parts[constant])
-            self.fixed |= self.reading.depends(column, row, constant)  # type: ignore[arg-type]
+            column, row = (self._constant(number) for number, _ in self._parts[constant])
+            self.fixed |= self.reading.depends(column, row, constant)
         return self._parts[constant]
 
     def _number(self, letter: Symbol | Constant) -> int:
@@ -141,10 +138,10 @@ class Alphabet:
             self.letters.append(letter)
         return self._numbers[letter]
 
-    def _sum(self, rows: int, cols: int, parts: Iterable[tuple[Number, Chain]]) -> Words:
+    def _sum(self, rows: int, cols: int, chain: Chain) -> Words:
+        """The sum that is one chain."""
         terms: dict[Word, Number] = {}
-        for coefficient, chain in parts:
-            self._add(terms, coefficient, (), self.written(chain))
+        self._add(terms, ONE, (), self.written(chain))
         return Words(self, rows, cols, terms)
 
     def _add(
@@ -157,9 +154,11 @@ class Alphabet:
         if written is None:
             return
         factor, (own, rest) = written
-        self.counted(len(scalars) + len(own))
-        word = (tuple(sorted((*scalars, *own))) if own else scalars, rest)
-        total = terms.get(word, 0) + c * factor
+        self._put(terms, (tuple(sorted((*scalars, *own))) if own else scalars, rest), c * factor)
+
+    def _put(self, terms: dict[Word, Number], word: Word, c: Number) -> None:
+        self.counted(len(word[0]))
+        total = terms.get(word, 0) + c
         if total:
             terms[word] = total
             if len(terms) > MOST_WORDS:
@@ -244,31 +243,23 @@ class Alphabet:
         """A constant, or two that meet, as a coefficient times letters; None if it is zero."""
         key = (before, number)
         if key not in self._spellings:
-            c, both = self._multiplied(before, number)
+            right = self._constant(number)
+            left = identity(right.rows) if before is None else self._constant(before)
+            c, both = product(left, right)
             first, here = _scaled(both)
-            c *= first
             letters = () if here.is_identity() else self._factors(here)
-            fixed = set[str]() if before is None else self._depends(before, number, both)
+            fixed = set[str]() if before is None else self.reading.depends(left, right, both)
             if type(here) is not type(both):  # what its entries are, they are at this size
                 fixed |= self.reading.sizes_of(*both.shape)
-            self._spellings[key] = None if _is_zero(here) else (_number(c), letters), fixed
+            self._spellings[key] = None if is_zero(here) else (_number(c * first), letters), fixed
         found, fixed = self._spellings[key]
         self.fixed |= fixed
         return found
 
-    def _depends(self, before: int, number: int, both: Constant) -> set[str]:
-        a, b = self.letters[before], self.letters[number]
-        assert isinstance(a, Constant)
-        assert isinstance(b, Constant)
-        return self.reading.depends(a, b, both)
-
-    def _multiplied(self, before: int | None, number: int) -> tuple[Number, Constant]:
-        """The constant that a letter is, times the one before it."""
-        here = self.letters[number]
-        left = identity(here.rows) if before is None else self.letters[before]
-        assert isinstance(here, Constant)
-        assert isinstance(left, Constant)
-        return product(left, here)
+    def _constant(self, number: int) -> Constant:
+        letter = self.letters[number]
+        assert isinstance(letter, Constant)
+        return letter
 
     def _cut(
         self, rest: list[Letter], piece: list[Letter], scalars: list[Chain], c: Number
@@ -373,10 +364,6 @@ def _reach(letter: Symbol | Constant, end: int) -> range | None:
 
 def _number(c: Number) -> Number:
     return c.numerator if c.denominator == 1 else c
-
-
-def _is_zero(constant: Constant) -> bool:
-    return getattr(constant, "size", 1) == 0
 
 
 class Words:
