@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     )
     from inweave.exact.constants import Constant
     from inweave.language.annotations import Matrix, Scalar, Vector
-    from inweave.language.entrywise import diag, tril, triu, where
     from inweave.language.functions import absolute as abs
     from inweave.language.functions import (
         assume,
@@ -51,6 +50,7 @@ if TYPE_CHECKING:
     from inweave.language.matrices import (
         block,
         constant,
+        diag,
         eye,
         hstack,
         kron,
@@ -59,7 +59,10 @@ if TYPE_CHECKING:
         outer,
         squared_norm,
         trace,
+        tril,
+        triu,
         vstack,
+        where,
         zeros,
     )
     from inweave.language.program import Program, program
@@ -83,12 +86,11 @@ _WHERE = {
     "VerificationError",
     "exact.constants": "Constant",
     "language.annotations": "Matrix Scalar Vector",
-    "language.entrywise": "diag tril triu where",
     "language.functions": "assume exp gelu hold log pointwise reciprocal relu rsqrt sigmoid "
     "soft_threshold softmax sqrt tanh",
     "language.iterate": "iterate",
-    "language.matrices": "block constant eye hstack kron matrix_power ones outer squared_norm "
-    "trace vstack zeros",
+    "language.matrices": "block constant diag eye hstack kron matrix_power ones outer squared_norm "
+    "trace tril triu vstack where zeros",
     "language.program": "Program program",
     "language.ranges": "Range",
     "language.scan": "scan",

@@ -378,7 +378,7 @@ class Network(data.Network):
 
     def _counted(self) -> dict[str, tuple[int, ...]]:
         """The loops that are as long as a static number says, of a network as it was compiled."""
-        from inweave.compiler.counted import counted_loops
+        from inweave.compiler.resize import counted_loops
 
         return {} if self._own is None else counted_loops(Compiled(self, self._own))
 

@@ -27,17 +27,14 @@ from inweave.compiler.forms import (
     innermost,
     ordered,
 )
-from inweave.compiler.geometric import geometric
-from inweave.compiler.known import varying
 from inweave.compiler.letters import Letters, TooMany
 from inweave.compiler.naming import Alphabet, Names
 from inweave.compiler.options import Options
 from inweave.compiler.rewrite import Rewriter
 from inweave.compiler.sandwich import sandwich
 from inweave.compiler.segments import Front, Segments
-from inweave.compiler.simpler import apart, flattened
-from inweave.compiler.stacked import Reader, stacked, together
-from inweave.compiler.vectors import vectors
+from inweave.compiler.simpler import apart, flattened, geometric, varying
+from inweave.compiler.stacked import Reader, stacked, together, vectors
 
 LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
 

@@ -1,18 +1,33 @@
-"""Affine loops over several values as one recurrence: the values stand on top of one another."""
+"""Affine loops over several values as one recurrence: the values stand on top of one another.
+
+Matrices stand as vectors, all columns under one another: `vec(L X R) = (Rᵀ ⊗ I)(I ⊗ L) vec(X)`, and
+`vec(Xᵀ)` is vec(X) in another order. So whatever is affine in the entries that a loop carries is
+`x ← A x + c` for the vector of all of them: sums of products on different sides, transposes,
+matrices beside numbers. To write a matrix as `I ⊗ L` takes a layer of its own, and so does putting
+the columns of the answer beside one another again.
+"""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
 
-from inweave.compiler.affine import Parts
+import numpy as np
+
+from inweave.compiler.affine import FIXED, Parts, Place, Places
+from inweave.compiler.entrywise import entries
 from inweave.compiler.forms import ONE, Form, Forms, LoopForm
 from inweave.compiler.naming import Names
 from inweave.compiler.recurrence import Entrywise, Recurrence, diagonal
-from inweave.exact.constants import select
+from inweave.exact.constants import Array, Shift, exact, select, simplest
+
+MOST = 100  # entries of all matrices that a loop carries: it takes the square of that
 
 Reader = Callable[[Sequence[Form]], Form]  # factors in front of what a loop ends with -> all that
+Terms = list[tuple[Fraction, Form]]
 
 
 def together(carried: Sequence[str]) -> str:
@@ -81,3 +96,115 @@ def stacked(
         return read
 
     return [reader(i) for i in range(len(rows))]
+
+
+# -- matrices as vectors ---------------------------------------------------------------------------
+class Stretch(NamedTuple):
+    """Where the columns of a rows x cols matrix stand in a vector, from `at` on.
+
+    Seen `turned`, it is the transposed matrix: its columns are rows of what stands there.
+    """
+
+    total: int
+    at: int
+    rows: int
+    cols: int
+    turned: bool = False
+
+    def column(self, k: int, forms: Forms) -> Form:
+        """What puts a column where the k-th one stands."""
+        if not self.turned:
+            begin = self.at + k * self.rows
+            return forms.constant(select(self.total, begin, begin + self.rows))
+        units = np.zeros((self.total, self.cols))
+        units[self.at + k + self.rows * np.arange(self.cols), np.arange(self.cols)] = 1
+        return forms.constant(simplest(units))
+
+    @property
+    def transposed(self) -> Stretch:
+        return self._replace(turned=not self.turned)
+
+    def put(self, f: Form, forms: Forms) -> Terms:
+        """A matrix at its place, zero elsewhere."""
+        units = [forms.constant(Shift(self.cols, 1, k, 0, 1)) for k in range(self.cols)]
+        return [
+            term
+            for k, unit in enumerate(units)
+            for term in _between(ONE, self.column(k, forms), f, unit, forms)
+        ]
+
+    def taken(self, f: Form, forms: Forms) -> Form:
+        """The matrix that stands here in a vector."""
+        out = [(ONE, forms.form(self.rows, self.cols))]
+        for k in range(self.cols):
+            unit = forms.constant(Shift(1, self.cols, 0, k, 1))
+            out += _between(ONE, forms.transpose(self.column(k, forms)), f, unit, forms)
+        return forms.combine(out)
+
+
+def vectors(
+    loop: LoopForm, places: Sequence[Places], forms: Forms
+) -> tuple[list[Stretch], Parts, Form] | None:
+    """A loop over the entries of what it carries, and its start; None if they are too many."""
+    sizes = [leaf.rows * leaf.cols for leaf in loop.carried]
+    total = sum(sizes)
+    if total > MOST:
+        return None
+    where = [
+        Stretch(total, sum(sizes[:i]), leaf.rows, leaf.cols) for i, leaf in enumerate(loop.carried)
+    ]
+    constant: Terms = [(ONE, forms.form(total, 1))]
+    start: Terms = [(ONE, forms.form(total, 1))]
+    laid: Terms = [(ONE, forms.form(total, total))]
+    long: Terms = []
+    for to, each, init in zip(where, places, loop.init, strict=True):
+        start += to.put(init, forms)
+        for place, left in each.items():
+            if place == FIXED:
+                constant += to.put(left, forms)
+            else:
+                chain = _kronecker(to, where[place.value], place, left, forms)
+                kept = laid if len(chain) == 1 else long
+                kept.append((ONE, forms.product((), chain)))
+    matrix = forms.combine([(ONE, _stored(laid, forms)), *long])
+    parts = {0: matrix, -1: _stored(constant, forms)}
+    return where, {j: f for j, f in parts.items() if not f.is_zero}, _stored(start, forms)
+
+
+def _stored(terms: Terms, forms: Forms) -> Form:
+    made = forms.combine(terms)
+    return forms.bind(made) if made.products else made
+
+
+def _kronecker(to: Stretch, of: Stretch, place: Place, left: Form, forms: Forms) -> list[Form]:
+    """`Rᵀ ⊗ L` as a sum of products with constants, or as a product of two such sums, stored."""
+    of = of.transposed if place.turned else of
+    across = of.rows if of.turned else of.cols
+    right = forms.identity(across) if place.right is None else place.right
+    if right.is_constant:
+        return [_left(to, of, left, entries(right), forms)]
+    if left.is_constant:
+        return [_right(to, of, entries(left), right, forms)]
+    between = Stretch(left.rows * across, 0, left.rows, across)  # L X
+    first = _left(between, of, left, np.eye(across), forms)
+    second = _right(to, between, np.eye(left.rows), right, forms)
+    return [forms.bind(second), forms.bind(first)]
+
+
+def _left(to: Stretch, of: Stretch, left: Form, right: Array, forms: Forms) -> Form:
+    """`Rᵀ ⊗ L` for a constant R."""
+    out: Terms = [(ONE, forms.form(to.total, of.total))]
+    for k, i in zip(*np.nonzero(right), strict=True):
+        ahead, behind = to.column(int(i), forms), of.column(int(k), forms)
+        out += _between(exact(right[k, i]), ahead, left, forms.transpose(behind), forms)
+    return forms.combine(out)
+
+
+def _right(to: Stretch, of: Stretch, left: Array, right: Form, forms: Forms) -> Form:
+    """`Rᵀ ⊗ L` for a constant L, by rows: `Lᵀ ⊗ Rᵀ` of the transposed matrices."""
+    return _left(to.transposed, of.transposed, forms.transpose(right), left.T, forms)
+
+
+def _between(times: Fraction, ahead: Form, f: Form, behind: Form, forms: Forms) -> Terms:
+    """Term by term: around a sum of products, constants would need it to be stored."""
+    return [(times * c, forms.product((), [ahead, g, behind])) for c, g in forms.apart(f)]

@@ -9,7 +9,7 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
-from inweave.gallery.examples import pick, positive_definite, regression, step_size
+from inweave.gallery.examples import descended, pick, positive_definite, regression, step_size
 from inweave.gallery.sizes import d, e, m, n, t
 
 
@@ -176,29 +176,21 @@ def _pca(X: Any, v0: Any, **__: Any) -> Any:
 
 
 def _td0(Phi: Any, After: Any, r: Any, u: Any, gamma: Any, eta: Any, steps: int) -> Any:
-    w = np.zeros(Phi.shape[1])
-    for _ in range(steps):
-        wrong = r + gamma * After @ w - Phi @ w
-        w = w + eta * wrong @ Phi
-    return u @ w
+    zero = np.zeros(Phi.shape[1])
+    return u @ descended(zero, lambda w: (Phi @ w - gamma * After @ w - r) @ Phi, eta, steps)
 
 
 def _shift(X: Any, y: Any, Z: Any, lam: Any, mu: Any, eta: Any, rho: Any, steps: int) -> Any:
     F, G = (np.column_stack([np.ones(len(M)), M]) for M in (X, Z))
-    alpha, w = np.zeros(F.shape[1]), np.zeros(F.shape[1])
-    for _ in range(steps):
-        alpha = alpha - rho * (F.T @ F @ alpha / len(F) + mu * alpha - G.mean(axis=0))
+    zero, target = np.zeros(F.shape[1]), G.mean(axis=0)
+    alpha = descended(zero, lambda a: F.T @ F @ a / len(F) + mu * a - target, rho, steps)
     weights = np.maximum(F @ alpha, 0)
-    for _ in range(steps):
-        w = w - eta * (F.T @ (weights * (F @ w - y)) + lam * w)
-    return w
+    return descended(zero, lambda w: F.T @ (weights * (F @ w - y)) + lam * w, eta, steps)
 
 
 def _kernel(X: Any, y: Any, u: Any, lam: Any, eta: Any, steps: int) -> Any:
-    K, a = X @ X.T + lam * np.eye(len(X)), np.zeros(len(X))
-    for _ in range(steps):
-        a = a - eta * (K @ a - y)
-    return a @ (X @ u)
+    K = X @ X.T + lam * np.eye(len(X))
+    return descended(np.zeros(len(X)), lambda a: K @ a - y, eta, steps) @ (X @ u)
 
 
 def _polynomial(A: Any, coefficients: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,13 @@ def step_size(X: Array, lam: float = 0.0) -> float:
     """The best constant step of gradient descent, 2/(smallest + largest eigenvalue)."""
     low, high = spectrum(X, lam)
     return 2 / (low + high)
+
+
+def descended(w: Any, gradient: Callable[[Any], Any], eta: Any, steps: int) -> Any:
+    """Where gradient descent leads from w, for references."""
+    for _ in range(steps):
+        w = w - eta * gradient(w)
+    return w
 
 
 def positive_definite(rng: np.random.Generator, m: int, condition: float = 30.0) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
-from inweave.gallery.examples import pick, regression, step_size
+from inweave.gallery.examples import descended, pick, regression, step_size
 from inweave.gallery.sizes import d, n, t
 
 
@@ -124,10 +124,7 @@ def chain_of_thought_gd(X: Matrix[n, d], y: Vector[n], eta: Vector[t]) -> Matrix
 
 # -- references and example data -----------------------------------------------------------------
 def _dual_gd(X: Any, y: Any, u: Any, eta: Any, steps: int) -> Any:
-    w = np.zeros(X.shape[1])
-    for _ in range(steps):
-        w = w - eta * X.T @ (X @ w - y)
-    return u @ w
+    return u @ descended(np.zeros(X.shape[1]), lambda w: X.T @ (X @ w - y), eta, steps)
 
 
 def _gd_plus_plus(X: Any, y: Any, u: Any, eta: Any, gamma: Any, steps: int) -> Any:
@@ -145,10 +142,8 @@ def _preconditioned(
 ) -> Any:
     n, d = X.shape
     variances = np.ones(d) if spectrum is None else np.array(spectrum)
-    w = np.zeros(d)
-    for _ in range(steps):
-        w = w - X.T @ (X @ w - y) / (n * variances + variances + variances.sum() + noise**2)
-    return u @ w
+    rates = 1 / (n * variances + variances + variances.sum() + noise**2)
+    return u @ descended(np.zeros(d), lambda w: X.T @ (X @ w - y), rates, steps)
 
 
 def _diagonal(X: Any, y: Any, u: Any, weights: Any) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
-from inweave.gallery.examples import pick, regression, spectrum, step_size
+from inweave.gallery.examples import descended, pick, regression, spectrum, step_size
 from inweave.gallery.sizes import d, k, n
 
 
@@ -151,25 +151,17 @@ def _gradient(X: Any, y: Any, lam: Any) -> Any:
 
 
 def _ridge_gd(X: Any, y: Any, u: Any, w0: Any, lam: Any, eta: Any, steps: int) -> Any:
-    gradient, w = _gradient(X, y, lam), w0
-    for _ in range(steps):
-        w = w - eta * gradient(w)
-    return u @ w
+    return u @ descended(w0, _gradient(X, y, lam), eta, steps)
 
 
 def _multi_output(X: Any, Y: Any, lam: Any, eta: Any, steps: int) -> Any:
-    gradient, W = _gradient(X, Y, lam), np.zeros((X.shape[1], Y.shape[1]))
-    for _ in range(steps):
-        W = W - eta * gradient(W)
-    return W
+    return descended(np.zeros((X.shape[1], Y.shape[1])), _gradient(X, Y, lam), eta, steps)
 
 
 def _weighted(X: Any, y: Any, D: Any, lam: Any, eta: Any, steps: int) -> Any:
     root = np.sqrt(np.diag(D))
-    gradient, w = _gradient(X * root[:, None], y * root, lam), np.zeros(X.shape[1])
-    for _ in range(steps):
-        w = w - eta * gradient(w)
-    return w
+    gradient = _gradient(X * root[:, None], y * root, lam)
+    return descended(np.zeros(X.shape[1]), gradient, eta, steps)
 
 
 def _heavy_ball(X: Any, y: Any, lam: Any, eta: Any, beta: Any, steps: int) -> Any:

@@ -33,8 +33,7 @@ from inweave.model.modules import Module
 from inweave.model.network import Network
 from inweave.model.prompt import Place, drawn_inputs, fill_blocks, rooted
 from inweave.proof import affine, runs
-from inweave.proof.blocks import Blocks
-from inweave.proof.heights import VARIABLE, ZERO, Bounded, Heights, Size
+from inweave.proof.heights import VARIABLE, ZERO, Blocks, Bounded, Heights, Size
 from inweave.proof.states import NotProved
 from inweave.run.plan import Plan
 
