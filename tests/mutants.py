@@ -221,7 +221,7 @@ MUTANTS = [
     ),
     Mutant(
         "run/graph.py",
-        "node.symmetric = self.flip(a) is b",
+        "node.symmetric = node.symmetric or is_palindrome(node)",
         "node.symmetric = a.rows == b.cols",
         "tests/test_plan.py tests/test_checks.py tests/test_float32.py",
         "every square product is taken for symmetric",
@@ -320,8 +320,22 @@ MUTANTS = [
     ),
     Mutant(
         "proof/floats.py",
-        "            worst = max(worst, gap / scale if scale else gap)\n    return worst",
-        "            worst = max(worst, gap / scale if scale else gap)\n    return 0.0",
+        "        for answers in (found, {k: x[(-1,) * (x.ndim - 2)] for k, x in several.items()}):\n",
+        "        for answers in (found,):\n",
+        "tests/test_verify.py",
+        "what runs for several prompts is not compared",
+    ),
+    Mutant(
+        "proof/floats.py",
+        "    __sub__ = __rsub__ = np.ndarray.__add__  # type: ignore[assignment]\n",
+        "",
+        "tests/test_verify.py",
+        "terms that cancel are not counted, and a program that cancels is refused",
+    ),
+    Mutant(
+        "proof/floats.py",
+        "        worst = max(worst, gap / scale if scale else gap)\n    return worst",
+        "        worst = max(worst, gap / scale if scale else gap)\n    return 0.0",
         "tests/test_verify.py",
         "the difference in floats is said to be zero",
     ),

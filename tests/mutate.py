@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -127,8 +128,9 @@ class Judge:
 
 
 def at_points(network: Network, traced: Traced) -> None:
-    """The check at random points."""
-    verify(traced=traced, network=network, name="mutant", trials=1, seed=1)
+    """The check at random points, without that in floats, which tells most of them apart too."""
+    with patch("inweave.proof.check.float_difference", return_value=None):
+        verify(traced=traced, network=network, name="mutant", trials=1, seed=1)
 
 
 def by_algebra(network: Network, traced: Traced) -> None:
