@@ -320,8 +320,8 @@ MUTANTS = [
     ),
     Mutant(
         "proof/floats.py",
-        "        for answers in (found, {k: x[(-1,) * (x.ndim - 2)] for k, x in several.items()}):\n",
-        "        for answers in (found,):\n",
+        "(found, {k: x[(-1,) * (x.ndim - 2)] for k, x in several.items()})",
+        "(found,)",
         "tests/test_verify.py",
         "what runs for several prompts is not compared",
     ),
