@@ -30,6 +30,7 @@ from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
 from inweave.estimators.logistic import FINEST, MOST_PASSES, STEPS
 from inweave.estimators.moments import PIECE, bordered, moments
+from inweave.estimators.objective import Problem, inverse_of
 from inweave.estimators.programs import (
     lasso_descent,
     ridge_descent,
@@ -529,6 +530,69 @@ def test_a_start_that_is_the_solution_already_is_no_failure(C: float, intercept:
     theirs = LogisticRegression(C=C, tol=1e-12, fit_intercept=intercept, max_iter=1000).fit(X, y)
     assert ours.coef_ == pytest.approx(theirs.coef_, rel=1e-5, abs=1e-6 * np.abs(ours.coef_).max())
     assert ours.intercept_ == pytest.approx(theirs.intercept_, abs=1e-5)
+
+
+def newton(X: np.ndarray, y: np.ndarray, penalty: float) -> np.ndarray:
+    """The solution, by Newton's method with all that it needs."""
+    rows, R = np.column_stack([X, np.ones(len(X))]), penalty * np.eye(X.shape[1] + 1)
+    R[-1, -1], w = 0.0, np.zeros(X.shape[1] + 1)
+    for _ in range(30):
+        p = sigmoid(rows @ w)
+        H = (rows.T * (p * (1 - p))) @ rows + R
+        w -= np.linalg.solve(H, rows.T @ (p - y) + R @ w)
+    return w
+
+
+@pytest.mark.parametrize("part", [0.0, 0.5, 0.9, 0.99, 0.9999])
+def test_the_distance_is_bounded_by_a_curvature_that_was_taken_elsewhere(part: float) -> None:
+    """Steps look shorter than what is left, where the curvature was larger before."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(40, 3)) * 3
+        y = (X.sum(axis=1) + 2 * rng.logistic(size=40) > 0).astype(float)
+        problem, solution = Problem.of(X, y, 1e-2, True), newton(X, y, 1e-2)
+        curvature = problem.curvature(part * solution)
+        w = solution * (1 + 1e-5 * rng.uniform(-1, 1, 4))
+        off = problem.size(w - solution) / problem.size(w)
+        found = problem.distance(w, curvature, tol=1.0)
+        assert off <= found
+        assert found < 10 * off or part < 0.999
+
+
+@pytest.mark.parametrize("kind", ["plain", "alike", "left out", "by turns"])
+def test_some_of_the_rows_are_enough_to_begin_with(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where they know nothing of a column, or go together as the others do not."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 64))
+    if kind == "alike":
+        X += 3 * rng.normal(size=(1200, 1))
+    if kind == "left out":
+        X[::2, :5] = 0.0
+    if kind == "by turns":
+        X[::2, 1:9] = X[::2, :1]
+    y = rng.random(1200) < sigmoid(X[:, :4].sum(axis=1))
+    for C in (1.0, 1e4):
+        some = InContextLogistic(C, tol=1e-6).fit(X, y)  # and a warning is an error
+        assert gap(some.coef_[0], newton(X, y, 1 / C)[:-1]) < 1e-5
+        with monkeypatch.context() as patch:
+            patch.setattr("inweave.estimators.objective.COLUMNS", len(X))
+            assert some.steps_ <= InContextLogistic(C, tol=1e-6).fit(X, y).steps_ + 3 * STEPS
+
+
+def test_an_inverse_is_positive_whatever_rounding_did() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(30, 4))
+    H = np.corrcoef(np.column_stack([x, x @ rng.normal(size=(4, 4))]).T)
+    low = np.linalg.eigvalsh(H)[0]
+    H -= 1e-10 * np.outer(*[np.linalg.eigh(H)[1][:, 0]] * 2)
+    assert np.linalg.eigvalsh(H)[0] < min(low, 0)
+    P = inverse_of(H.copy(order="F"))
+    assert np.linalg.eigvalsh(P)[0] > 0
+    regular = np.eye(3) + 0.1 * (1 - np.eye(3))
+    assert inverse_of(regular.copy()) == pytest.approx(np.linalg.inv(regular), rel=1e-12)
+    assert np.isnan(inverse_of(np.full((2, 2), np.nan))).all()
 
 
 def test_products_of_weighted_rows_are_gathered_in_pieces() -> None:

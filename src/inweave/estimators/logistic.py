@@ -3,13 +3,15 @@
 Steps are multiplied by the inverse P of a curvature, which stands in the prompt: a step size for
 every direction. The first pass starts where the solution would be, with what the curvature would be
 there, if rows were spread alike in every direction; or, if that is no way down, at zero with the
-largest curvature that there is, XᵀX/4 + R (Böhning and Lindsay 1988). Every other one starts where
-the one before ended with the curvature there, as Newton's method does, and with a part of its step
-where the whole of it does not go down. So the number of passes hardly depends on the data: one or
-two as a rule, a dozen where the classes are separable and the penalty is small, or rows far out.
+largest curvature that there is, XᵀX/4 + R (Böhning and Lindsay 1988). To gather the products of
+many columns takes as long as many steps, so a part of the rows has to do for this pass. Every other
+one starts where the one before ended, with the curvature there, as Newton's method does, or with
+the one before where that is quick enough; and with a part of its step where the whole of it does
+not go down. So the number of passes hardly depends on the data: one or two as a rule, a dozen where
+the classes are separable and the penalty is small, or rows far out.
 
 How near the solution is, is not read off how the steps shrink, which rows far out belie, but
-bounded from the true gradient and the curvature where the passes ended.
+bounded from the true gradient and the curvature at or near the point where the passes ended.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ from sklearn.utils.validation import validate_data
 from inweave.errors import InputError
 from inweave.estimators.base import Array, InContextEstimator, relative
 from inweave.estimators.moments import ROUNDING, column_means
-from inweave.estimators.objective import Problem
+from inweave.estimators.objective import Curvature, Inverse, Problem
 from inweave.estimators.programs import logistic_descent, sigmoid, tabulated
 
-STEPS = 5  # of a pass
+STEPS = 3  # of a pass
 MOST_PASSES = 64
 MOST_STEPS = 1024  # of a network whose number of steps is prescribed
+QUICK = 100  # times, a step shrinks in a pass that is worth going on with the curvature it had
 SHORTER = 8  # times, a step after one that went up
 STILL = 16 * ROUNDING  # a change that is none
 FINEST, COARSEST = 1e-8, 1e-2  # errors of the sigmoid, with some 8400 units and a dozen
@@ -47,10 +50,10 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
     Parameters
     ----------
     C : inverse of the penalty.
-    steps : 'auto' runs passes of 5 steps, the first from where the solution is expected, each of
-        the others from where the one before ended and with the curvature there, until the distance
-        to the solution, bounded by the true gradient and the curvature there, is within tol (64
-        passes at most). A number is taken as it is, from zero with the largest curvature; steps
+    steps : 'auto' runs passes of 3 steps, the first from where the solution is expected, each of
+        the others from where the one before ended and with a curvature taken there or before, until
+        the distance to the solution, bounded by the true gradient and the curvature, is within tol
+        (64 passes at most). A number is taken as it is, from zero with the largest curvature; steps
         that no longer change anything are left out. A distance above tol is a ConvergenceWarning.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
@@ -90,7 +93,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         penalty = 1 / self._number("C", positive=True)
         X, y = validate_data(self, X, y, dtype=np.float64)
         y = self._labels(y)
-        problem, products = Problem.of(X, y, penalty, self.fit_intercept)
+        problem = Problem.of(X, y, penalty, self.fit_intercept)
         unit, far = problem.unit(), problem.far
         if unit or far.any():
             # One unit for all columns, because they have one penalty.
@@ -98,56 +101,60 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             far = np.where(far, column_means(moved), 0.0)
             moved -= far
             penalty = math.ldexp(penalty, -2 * unit)
-            problem, products = Problem.of(moved, y, penalty, self.fit_intercept)
+            problem = Problem.of(moved, y, penalty, self.fit_intercept)
         with np.errstate(all="ignore"):  # what overflows is no step forward, and is seen as that
-            first = [*problem.start(products, ahead=self.steps == "auto")]
-            del products  # of the size of P, and not needed again
-            w = self._passes(problem, first)
+            w = self._passes(problem)
         self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
 
-    def _passes(self, problem: Problem, first: list[Array]) -> Array:
-        """w of the last pass that went down, and a report of how far it is from the solution.
-
-        Where to start is taken out of a list, so that only the P at hand is held on to.
-        """
-        P, w = first.pop(), first.pop()
+    def _passes(self, problem: Problem) -> Array:
+        """w of the last pass that went down, and a report of how far it is from the solution."""
+        w, by = problem.start(ahead=self.steps == "auto")
         self.steps_, self.sigmoid_error_ = 0, _allowed(self.tol)
         if self.steps != "auto":
-            w = self._prescribed(problem, w, P)
-            self._report(problem.distance(w, problem.inverse_at(w)))
+            w = self._prescribed(problem, w, by)
+            self._report(problem.distance(w, problem.curvature(w), self.tol))
             return w
-        distance, here = math.inf, False  # whether P is the inverse of the curvature at w
+        distance = math.inf
+        curvature: Curvature | None = None  # where the pass begins, if it is known
         while distance > self.tol and self.steps_ < MOST_PASSES * STEPS:
-            after = self._from(problem, P, w, STEPS)
+            after = self._from(problem, by, w, STEPS)
             self.steps_ += STEPS
-            was, left = (problem.size(P @ problem.gradient(at)) for at in (w, after))
+            was, left = (problem.size(by.step(problem.gradient(to))) for to in (w, after))
             down = problem.goes_down(w, after, shrinks=left <= was)
-            off = 0.0 if down and left <= was / 2 else self._by_table(problem, w, P)
+            off = 0.0 if down and left <= was / 2 else self._by_table(problem, w, by)
             most = min(self.tol, relative(was, problem.size(w))) / 4
-            if off > most and self.sigmoid_error_ > FINEST:
+            finer = off > most and self.sigmoid_error_ > FINEST
+            if finer:
                 self.sigmoid_error_ = _allowed(self.sigmoid_error_ * most / off)
-            elif not down and here:
+            elif not down and curvature:
                 if off > self.tol:
                     break
-                P = P / SHORTER
+                by = by.shorter(1 / SHORTER)
                 continue
             if down:
                 w = after
-            P = problem.inverse_at(w)
-            distance, here = problem.distance(w, P), True
-            P *= problem.share(w, P)
+            if curvature and by is curvature.inverse:
+                distance = problem.distance(w, curvature, self.tol)
+                quick = down and left <= was / QUICK and relative(left, problem.size(w)) > self.tol
+                if quick or finer:
+                    continue
+            if distance > self.tol:
+                curvature = problem.curvature(w)
+                distance = problem.distance(w, curvature, self.tol)
+                part = problem.share(curvature)
+                by = curvature.inverse if part == 1 else curvature.inverse.shorter(part)
         self._report(distance)
         return w
 
-    def _prescribed(self, problem: Problem, w: Array, P: Array) -> Array:
+    def _prescribed(self, problem: Problem, w: Array, by: Inverse) -> Array:
         """Where a number of steps leads: those beyond a network's, until they change nothing."""
         self.steps_ = int(self.steps)
         networks, first = divmod(self.steps_, MOST_STEPS)
         if first:
-            w = self._from(problem, P, w, first)
+            w = self._from(problem, by, w, first)
         for _ in range(networks):
-            before, w = w, self._from(problem, P, w, MOST_STEPS)
+            before, w = w, self._from(problem, by, w, MOST_STEPS)
             if not problem.size(w - before) > STILL * problem.size(w):
                 break
         return w
@@ -168,21 +175,22 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             )
         return found.astype(np.float64)
 
-    def _from(self, problem: Problem, P: Array, w: Array, steps: int) -> Array:
+    def _from(self, problem: Problem, by: Inverse, w: Array, steps: int) -> Array:
         """Where the steps of a pass lead."""
         n, d = problem.X.shape
         prompt = {"X": problem.X, "y": problem.y, "penalty": problem.penalty,
-                  "P": P[:d, :d], "q": P[:d, d], "p": float(P[d, d]),
-                  "w": w[:d], "c": float(w[d])}  # fmt: skip
+                  "P": by.P, "p": by.p, "m": by.means,
+                  "w": w[:d], "level": float(w[d] + by.means @ w[:d])}  # fmt: skip
         found, c = self._pass(logistic_descent, prompt, n=n, d=d, steps=steps,
                               error=self.sigmoid_error_)  # fmt: skip
         return np.append(found, c.flat[0])
 
-    def _by_table(self, problem: Problem, w: Array, P: Array) -> float:
+    def _by_table(self, problem: Problem, w: Array, by: Inverse) -> float:
         """How far the error of the sigmoid's table takes a step."""
         logits = problem.logits(w)
-        off = problem.gathered(tabulated(logits, self.sigmoid_error_) - sigmoid(logits))
-        return relative(problem.size(P @ off), problem.size(w))
+        off = tabulated(logits, self.sigmoid_error_) - sigmoid(logits)
+        step = by.step(problem.gathered(problem.X, off))
+        return relative(problem.size(step), problem.size(w))
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class: uᵀw for every row u, and the intercept."""

@@ -92,6 +92,11 @@ def column_means(X: Array, units: Whole | None = None) -> Array:
     return np.asarray(sum((_sums(x) for x in parts), start=np.zeros(X.shape[1])) / len(X))
 
 
+def column_squares(X: Array, means: Array) -> Array:
+    """The squares of columns less their means, added up."""
+    return np.asarray(sum(_sums(np.square(x, out=x)) for _, x in pieces(X, means=means)))
+
+
 def pieces(X: Array, units: Whole | None = None, means: Array | float = 0.0) -> Pieces:
     """Which rows, and these rows in units and less the means; one piece takes another's place."""
     n, d = X.shape
@@ -107,14 +112,15 @@ def pieces(X: Array, units: Whole | None = None, means: Array | float = 0.0) -> 
         yield rows, x
 
 
-def slices(n: int, d: int) -> Iterator[slice]:
+def slices(n: int, d: int, piece: int = PIECE) -> Iterator[slice]:
     """Rows of d numbers, as many as are looked at together."""
-    for start in range(0, n, step_of(d)):
-        yield slice(start, min(start + step_of(d), n))
+    step = step_of(d, piece)
+    for start in range(0, n, step):
+        yield slice(start, min(start + step, n))
 
 
-def step_of(d: int) -> int:
-    return max(1, PIECE // d)
+def step_of(d: int, piece: int = PIECE) -> int:
+    return max(1, piece // d)
 
 
 def bordered(X: Array, means: Array, roots: Array | None = None) -> Array:
@@ -129,9 +135,14 @@ def bordered(X: Array, means: Array, roots: Array | None = None) -> Array:
         if roots is not None:
             x *= roots[rows, None]
         found = dsyrk(1.0, x.T, 1.0, found, overwrite_c=1)  # the upper triangle, in its place
-    for i in range(d):
-        found[i + 1 :, i] = found[i, i + 1 :]
-    return found
+    return mirrored(found)
+
+
+def mirrored(A: Array) -> Array:
+    """A symmetric matrix of which the upper triangle was known."""
+    for i in range(len(A) - 1):
+        A[i + 1 :, i] = A[i, i + 1 :]
+    return A
 
 
 def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) -> Moments:

@@ -7,6 +7,7 @@ in the prompt, and how far from the solution the network ended.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -14,14 +15,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dpotrf, dpotri
 
 from inweave.estimators.base import Array, norm, relative
 from inweave.estimators.moments import (
+    PIECE,
     ROUNDING,
     SMALL,
     bordered,
     column_means,
+    column_squares,
     does_not_vary,
+    mirrored,
     pieces,
     slices,
     units_for,
@@ -29,16 +34,45 @@ from inweave.estimators.moments import (
 from inweave.estimators.programs import sigmoid
 
 AHEAD = 3  # steps of a look at where the solution may be
+COLUMNS = 32  # so many of them make their products with each other take as long as a step
+ROWS = 8  # for each column, that tell enough about how columns go together
 TINY = float(np.finfo(np.float64).tiny)
 FAR = 1e3  # spreads from zero, beyond which columns are centred
-SEEN = 1e-6  # a decrease, beside the objective, that rounding does not hide
+SEEN = 1e-4  # a decrease, beside the objective, that is worth a look whether it is one
 
 
 class Point(NamedTuple):
     """What a look at all rows says of some w."""
 
+    logits: Array
     gradient: Array
     objective: float
+
+
+class Inverse(NamedTuple):
+    """The inverse of a curvature, in which w and the level c + means·w do not meet."""
+
+    P: Array
+    p: float
+    means: Array
+
+    def step(self, gradient: Array) -> Array:
+        """Newton's, for w and c."""
+        by_w = self.P @ (gradient[:-1] - gradient[-1] * self.means)
+        return np.append(by_w, self.p * gradient[-1] - self.means @ by_w)
+
+    def shorter(self, part: float) -> Inverse:
+        """The inverse of a curvature that is larger."""
+        return Inverse(part * self.P, part * self.p, self.means)
+
+
+class Curvature(NamedTuple):
+    """The curvature at some w, by its inverse."""
+
+    at: Array
+    inverse: Inverse
+    largest: float
+    """No eigenvalue of the inverse is larger, for columns that are centred and scaled."""
 
 
 @dataclass(frozen=True)
@@ -58,16 +92,14 @@ class Problem:
     """What was found out last about some w."""
 
     @classmethod
-    def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> tuple[Problem, Array]:
-        """Beside it, the products of centred columns and a column of ones."""
+    def of(cls, X: Array, y: Array, penalty: float, intercept: bool) -> Problem:
         with np.errstate(all="ignore"):  # what overflows gets another unit
             means = column_means(X) if intercept else np.zeros(X.shape[1])
-            products = bordered(X, means)
-        squares = products.diagonal()[:-1].copy()
+            squares = column_squares(X, means)
         still = does_not_vary(squares, means, len(y))
         small = squares < SMALL  # what there is may be beyond floats when squared
         still[small] = np.ptp(X[:, small], axis=0) == 0
-        return cls(X, y, penalty, intercept, means, squares, still), products
+        return cls(X, y, penalty, intercept, means, squares, still)
 
     def unit(self) -> int:
         """The power of two that the columns are to be measured in."""
@@ -80,9 +112,7 @@ class Problem:
         return np.asarray(np.abs(self.means) > FAR * spreads) & ~self.still
 
     def logits(self, w: Array) -> Array:
-        found = self.X @ w[:-1]
-        found += w[-1]
-        return np.asarray(found)
+        return self._at(w).logits
 
     def gradient(self, w: Array) -> Array:
         return self._at(w).gradient
@@ -94,19 +124,26 @@ class Problem:
         """Two are kept, for they are asked for by turns: where a pass begins and where it ends."""
         key = w.tobytes()
         if key not in self.seen:
-            z = self.logits(w)
-            gradient = self.gathered(sigmoid(z) - self.y)
-            gradient[:-1] += self.penalty * w[:-1]
-            np.negative(z, out=z, where=self.y > 0)
-            losses = float(np.logaddexp(0.0, z, out=z).sum())
             if len(self.seen) > 1:
                 del self.seen[next(iter(self.seen))]
-            self.seen[key] = Point(gradient, losses + self.penalty / 2 * norm(w[:-1]) ** 2)
+            self.seen[key] = self._look(w)
         return self.seen[key]
 
-    def gathered(self, r: Array) -> Array:
+    def _look(self, w: Array) -> Point:
+        """Rows are multiplied twice while they are in the cache."""
+        n, d = self.X.shape
+        logits, gradient = np.empty(n), np.append(self.penalty * w[:-1], 0.0)
+        for rows in slices(n, d, 2 * PIECE):
+            x, z = self.X[rows], logits[rows]
+            np.add(x @ w[:-1], w[-1], out=z)
+            gradient += self.gathered(x, sigmoid(z) - self.y[rows])
+        wrong = np.negative(logits, out=logits.copy(), where=self.y > 0)
+        losses = float(np.logaddexp(0.0, wrong, out=wrong).sum())
+        return Point(logits, gradient, losses + self.penalty / 2 * norm(w[:-1]) ** 2)
+
+    def gathered(self, x: Array, r: Array) -> Array:
         """Σ rᵢ (xᵢ, 1)."""
-        return np.append(self.X.T @ r, r.sum() if self.intercept else 0.0)
+        return np.append(r @ x, r.sum() if self.intercept else 0.0)
 
     def size(self, w: Array) -> float:
         """The length of coefficients, of columns that are centred and scaled."""
@@ -122,61 +159,53 @@ class Problem:
     @cached_property
     def farthest(self) -> float:
         """The largest square of the length of a row, centred and scaled, with a one."""
-        by = np.maximum(self.scales[:-1], TINY)
-        longest = 0.0
+        by, longest = 1 / np.maximum(self.scales[:-1] ** 2, TINY), 0.0
         for _, x in pieces(self.X, means=self.means):
-            x /= by
-            longest = max(longest, float(np.einsum("ij,ij->i", x, x).max()))
+            longest = max(longest, float((np.square(x, out=x) @ by).max()))
         return longest + 1 / float(self.scales[-1]) ** 2
 
     # -- where it is -----------------------------------------------------------------------------
-    def distance(self, w: Array, P: Array) -> float:
-        """A bound of the distance from the solution, relative; P inverts the curvature H at w.
+    def distance(self, w: Array, curvature: Curvature, tol: float) -> float:
+        """A bound of the distance from the solution, relative, by a curvature H at or near w.
 
-        Newton's step s = Pg is that distance where the curvature is H all the way. With the
-        decrement λ = √gᵀPg, a point within 2λ of w (in the norm of H) has logits within
-        δᵢ = 2λ√hᵢ of those at w, hᵢ = (xᵢ, 1)ᵀP(xᵢ, 1). If the curvature there is (1 ± ε)H with
-        ε ≤ ½, then the solution is that near, and no farther from w − s than ελ/(1 − ε).
-
-        The weight of a row changes by a factor of exp δᵢ at most, so ε = exp δ − 1 for the largest
-        δᵢ; and hᵢ is at most the square of the longest row times the largest eigenvalue of P, both
-        for columns that are centred and scaled, and that at most the largest sum in a row of |P|.
-        Only where this says too little, each row is looked at.
+        Newton's step s = Pg, P = H⁻¹, is that distance where the curvature is H all the way. If it
+        is (1 ± ε)H, ε ≤ ½, at all points within 2λ of w (in the norm of H), with the decrement
+        λ = √gᵀPg, then the solution is that near, and no farther from w − s than ελ/(1 − ε).
         """
-        step = P @ self.gradient(w)
-        decrement = math.sqrt(max(float(self.gradient(w) @ step), 0.0))
-        farthest, scaled = self.farthest, self._scaled(P)
-        longest = math.sqrt(max(float(scaled.trace()), 0.0))
-        most = float(np.abs(scaled, out=scaled).sum(axis=1).max()) * farthest
-        near, size = self.size(step), self.size(w)
-        drift = math.expm1(min(2 * decrement * math.sqrt(most), 1.0))
-        if not (drift <= 0.5 and drift / (1 - drift) * decrement * longest <= near):
-            drift = min(drift, self._drift(w, P, decrement))
-        if not drift <= 0.5:
-            return math.inf
-        return relative(near + drift / (1 - drift) * decrement * longest, size)
-
-    def _scaled(self, P: Array) -> Array:
-        """P for columns that are centred and scaled."""
-        found = P.copy()
-        found[-1] += self.means @ P[:-1]
-        found[:, -1] += found[:, :-1] @ self.means
-        found *= self.scales
-        found *= self.scales[:, None]
+        gradient = self.gradient(w)
+        step = curvature.inverse.step(gradient)
+        decrement = math.sqrt(max(float(gradient @ step), 0.0))
+        near, size, found = self.size(step), self.size(w), math.inf
+        for drift in self._drifts(w, curvature, 2 * decrement):
+            if drift <= 0.5:
+                more = drift / (1 - drift) * decrement * math.sqrt(curvature.largest)
+                found = min(found, relative(near + more, size))
+            if found <= tol or not relative(near, size) <= tol:  # which settles it
+                break
         return found
 
-    def _drift(self, w: Array, P: Array, decrement: float) -> float:
-        """ε as the sum of hᵢ times what the weight of a row may change."""
-        h = self.leverages(P)
-        off, by = np.abs(self.logits(w)), 2 * decrement * np.sqrt(h)
-        return float(h @ (_weight(np.maximum(off - by, 0.0)) - _weight(off + by)))
+    def _drifts(self, w: Array, curvature: Curvature, radius: float) -> Iterator[float]:
+        """Bounds of ε within a radius of w, each of which takes more work than the one before.
 
-    def leverages(self, P: Array) -> Array:
-        """(xᵢ, 1)ᵀP(xᵢ, 1) for every row."""
-        found, d = np.empty(len(self.y)), len(self.means)
-        for rows in slices(len(self.y), d):
-            x = self.X[rows]
-            found[rows] = ((x @ P[:d, :d] + 2 * P[d, :d]) * x).sum(axis=1) + P[d, d]
+        The logit of a row changes by δᵢ ≤ radius √hᵢ there, hᵢ = (xᵢ, 1)ᵀP(xᵢ, 1), after it has
+        changed since H was taken, and its weight by a factor of exp δᵢ at most. First, hᵢ ≤ 1/ωᵢ
+        for a row of weight ωᵢ, because it is a part of H itself. Second, hᵢ is at most the square
+        of the longest row times the largest eigenvalue of P. Third, each row is looked at.
+        """
+        z, here = self.logits(curvature.at), curvature.at is w
+        moved = np.zeros(1) if here else np.abs(self.logits(w) - z)
+        yield _change((moved + 2 * radius * np.cosh(z / 2)).max())
+        yield _change(moved.max() + radius * math.sqrt(curvature.largest * self.farthest))
+        if here:
+            h = self.leverages(curvature.inverse)
+            off, by = np.abs(z), radius * np.sqrt(h)
+            yield float(h @ (_weight(np.maximum(off - by, 0.0)) - _weight(off + by)))
+
+    def leverages(self, inverse: Inverse) -> Array:
+        """(xᵢ, 1)ᵀP(xᵢ, 1) for every row, P for coefficients and the intercept."""
+        found = np.empty(len(self.y))
+        for rows, x in pieces(self.X, means=inverse.means):
+            found[rows] = ((x @ inverse.P) * x).sum(axis=1) + inverse.p
         return np.maximum(found, 0.0)
 
     def goes_down(self, w: Array, after: Array, shrinks: bool) -> bool:
@@ -184,10 +213,11 @@ class Problem:
         was, now = self.objective(w), self.objective(after)
         return now < was if abs(now - was) > 64 * ROUNDING * was else shrinks
 
-    def share(self, w: Array, P: Array) -> float:
-        """The part of a Newton step that goes down, a power of two."""
-        gradient = self.gradient(w)
-        step, was, part = P @ gradient, self.objective(w), 1.0
+    def share(self, curvature: Curvature) -> float:
+        """The part of the Newton step from there that goes down, a power of two."""
+        w, part = curvature.at, 1.0
+        gradient, was = self.gradient(w), self.objective(w)
+        step = curvature.inverse.step(gradient)
         slope = float(gradient @ step)
         if not slope > SEEN * was:
             return part
@@ -195,23 +225,50 @@ class Problem:
             part /= 2
         return part
 
-    def start(self, products: Array, ahead: bool) -> tuple[Array, Array]:
-        """Where to start, and the inverse of a curvature, which takes the place of the products.
+    def start(self, ahead: bool) -> tuple[Array, Inverse]:
+        """Where to start, and the inverse of a curvature.
 
         Zero and the largest curvature; or where the solution is expected ahead, and the curvature
         that is expected there. If steps would be longer there, it is not the way.
         """
-        w, P = (
-            np.zeros(len(self.means) + 1),
-            self.inverse(self._penalised(products / 4), self.means),
-        )
+        products, held = self._products(ahead)
+        inverse = self.inverse(products / (4 * held), self.means)
         if ahead:
-            gradient = self.gradient(w)
-            there, known = self._ahead(-P @ gradient)
-            if self.size(P @ self.gradient(there)) < self.size(P @ gradient):
-                del P
-                return there, self.inverse(self._expected(there, known, products), self.means)
-        return w, P
+            step = inverse.step(self.gathered(self.X, 0.5 - self.y))
+            there, known = self._ahead(-step)
+            if self.size(inverse.step(self.gradient(there))) < self.size(step):
+                del inverse  # of the size of what follows
+                expected = self._expected(there, known, products)
+                expected /= held
+                return there, self.inverse(expected, self.means)
+        return np.zeros(len(self.means) + 1), inverse
+
+    def _products(self, ahead: bool) -> tuple[Array, float]:
+        """Products of centred columns and a column of ones; how much of a step they are good for.
+
+        Where a step is only to lead near enough for the curvature there, and columns are many, m of
+        the n rows say how columns go together. What chance alone makes of m rows, whose squared
+        correlations it raises by 1/m − 1/n, is taken off by the share that it has in them (Ledoit
+        and Wolf 2004, Schäfer and Strimmer 2005); the lengths of columns are known.
+
+        The inverse of products of m normal rows, times those of all, has eigenvalues between
+        1/(1 + √r)² and 1/(1 − √r)² with r = d (1/m − 1/n) (Marchenko and Pastur 1967); twice the
+        inverse of their sum is the step that suits them all.
+        """
+        n, d = self.X.shape
+        rows = self.X[:: max(1, min(d // COLUMNS, n // (ROWS * d))) if ahead else 1]
+        products, chance = bordered(rows, self.means), 1 / len(rows) - 1 / n
+        by = 1 / np.sqrt(np.maximum(products.diagonal(), TINY))
+        products *= by
+        products *= by[:, None]
+        kept = 1 - min(1.0, chance * d**2 / max(norm(products.ravel("K")) ** 2 - d, 1.0))
+        lengths = np.append(self.squares, n)
+        by = np.sqrt(kept * lengths)
+        products *= by
+        products *= by[:, None]
+        np.fill_diagonal(products, lengths)
+        r = kept**2 * d * chance
+        return products, (1 - r) ** 2 / (1 + r)
 
     def _ahead(self, w: Array) -> tuple[Array, Array]:
         """The solution in the direction of w, with any intercept, and the columns of its logits.
@@ -220,7 +277,8 @@ class Problem:
         """
         level, stiffness = w[-1] + self.means @ w[:-1], self.penalty * norm(w[:-1]) ** 2
         free = 2 if self.intercept else 1
-        Z = np.column_stack([self.logits(w) - level, np.ones(len(self.y))])[:, :free]
+        along = self.X @ w[:-1] + (w[-1] - level)
+        Z = np.column_stack([along, np.ones(len(self.y))])[:, :free]
         at = np.array([1.0, level])
         for _ in range(AHEAD):
             p = sigmoid(Z @ at[:free])
@@ -245,12 +303,16 @@ class Problem:
         images = np.column_stack([products[:, :-1] @ w[:-1], products[:, -1]])
         images = images[:, : len(squares)] / np.maximum(squares, TINY)
         products *= mean
-        return self._penalised(
-            dgemm(1.0, images @ more, images, 1.0, products, trans_b=True, overwrite_c=True)
-        )
+        found = dgemm(1.0, images @ more, images, 1.0, products, trans_b=True, overwrite_c=True)
+        return np.asarray(found)
 
-    def inverse_at(self, w: Array) -> Array:
-        """The inverse of the curvature Σ pᵢ(1 − pᵢ) (xᵢ, 1)(xᵢ, 1)ᵀ + R at w.
+    def curvature(self, w: Array) -> Curvature:
+        """The curvature at w."""
+        inverse = self.inverse(*self._weighted(w))
+        return Curvature(w, inverse, self._largest(inverse))
+
+    def _weighted(self, w: Array) -> tuple[Array, Array]:
+        """Σ pᵢ(1 − pᵢ) (xᵢ − means, 1)(xᵢ − means, 1)ᵀ at w, and the means.
 
         Rows count by their weights there, for their means too: a row that is far out and certain
         has none, and must not take digits from those that have.
@@ -259,38 +321,65 @@ class Problem:
         means, total = self.means, weights.sum()
         if self.intercept and total > 0:
             means = self.X.T @ (weights / total)
-        return self.inverse(self._penalised(bordered(self.X, means, np.sqrt(weights))), means)
+        return bordered(self.X, means, np.sqrt(weights, out=weights)), means
 
-    def _penalised(self, H: Array) -> Array:
-        columns = np.arange(len(self.means))
-        H[columns, columns] += self.penalty
-        return H
+    def inverse(self, H: Array, means: Array) -> Inverse:
+        """The inverse of a curvature and the penalty; H, of rows less the means, is overwritten.
 
-    def inverse(self, H: Array, means: Array) -> Array:
-        """The inverse of a curvature, which is overwritten.
-
-        It is that of rows less the means, for w and c + means·w, written out for w and c. Its
-        diagonal is scaled to one, and raised by what rounding may have taken off: so it is regular.
-        A step that is a little too short costs a step at most.
+        The level is taken out first, then the rest has its diagonal scaled to one. A step that is a
+        little too short costs a step at most.
         """
-        d = len(self.means)
-        still = np.append(self.still, not self.intercept)
-        H[still] = H[:, still] = 0.0
-        scales = np.sqrt(H.diagonal())
+        A, by_level, total = H[:-1, :-1], H[:-1, -1].copy(), float(H[-1, -1])
+        if not self.intercept:
+            total = 0.0
+        elif total > 0:
+            A -= np.outer(by_level, by_level / total)
+            means = means + by_level / total
+        np.fill_diagonal(A, A.diagonal() + self.penalty)
+        scales = np.sqrt(A.diagonal())
         scales[scales == 0] = 1.0
-        H /= scales
-        H /= scales[:, None]
-        np.fill_diagonal(H, 1 + 4 * len(H) * ROUNDING)
-        P: Array = np.asarray(np.linalg.inv(H), dtype=np.float64)
+        A /= scales
+        A /= scales[:, None]
+        A[self.still] = A[:, self.still] = 0.0
+        P = inverse_of(A)
         P /= scales
         P /= scales[:, None]
-        P[still] = P[:, still] = 0.0  # the penalty alone decides on them, or nothing does
-        P[d] -= means @ P[:d]
-        P[:, d] -= P[:, :d] @ means
-        return P
+        P[self.still] = P[:, self.still] = 0.0  # the penalty alone decides on them
+        return Inverse(P, 1 / total if total > 0 else 0.0, means)
+
+    def _largest(self, inverse: Inverse) -> float:
+        """A bound of its eigenvalues, for columns that are centred and scaled.
+
+        It is the trace, or the largest sum of absolute numbers in a row.
+        """
+        by, of_level = self.scales[:-1], float(self.scales[-1])
+        off = self.means - inverse.means
+        shared = inverse.P @ off
+        level = inverse.p + float(off @ shared)
+        trace = float(inverse.P.diagonal() @ by**2) + level * of_level**2
+        rows = by * (np.abs(inverse.P) @ by + of_level * np.abs(shared))
+        last = of_level * (float(by @ np.abs(shared)) + of_level * level)
+        return min(trace, max(float(rows.max()), last))
+
+
+def inverse_of(H: Array) -> Array:
+    """The inverse of a matrix with ones on its diagonal, which is raised until it is positive."""
+    raised = 4 * len(H) * ROUNDING
+    while raised < len(H):  # where the diagonal is certain to outweigh the rest
+        np.fill_diagonal(H, 1 + raised)
+        factor, failed = dpotrf(H)
+        if not failed:
+            return mirrored(dpotri(factor, overwrite_c=True)[0])
+        raised *= 16
+    return np.full_like(H, np.nan)
 
 
 def _weight(z: Array) -> Array:
     """p(1 − p) for a logit, of which nothing is lost where p is next to 1."""
     e = np.exp(-np.abs(z))
     return np.asarray(e / (1 + e) ** 2)
+
+
+def _change(logit: float) -> float:
+    """By how much of itself the weight of a row changes at most, with its logit."""
+    return math.expm1(min(float(logit), 1.0))

@@ -98,31 +98,32 @@ def logistic_descent(
     X: Matrix[n, d],
     y: Vector[n],
     P: Matrix[d, d],
-    q: Vector[d],
+    m: Vector[d],
     p: Scalar,
     w: Vector[d],
-    c: Scalar,
+    level: Scalar,
     u: Vector[d],
     penalty: Scalar,
     *,
     steps: int,
     error: float,
 ) -> tuple[Scalar, Scalar]:
-    """Descent on Σ log(1 + exp zᵢ) − yᵢzᵢ + ½ penalty ‖w‖², z = Xw + c, y in {0, 1}.
+    """Descent on Σ log(1 + exp zᵢ) − yᵢzᵢ + ½ penalty ‖w‖², z = Xw + level − mᵀw, y in {0, 1}.
 
-    A step is the gradient times [P q; qᵀ p]. With the inverse of the curvature at the start these
-    are Newton's steps with the curvature kept, each of which takes off as many digits as the first.
-    The logit of the query is the sum of both answers.
+    A step is P times the gradient for w, and p times that for the level. With the inverse of the
+    curvature at the start, for an m at which w and the level do not meet in it, these are Newton's
+    steps with the curvature kept, each of which takes off as many digits as the first. The logit of
+    the query is the sum of both answers.
     """
     table, one = sigmoid_table(error), inweave.ones(X.shape[0])
 
-    def step(w: Any, c: Any) -> Any:
-        r = apply(table, X @ w + c * one) - y
-        by_w, by_c = X.T @ r + penalty * w, one.T @ r
-        return w - P @ by_w - by_c * q, c - q.T @ by_w - p * by_c
+    def step(w: Any, level: Any) -> Any:
+        r = apply(table, X @ w + (level - m.T @ w) * one) - y
+        by_level = one.T @ r
+        return w - P @ (X.T @ r + penalty * w - by_level * m), level - p * by_level
 
-    w, c = inweave.iterate(step, (w, c), steps)
-    return u.T @ w, c
+    w, level = inweave.iterate(step, (w, level), steps)
+    return u.T @ w, level - m.T @ w
 
 
 # -- input forms ----------------------------------------------------------------------------------
@@ -140,10 +141,10 @@ def input_form(program: Program, sizes: Mapping[str, Any]) -> Layout | None:
         inputs = {"S": (d, d), "beta": value, **dict.fromkeys("btwvu", column)}
         return Layout.of(inputs | dict.fromkeys(("scratch1", "scratch2", "scratch3"), column))
     if program is logistic_descent:
-        inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d)}
-        inputs |= dict.fromkeys(("qᵀ", "wᵀ", "uᵀ"), row) | dict.fromkeys("pc", value)
-        scratch = dict.fromkeys(("scratch1", "scratch2", "scratch3"), (d, n))
-        return Layout.of(inputs | scratch | dict.fromkeys(("scratch4", "scratch5"), value))
+        inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d), "m": column}
+        inputs |= dict.fromkeys(("mᵀ", "wᵀ", "uᵀ"), row) | dict.fromkeys(("p", "level"), value)
+        scratch = dict.fromkeys(("scratch2", "scratch3", "scratch4"), value)
+        return Layout.of(inputs | {"scratch1": (d, n)} | scratch)
     return None
 
 
