@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from inweave import circuits, gallery
-from inweave.circuits.baits import baited
 from inweave.circuits.baselines import (
     attribution,
     auroc,
@@ -23,7 +22,7 @@ from inweave.circuits.baselines import (
 )
 from inweave.circuits.build import make
 from inweave.circuits.forward import Torch
-from inweave.circuits.hidden import NOTHING, hidden
+from inweave.circuits.hidden import NOTHING, baited, hidden
 from inweave.circuits.load import Model
 from inweave.circuits.results import Results, interval, measure, table
 from inweave.circuits.suite import Specification, specification

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector, decompiler, gallery, paper
-from inweave.circuits.baits import baited
 from inweave.circuits.disguise import Disguise, disguise
+from inweave.circuits.hidden import baited
 from inweave.compiler.options import MODES, TARGETS
 from inweave.decompiler.constants import number_text
 from inweave.decompiler.reading import read

@@ -136,7 +136,7 @@ class Frontier:
 
     def svg(self) -> str:
         """The table as a picture: a bar for each size, and the bound of the depth."""
-        from inweave.text.picture import drawn
+        from inweave.text.frontier import drawn
 
         return drawn(self.title, self.rows, self.bounds)
 

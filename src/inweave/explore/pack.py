@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from inweave.decompiler import lines
+from inweave.errors import DecompileError
 from inweave.exact.constants import Constant, Ones, Shift
 from inweave.explore.curves import curves
 from inweave.explore.prompts import Filled
@@ -22,14 +24,16 @@ from inweave.explore.record import Recording
 from inweave.explore.references import Answer
 from inweave.explore.report import proof, report
 from inweave.explore.shown import Shown
-from inweave.explore.source import source
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
+from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
 from inweave.model.prompt import Fill, Input, Output, Place
 from inweave.model.relunet import Function, interval
 from inweave.run.domains import limits
 from inweave.text.network import Words, pretty
+
+SECONDS = 5.0  # for the proof that the lines are the network's
 
 
 def array(values: Any, dtype: str) -> dict[str, Any]:
@@ -224,3 +228,20 @@ class Packer:
         scale = [[name, float(power)] for name, power in fill.scale]
         return {"place": self.place(fill.place), "source": fill.source, "scale": scale,
                 "c": float(fill.coefficient), "constant": constant}  # fmt: skip
+
+
+def source(network: Network) -> dict[str, Any]:
+    """What the program does, line by line, and the heads of each; or why that cannot be read."""
+    try:
+        found = lines(network, seconds=SECONDS)
+    except DecompileError as error:
+        return {"lines": [], "why": str(error)}
+    named = next(i for i, line in enumerate(found) if line.text.startswith("def "))
+    body = next(i for i, line in enumerate(found) if i >= named and line.text.endswith(":")) + 1
+    return {
+        "lines": [
+            {"text": line.text.removeprefix("    "), "heads": [list(at) for at in line.heads]}
+            for line in found[body:]
+        ],
+        "why": "",
+    }

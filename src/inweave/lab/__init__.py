@@ -6,7 +6,7 @@ the literature prints, is a display option and nothing else.
 
     tasks      what is drawn: seeded, batched, on the device
     forms      how a drawn task becomes a prompt
-    baselines  what a prediction is compared with; on a GPU by networks (constructed)
+    baselines  what a prediction is compared with; on a GPU by networks
     posteriors  the best that any predictor can do
     polynomials  what linear attention can do
     measures   how it is compared

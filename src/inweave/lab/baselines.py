@@ -2,19 +2,25 @@
 
 A baseline maps a `Batch` to predictions (B,). Gradient descent uses the gradient of the mean,
 `Xᵀ(Xw - y)/n + λ w`. Step sizes come from the closed form where there is one and otherwise from a
-tuning set, which is drawn from its own stream and never evaluated on. On a GPU those that are
-programs of the gallery are computed by their networks (`constructed`).
+tuning set, which is drawn from its own stream and never evaluated on.
+
+Gradient descent, GD++ and Newton's iteration are programs of the gallery. On a GPU, where a million
+prompts run as one kernel, the network compiled from the program answers for the baseline; where
+there is none, or gradients are wanted, the same sums in torch do.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
 
+from inweave import Network, gallery
 from inweave.errors import InputError
-from inweave.lab.constructed import predictions
 from inweave.lab.tasks import Batch, Target, Task, mse
 from inweave.lab.tensors import Tensor, torch
+from inweave.run.kernel import call
 
 Predictor = Callable[[Batch], Tensor]
 Number = float | Tensor
@@ -157,6 +163,30 @@ def lasso(lam: float, tolerance: float = 1e-6, sweeps: int = 5000) -> Predictor:
         return dot(w, wide.u).to(batch.u.dtype)
 
     return predict
+
+
+def predictions(name: str, batch: Batch, steps: int, **numbers: Any) -> Tensor | None:
+    """What the network of a gallery's entry predicts; None where torch is to compute it.
+
+    Numbers are the program's own: one for all prompts, or one for each.
+    """
+    if steps < 1 or not call.is_cuda(batch.X.device) or not call.has_cupy():
+        return None
+    given = {"X": batch.X, "y": batch.y, "u": batch.u, **numbers}
+    tensors = [value for value in given.values() if isinstance(value, Tensor)]
+    if any(x.device != batch.X.device for x in tensors):  # a parameter that is being tuned
+        return None
+    if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
+        return None
+    _, n, d = batch.X.shape
+    found: Tensor = network(name, n, d, steps)(check=False, **given)  # whatever it computes
+    return found
+
+
+@cache
+def network(name: str, n: int, d: int, steps: int) -> Network:
+    """An entry of the gallery for contexts of n examples, proved."""
+    return gallery.get(name).compile(n=n, d=d, steps=steps)
 
 
 def descent_weights(
