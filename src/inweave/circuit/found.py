@@ -42,16 +42,10 @@ def circuit_of(network: Network, *, seed: int = 0, functional: bool = True) -> C
         edges = [Edge(e.source, e.target, e.letter, e in found) for e in edges]
         points = Points(seed, tuple(point.field.prime for point in patched))
     spoken = Spoken(plain, way, first)
-    return Circuit(
-        network.fingerprint,
-        len(way.layers),
-        max((len(d.nodes) for d in way.layers if isinstance(d.layer, AttentionLayer)), default=0),
-        network.width,
-        tuple(spoken.variables),
-        tuple(spoken.nodes),
-        tuple(edges),
-        points,
-    )
+    heads = [len(d.nodes) for d in way.layers if isinstance(d.layer, AttentionLayer)]
+    sizes = (len(way.layers), max(heads, default=0), network.width)
+    parts = (tuple(spoken.variables), tuple(spoken.nodes), tuple(edges))
+    return Circuit(network.fingerprint, *sizes, *parts, points)
 
 
 def structural(way: Unrolled, exact: Patching) -> list[Edge]:
@@ -103,11 +97,9 @@ class Spoken:
             held = self._held(states[i])
             self.words.layer(done.stored)
             self._layer(i, done, held, self._held(states[i + 1]))
-        reads = tuple(o.place.block for o in network.outputs)
-        said = ", ".join(
-            pretty(self.words.name(block, then=True)) for block in dict.fromkeys(reads)
-        )
-        self.nodes.append(Node(LOGITS, said, {"": tuple(dict.fromkeys(reads))}, ()))
+        reads = tuple(dict.fromkeys(o.place.block for o in network.outputs))
+        said = ", ".join(pretty(self.words.name(block, then=True)) for block in reads)
+        self.nodes.append(Node(LOGITS, said, {"": reads}, ()))
 
     def _held(self, state: FieldArray) -> set[str]:
         """The blocks in which anything stands."""
@@ -116,14 +108,9 @@ class Spoken:
     def _layer(self, i: int, done: Executed, before: set[str], after: set[str]) -> None:
         made = self.words.made(done.layer, before if done.adds else ())
         for k, name in enumerate(done.nodes):
-            self.nodes.append(
-                Node(
-                    name,
-                    self._said(done.layer, k),
-                    {x: self._blocks(columns) for x, columns in self.exact.reads(name).items()},
-                    self._blocks(self.exact.writes(name)),
-                )
-            )
+            reads = {x: self._blocks(columns) for x, columns in self.exact.reads(name).items()}
+            writes = self._blocks(self.exact.writes(name))
+            self.nodes.append(Node(name, self._said(done.layer, k), reads, writes))
         for block, text in made.items():
             if block in after:
                 name = pretty(self.words.name(block, then=True))

@@ -198,18 +198,12 @@ class Circuit:
         every = [INPUT]
         for i in range(self.layers):
             every += [*(head_name(i, k) for k in range(self.heads)), pointwise_name(i)]
+        cfg = {"n_layers": self.layers, "n_heads": self.heads, "parallel_attn_mlp": False}
+        chosen = {e.name: e.name in genuine for e in self.edges}
         return {
-            "cfg": {
-                "n_layers": self.layers,
-                "n_heads": self.heads,
-                "parallel_attn_mlp": False,
-                "d_model": self.width,
-            },
+            "cfg": {**cfg, "d_model": self.width},
             "nodes": {name: {"in_graph": name in kept} for name in (*every, LOGITS)},
-            "edges": {
-                e.name: {"score": float(e.name in genuine), "in_graph": e.name in genuine}
-                for e in self.edges
-            },
+            "edges": {x: {"score": float(yes), "in_graph": yes} for x, yes in chosen.items()},
         }
 
     def __str__(self) -> str:

@@ -25,6 +25,8 @@ from inweave.model.prompt import drawn_inputs, fill_prompt, rooted
 
 BATCH = 2**22  # numbers of the states that are patched at once
 
+Wrote = Mapping[str, FieldArray]  # what nodes write, by name
+
 
 def random_field(seed: int, point: int) -> Field:
     """The field of a point."""
@@ -118,25 +120,22 @@ class Patching:
                 found.add(edge)
         return found
 
-    def _contribution(
-        self, source: str, times: int, changes: Mapping[str, FieldArray]
-    ) -> FieldArray:
+    def _contribution(self, source: str, times: int, changes: Wrote) -> FieldArray:
         """What changes of a state, if a node's contribution to it is replaced."""
         if source == INPUT:
             return (self.prompts[1] - self.prompts[0]) * times
+        return self._alone(source, changes[source] * times)
+
+    def _alone(self, node: str, part: FieldArray) -> FieldArray:
+        """A state that holds nothing but what a node writes."""
         nothing = self.field.zeros((self.network.tokens, self.network.width))
-        return put(nothing, self.nodes[source].writes, changes[source] * times)
+        return put(nothing, self.nodes[node].writes, part)
 
     def _into_layer(
-        self,
-        at: int,
-        edges: Mapping[str, Sequence[Edge]],
-        clean: Run,
-        changes: Mapping[str, FieldArray],
+        self, at: int, edges: Mapping[str, Sequence[Edge]], clean: Run, changes: Wrote
     ) -> set[Edge]:
         """The functional ones of edges into one layer."""
         kept, moves = list[Edge](), list[FieldArray]()
-        nothing = self.field.zeros((self.network.tokens, self.network.width))
         stream = self.way.layers[at].stream
         for name, several in edges.items():
             node, parts = self.nodes[name], self.nodes[name].parts(clean.before[at])
@@ -145,7 +144,7 @@ class Patching:
                 moved = node.output(node.moved(parts, edge.letter, change)) - clean.wrote[name]
                 if (moved.values != 0).any():
                     kept.append(edge)
-                    moves.append(put(nothing, node.writes, moved))
+                    moves.append(self._alone(name, moved))
         found, many = set[Edge](), max(1, BATCH // (self.network.tokens * self.network.width))
         for first in range(0, len(kept), many):
             some = slice(first, first + many)

@@ -21,7 +21,7 @@ from inweave.errors import ShapeError
 from inweave.exact import constants
 from inweave.exact.constants import Constant, Ones, identity
 from inweave.exact.schema import rational_text
-from inweave.language.expressions import shortened
+from inweave.language.expressions import parts_first, shortened
 from inweave.model.layout import Block
 from inweave.model.prompt import Fill
 
@@ -401,18 +401,7 @@ def ordered(roots: Iterable[Node], known: Container[Node] = ()) -> list[Node]:
 
     Loops are not looked into.
     """
-    done: set[Node] = set()
-    out: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(x, False) for x in reversed(list(roots))]
-    while stack:
-        x, ready = stack.pop()
-        if ready:
-            out.append(x)
-        elif x not in done and x not in known:
-            done.add(x)
-            stack.append((x, True))
-            stack.extend((part, False) for part in reversed(x.parts))
-    return out
+    return parts_first(roots, known)
 
 
 Interned = TypeVar("Interned")

@@ -41,7 +41,7 @@ from inweave.compiler.layers import (
     Schedule,
     layers,
 )
-from inweave.exact.arithmetic import Arithmetic, matrix
+from inweave.exact.arithmetic import Arithmetic, bordered, matrix
 from inweave.exact.constants import Array
 from inweave.language.program import Traced
 from inweave.model.layout import Layout
@@ -261,14 +261,8 @@ class Stored:
         return total
 
     def _padded(self, x: Array, rows: int, cols: int) -> Array:
-        height, width = x.shape
-        if width < cols:
-            zeros = self.arithmetic.zeros((height, cols - width))
-            x = self.arithmetic.concat([x, zeros], -1)
-        if height < rows:
-            zeros = self.arithmetic.zeros((rows - height, x.shape[1]))
-            x = self.arithmetic.concat([x, zeros], -2)
-        return x
+        wide = bordered(self.arithmetic, x, -1, 0, max(cols - x.shape[1], 0))
+        return bordered(self.arithmetic, wide, -2, 0, max(rows - x.shape[0], 0))
 
 
 class Blocks(Stored):

@@ -26,7 +26,6 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 
 Term = tuple[Fraction, list[Form | str]]  # a number times factors
-Carried = tuple[CarriedLeaf, ...]  # by one loop, or by a part of it
 
 
 def below(steps: int) -> str:

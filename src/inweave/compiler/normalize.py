@@ -6,6 +6,7 @@ way (see `store`, which cannot wait until the forms are there).
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
@@ -28,26 +29,12 @@ from inweave.language import expressions as ex
 from inweave.language.expressions import Expr
 from inweave.language.program import Traced
 
-
-class Known(dict[Expr, Form]):
-    """The forms of expressions; inside a loop, also those outside."""
-
-    def __init__(self, outside: Known | None = None) -> None:
-        super().__init__()
-        self.outside = outside
-
-    def __missing__(self, x: Expr) -> Form:
-        if self.outside is None:
-            raise KeyError(x)
-        return self.outside[x]
-
-    def __contains__(self, x: object) -> bool:
-        return super().__contains__(x) or (self.outside is not None and x in self.outside)
+Known = ChainMap[Expr, Form]  # the forms of expressions; inside a loop, also those outside
 
 
 def normalize(traced: Traced, options: Options) -> Written:
     normalizer = Normalizer(options, ex.read_often(traced.outputs.values()))
-    known = Known()
+    known: Known = ChainMap()
     normalizer.fill(ex.ordered(traced.outputs.values()), known)
     outputs = {name: normalizer.whole(x, known) for name, x in traced.outputs.items()}
     return Written(tuple(normalizer.loops.values()), outputs)
@@ -166,7 +153,7 @@ class Normalizer:
             self.forms.intern(CarriedLeaf, s.name, s.rows, s.cols, scope, i, None)
             for i, s in enumerate(loop.carried)
         )
-        inside = Known(known)
+        inside = known.new_child()
         if not self.options.hoists:
             for x in loop.given:  # what was computed before the loop stays before the loop
                 if not isinstance(x, ex.InputExpr) and known[x].products:

@@ -106,6 +106,15 @@ def _exact_in_floats(coefficient: Fraction, constant: Constant) -> bool:
     return short and isinstance(constant, (Shift, Ones))
 
 
+def bordered(arithmetic: Arithmetic, x: Array, axis: int, before: int, after: int) -> Array:
+    """Matrices between so many rows (axis -2) or columns (axis -1) of zeros."""
+    rows, cols = x.shape[-2:]
+    shapes = [(n, cols) if axis == -2 else (rows, n) for n in (before, after)]
+    above, below = map(arithmetic.zeros, shapes)
+    parts = [part for part in (above, x, below) if part.shape[axis]]
+    return parts[0] if len(parts) == 1 else arithmetic.concat(parts, axis)
+
+
 def namespace(*arrays: Array) -> Any:
     """The array library of some arrays. Numpy speaks the array API itself, and starts faster so."""
     if all(isinstance(x, np.ndarray) for x in arrays):

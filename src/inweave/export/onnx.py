@@ -48,13 +48,8 @@ def model(network: Network, dtype: str = "float32") -> Any:
     if dtype not in KINDS:
         raise InputError(f"dtype {dtype!r} is not one of {', '.join(KINDS)}")
     check_numbers("an ONNX model", written(network))
-    graph = _Graph(network, dtype).build()
-    made = helper.make_model(
-        graph,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-        ir_version=IR,
-        producer_name="inweave",
-    )
+    graph, opset = _Graph(network, dtype).build(), helper.make_opsetid("", OPSET)
+    made = helper.make_model(graph, opset_imports=[opset], ir_version=IR, producer_name="inweave")
     helper.set_model_props(made, {"inweave.fingerprint": network.fingerprint})
     onnx.checker.check_model(made)
     return made
@@ -208,21 +203,14 @@ class _Graph(Executor[str]):
         outside, self.nodes = self.nodes, []
         entered = f"{name}/state"
         after = self.node("Identity", [self.step(module, entered, name)], f"{name}/next state")
-        going = self.node("Identity", [f"{name}/going"], f"{name}/still going")
-        flag = TensorProto.BOOL
-        inner = helper.make_graph(
-            self.nodes,
-            f"{name}/step",
-            [
-                helper.make_tensor_value_info(f"{name}/step number", TensorProto.INT64, []),
-                helper.make_tensor_value_info(f"{name}/going", flag, []),
-                self.declared(entered, (self.network.tokens, self.network.width)),
-            ],
-            [
-                helper.make_tensor_value_info(going, flag, []),
-                self.declared(after, (self.network.tokens, self.network.width)),
-            ],
-        )
+        goes = f"{name}/going", f"{name}/still going"
+        self.node("Identity", goes[:1], goes[1])
+        number = helper.make_tensor_value_info(f"{name}/step number", TensorProto.INT64, [])
+        flag, still = (helper.make_tensor_value_info(x, TensorProto.BOOL, []) for x in goes)
+        shape = (self.network.tokens, self.network.width)
+        given = [number, flag, self.declared(entered, shape)]
+        made = [still, self.declared(after, shape)]
+        inner = helper.make_graph(self.nodes, f"{name}/step", given, made)
         self.nodes = outside
         steps = self.store(f"{name}/steps", module.repeat, np.int64)
         always = self.store("always", True, np.bool_)
@@ -280,10 +268,10 @@ class _Graph(Executor[str]):
         x = self.sliced(H, f"{name}/x", rows, cols)
         x = self.node("Unsqueeze", [x, self.integers("axis of entries", -1)], f"{name}/entries")
         inner = self.node("Mul", [x, stored["W"]], f"{name}/W x")
-        inner = self.node("Relu", [self.node("Add", [inner, stored["B"]], f"{name}/pre")],
-                          f"{name}/post")  # fmt: skip
-        outer = self.node("Add", [self.node("MatMul", [inner, stored["V"]], f"{name}/V post"),
-                                  stored["C"]], f"{name}/y")  # fmt: skip
+        inner = self.node("Add", [inner, stored["B"]], f"{name}/pre")
+        inner = self.node("Relu", [inner], f"{name}/post")
+        outer = self.node("MatMul", [inner, stored["V"]], f"{name}/V post")
+        outer = self.node("Add", [outer, stored["C"]], f"{name}/y")
         here = np.zeros((self.network.tokens, self.network.width), dtype=np.bool_)
         here[rows, cols] = True
         mask = self.store(f"{name}/here", here, np.bool_)

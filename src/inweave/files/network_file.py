@@ -72,16 +72,9 @@ class Record:
     def of(cls, origin: Origin) -> Record:
         """What an origin says, as text."""
         sizes = {name: _plain(value) for name, value in origin.sizes.items()}
-        program = origin.program
-        return cls(
-            program.name,
-            program.source,
-            sizes,
-            origin.target,
-            origin.optimize,
-            origin.tokens,
-            Recorded.of(origin.traced),
-        )
+        asked = (origin.target, origin.optimize, origin.tokens)
+        program, graph = origin.program, Recorded.of(origin.traced)
+        return cls(program.name, program.source, sizes, *asked, graph)
 
 
 @dataclass(frozen=True)

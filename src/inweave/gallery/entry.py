@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from inweave.compiler.options import TARGETS
 from inweave.language.program import Program
 from inweave.model.prompt import by_name
 from inweave.network import Network, compile
 
-Array = NDArray[np.float64]
 Inputs = dict[str, Any]
 
 

@@ -16,6 +16,7 @@ from inweave import Matrix, Scalar, Vector
 from inweave.gallery.entry import Entry
 from inweave.gallery.examples import positive_definite, regression
 from inweave.gallery.sizes import d, m, n
+from inweave.proof.degree import lower_bound
 
 
 @inweave.program
@@ -74,15 +75,8 @@ def layers_needed(condition: float, error: float) -> dict[str, int]:
         "gradient descent": steps,
         "Newton-Schulz": 1 + math.ceil(math.log2(powers)),
         "hyperpower": 1 + 2 * math.ceil(math.log(powers, 3)),
-        "gradient descent, collapsed": 1 + _ceil_log3(steps),
+        "gradient descent, collapsed": 1 + lower_bound(steps),
     }
-
-
-def _ceil_log3(steps: int) -> int:
-    layers = 0
-    while 3**layers < steps:
-        layers += 1
-    return layers
 
 
 # -- references and example data -----------------------------------------------------------------

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inweave.errors import ShapeError
-from inweave.exact.arithmetic import Arithmetic, matrix
+from inweave.exact.arithmetic import Arithmetic, bordered, matrix
 from inweave.exact.constants import Array, Shift
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, Loop
@@ -88,10 +88,7 @@ def run(
 def moved(piece: Shift, x: Array, arithmetic: Arithmetic) -> Array:
     """`piece @ x` without multiplying: rows of x between zeros."""
     rows = x[..., piece.col : piece.col + piece.size, :]
-    above, below = piece.row, piece.rows - piece.row - piece.size
-    zeros = [arithmetic.zeros((n, x.shape[-1])) for n in (above, below)]
-    parts = [zeros[0], rows, zeros[1]]
-    return arithmetic.concat([part for part in parts if part.shape[-2]], -2)
+    return bordered(arithmetic, rows, -2, piece.row, piece.rows - piece.row - piece.size)
 
 
 def operation(x: Expr, values: Sequence[Array], arithmetic: Arithmetic) -> Array:

@@ -13,7 +13,7 @@ here recurses: programs may be deep.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from fractions import Fraction
@@ -419,16 +419,20 @@ def is_recording() -> bool:
 
 
 # -- walking --------------------------------------------------------------------------------------
-def ordered(roots: Iterable[Expr], stop: Iterable[Expr] = ()) -> list[Expr]:
+def ordered(roots: Iterable[Expr], stop: Container[Expr] = ()) -> list[Expr]:
     """Every expression below the roots, parts first; nothing at or below `stop`."""
-    done = set(stop)
-    out: list[Expr] = []
-    waiting: list[tuple[Expr, bool]] = [(x, False) for x in reversed(list(roots))]
+    return parts_first(roots, stop)
+
+
+def parts_first(roots: Iterable[Any], stop: Container[Any]) -> list[Any]:
+    """The same of anything that has `parts`."""
+    done, out = set[Any](), list[Any]()
+    waiting = [(x, False) for x in reversed(list(roots))]
     while waiting:
         x, ready = waiting.pop()
         if ready:
             out.append(x)
-        elif x not in done:
+        elif x not in done and x not in stop:
             done.add(x)
             waiting.append((x, True))
             waiting.extend((part, False) for part in reversed(x.parts))

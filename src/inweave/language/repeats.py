@@ -181,7 +181,7 @@ class Trace:
         places = self._places(start, length)
         if any(lag > LAGS for _, lag in places):
             return None  # it reads what another loop made, step by step
-        body = [self._read(i, start, length) for i in range(start, start + length)]
+        body = self._body(start, length)
         first, init = self._started(start, length)
         times = (stop - first) // length
         carried = {place: ex.Carried(f"x{n or ''}", self.operations[start + place[0]])
@@ -245,8 +245,7 @@ class Trace:
 
     def _started(self, start: int, length: int) -> tuple[int, dict[Place, int]]:
         """Where the first copy begins, and what stands for the values that it reads."""
-        body = [self._read(i, start, length) for i in range(start, start + length)]
-        first = start - length
+        body, first = self._body(start, length), start - length
         init = {(j, lag): first - lag * length + j for j, lag in self._places(start, length)}
         while (earlier := self._before(first - length, start, length, body, init)) is not None:
             init, first = earlier, first - length
@@ -259,17 +258,19 @@ class Trace:
 
     def _places(self, start: int, length: int) -> list[Place]:
         """What the copy at `start` reads of those before it, and what stands between."""
-        reads = [self._read(i, start, length) for i in range(start, start + length)]
-        direct = {read for parts in reads for read in parts if isinstance(read, tuple)}
+        reads = (read for parts in self._body(start, length) for read in parts)
+        direct = {read for read in reads if isinstance(read, tuple)}
         return sorted({(j, k) for j, lag in direct for k in range(1, lag + 1)})
 
-    def _read(self, i: int, start: int, length: int) -> list[int | Place]:
-        """What an operation of the copy at `start` reads, with places in the copies before it."""
-        out: list[int | Place] = []
-        for now, before in zip(self.reads[i], self.reads[i - length], strict=True):
+    def _body(self, start: int, length: int) -> list[list[int | Place]]:
+        """What the operations of the copy at `start` read, with places in the copies before it."""
+
+        def read(now: int, before: int) -> int | Place:
             lag, j = divmod(now - start, length)
-            out.append(now if now == before or now >= start else (j, -lag))
-        return out
+            return now if now == before or now >= start else (j, -lag)
+
+        copy = range(start, start + length)
+        return [list(map(read, self.reads[i], self.reads[i - length])) for i in copy]
 
     def _before(
         self,

@@ -255,7 +255,7 @@ def _rewritten(
     new = substituted(new, {x: y for x, y in sums.items() if x is not y})
     outputs, listed = new[: len(outputs)], new[len(outputs) :]
     needed = set(ex.ordered(outputs))
-    rows = ex.ordered(became.values(), stop=[x for x in needed if isinstance(x, LoopResult)])
+    rows = ex.ordered(became.values(), stop={x for x in needed if isinstance(x, LoopResult)})
     return outputs, [x for x in (*rows, *listed) if x in needed]
 
 

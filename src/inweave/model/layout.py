@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import BlockError, DTypeError, ShapeError, missing_and_unknown
-from inweave.exact.arithmetic import Arithmetic, Floats
+from inweave.exact.arithmetic import Arithmetic, Floats, bordered
 from inweave.exact.constants import Array
 from inweave.exact.names import check_line
 from inweave.exact.schema import Count, Size
@@ -171,13 +171,9 @@ class Layout:
         check_batch("block", {name: arrays[name] for name in self.names})
         if arithmetic is None:
             arithmetic = Floats.like(arrays[self.blocks[0].name])
-        columns = []
-        for block in self.blocks:
-            array = arrays[block.name]
-            if block.rows < self.tokens:
-                below = arithmetic.zeros((*array.shape[:-2], self.tokens - block.rows, block.cols))
-                array = arithmetic.concat([array, below], -2)
-            columns.append(array)
+        columns = [
+            bordered(arithmetic, arrays[b.name], -2, 0, self.tokens - b.rows) for b in self.blocks
+        ]
         return arithmetic.concat(columns, -1)
 
     def unpack(self, H: Array) -> dict[str, Array]:

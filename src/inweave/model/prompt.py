@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from inweave.errors import BlockError, InputError, ShapeError
-from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.arithmetic import Arithmetic, bordered
 from inweave.exact.arithmetic import matrix as written_out
 from inweave.exact.constants import Array, Constant
 from inweave.exact.names import check_line
@@ -137,24 +137,9 @@ class Place:
         if self.diagonal:
             value = value * arithmetic.array(np.eye(self.diagonal))
         part = value.mT if self.transpose else value
-        return _embed(part, block.rows, block.cols, self.row, self.col, arithmetic)
-
-
-def _embed(part: Array, rows: int, cols: int, row: int, col: int, arithmetic: Arithmetic) -> Array:
-    """`part` at (row, col) of a rows x cols matrix of zeros."""
-    height, width = part.shape[-2:]
-    wide = _join([(height, col), part, (height, cols - col - width)], -1, arithmetic)
-    return _join([(row, cols), wide, (rows - row - height, cols)], -2, arithmetic)
-
-
-def _join(parts: Sequence[Any], axis: int, arithmetic: Arithmetic) -> Array:
-    """Arrays, and zeros given by their shape, side by side along an axis."""
-    kept = [
-        arithmetic.zeros(p) if isinstance(p, tuple) else p
-        for p in parts
-        if not (isinstance(p, tuple) and p[axis] == 0)
-    ]
-    return kept[0] if len(kept) == 1 else arithmetic.concat(kept, axis)
+        rows, cols = part.shape[-2:]
+        wide = bordered(arithmetic, part, -1, self.col, block.cols - self.col - cols)
+        return bordered(arithmetic, wide, -2, self.row, block.rows - self.row - rows)
 
 
 @dataclass(frozen=True)

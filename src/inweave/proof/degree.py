@@ -28,7 +28,7 @@ from inweave.language.expressions import Applied, every
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.cost import program_work
-from inweave.proof.degree_bound import ALIKE, degree_bound, leading
+from inweave.proof.degree_bound import ALIKE, leading
 from inweave.proof.heights import VARIABLE, Bounded, Heights
 from inweave.run.plan import Plan
 
@@ -124,15 +124,6 @@ class Leading(Arithmetic):
 
     def root(self, x: Top) -> Top:
         raise Cancelled
-
-
-def bound(traced: Traced) -> int:
-    """An upper bound on the degree of a program's answers."""
-    if not has_functions(traced):
-        return degree_bound(traced)
-    inputs: dict[str, Array] = {s.name: Bounded((s.rows, s.cols), VARIABLE) for s in traced.inputs}
-    found: list[Bounded] = list(traced.evaluate(inputs, Heights()).values())
-    return max(max(x.height.degree, 0) + x.height.below for x in found)
 
 
 def degree(traced: Traced, weights: Mapping[str, int] = ALIKE, seed: int = 0) -> tuple[int, bool]:

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from inweave.exact.arithmetic import Arithmetic
+from inweave.exact.arithmetic import Arithmetic, bordered
 from inweave.exact.constants import Array
 from inweave.exact.field import LONG, FieldArray
 from inweave.exact.field_arithmetic import FieldArithmetic
@@ -162,10 +162,8 @@ def start(network: Network, world: World) -> tuple[dict[str, Array], State]:
     inputs, roots = drawn(network, world)
     layout, arithmetic = network.layout, world.arithmetic
     blocks = fill_blocks(layout, network.fills, inputs, arithmetic, roots)
-    for block in layout:
-        if block.rows < layout.tokens:
-            below = arithmetic.zeros((layout.tokens - block.rows, block.cols))
-            blocks[block.name] = arithmetic.concat([blocks[block.name], below], -2)
+    for b in layout:
+        blocks[b.name] = bordered(arithmetic, blocks[b.name], -2, 0, layout.tokens - b.rows)
     return inputs, blocks
 
 

@@ -136,12 +136,10 @@ class Heads(nn.Module):
 class ExtendedLinearAttention(Heads):
     """A sum of heads `(H W_q + B_q)(H W_k + B_k)ᵀ(H W_v + B_v)`; with `skip`, `H +` that sum.
 
-    `weight` is (features, heads, parts, features) and `bias` (tokens, heads, 3, features), so that
-    the fused projection is a view. `activation` acts on the scores `Q Kᵀ`. With `merged`, W_k is
-    the identity and `weight` has the two parts query and value: no restriction without biases,
-    where only W_q W_kᵀ matters; with biases it is one. Without biases any number of tokens is
-    accepted. The last `queries` tokens only ask: they attend to the others, and nobody, themselves
-    included, attends to them.
+    `activation` acts on the scores `Q Kᵀ`. With `merged`, W_k is the identity and `weight` has the
+    two parts query and value: no restriction without biases, where only W_q W_kᵀ matters; with
+    biases it is one. Without biases any number of tokens is accepted. The last `queries` tokens
+    only ask: they attend to the others, and nobody, themselves included, attends to them.
     """
 
     def __init__(
@@ -349,12 +347,11 @@ class ExtendedLinearAttention(Heads):
             identity = np.broadcast_to(np.eye(self.features)[:, None], W[:, :, 0].shape)
             W = np.stack([W[:, :, 0], identity, W[:, :, 1]], axis=2)
         B = None if self.bias is None else as_numpy(self.bias)
-        heads = []
-        for h in range(self.heads):
-            parts = [
-                DenseProjection(W[:, h, i], None if B is None else B[:, h, i]) for i in range(3)
-            ]
-            heads.append(Head(*parts))
+
+        def projection(h: int, part: int) -> DenseProjection:
+            return DenseProjection(W[:, h, part], None if B is None else B[:, h, part])
+
+        heads = [Head(*(projection(h, part) for part in range(3))) for h in range(self.heads)]
         return AttentionLayer(tuple(heads), self.skip)
 
 

@@ -13,6 +13,7 @@ from typing import Self
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn import Parameter
 
 from inweave.errors import InputError, ShapeError
 from inweave.model.layers import BlockPointwiseLayer, PointwiseLayer
@@ -30,12 +31,7 @@ class Entries(nn.Module):
     """
 
     def __init__(
-        self,
-        V: nn.Parameter,
-        W: nn.Parameter,
-        B: nn.Parameter,
-        C: nn.Parameter,
-        activation: str = "relu",
+        self, V: Parameter, W: Parameter, B: Parameter, C: Parameter, activation: str = "relu"
     ) -> None:
         super().__init__()
         self.V, self.W, self.B, self.C, self.activation = V, W, B, C, activation
@@ -72,8 +68,8 @@ class PointwiseNetwork(Entries):
         if activation not in ("relu", "identity"):
             raise InputError(f"activation {activation!r} is not 'relu' or 'identity'")
 
-        def zeros(*shape: int) -> nn.Parameter:
-            return nn.Parameter(torch.zeros(shape, dtype=dtype, device=device))
+        def zeros(*shape: int) -> Parameter:
+            return Parameter(torch.zeros(shape, dtype=dtype, device=device))
 
         V, W, B = (zeros(units, tokens, features) for _ in range(3))
         super().__init__(V, W, B, zeros(tokens, features), activation)
@@ -155,10 +151,7 @@ class Functions(nn.Module):
         def entries(function: Function) -> Entries:
             arrays = function_weights(function)
             V, W, B, C = (torch.tensor(arrays[n], dtype=dtype)[..., None, None] for n in "VWBC")
-            return Entries(nn.Parameter(V), nn.Parameter(W), nn.Parameter(B), nn.Parameter(C))
+            return Entries(Parameter(V), Parameter(W), Parameter(B), Parameter(C))
 
-        made = cls(
-            [entries(function) for _, function in layer.applied],
-            [place.region(layout) for place, _ in layer.applied],
-        )
-        return made.to(device)
+        regions = [place.region(layout) for place, _ in layer.applied]
+        return cls([entries(function) for _, function in layer.applied], regions).to(device)

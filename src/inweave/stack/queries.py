@@ -72,12 +72,12 @@ def _right(name: str) -> str:
 
 def _halves(head: Head, layout: Layout, seen: int) -> tuple[Head, Head]:
     """The head asked from the left half and the one asked from the right."""
-    (Wq, Bq), (Wk, Bk), (Wv, Bv) = ((p.weight(layout), p.bias(layout)) for p in head.projections)
+    q, k, v = ((p.weight(layout), p.bias(layout)) for p in head.projections)
     first, last = slice(0, seen), slice(seen, None)
-    key = _projection(Wk, Bk, first, LEFT, LEFT)
+    key = _projection(*k, first, LEFT, LEFT)
     return (
-        Head(_projection(Wq, Bq, first, LEFT, LEFT), key, _projection(Wv, Bv, first, LEFT, LEFT)),
-        Head(_projection(Wq, Bq, last, RIGHT, LEFT), key, _projection(Wv, Bv, first, LEFT, RIGHT)),
+        Head(_projection(*q, first, LEFT, LEFT), key, _projection(*v, first, LEFT, LEFT)),
+        Head(_projection(*q, last, RIGHT, LEFT), key, _projection(*v, first, LEFT, RIGHT)),
     )
 
 
