@@ -179,7 +179,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         """Where the steps of a pass lead."""
         n, d = problem.X.shape
         prompt = {"X": problem.X, "y": problem.y, "penalty": problem.penalty,
-                  "P": by.P, "p": by.p, "m": by.means,
+                  "P": by.P, "p": by.p, "m": by.means, "q": -(by.P @ by.means),
                   "w": w[:d], "level": float(w[d] + by.means @ w[:d])}  # fmt: skip
         found, c = self._pass(logistic_descent, prompt, n=n, d=d, steps=steps,
                               error=self.sigmoid_error_)  # fmt: skip

@@ -99,6 +99,7 @@ def logistic_descent(
     y: Vector[n],
     P: Matrix[d, d],
     m: Vector[d],
+    q: Vector[d],
     p: Scalar,
     w: Vector[d],
     level: Scalar,
@@ -110,17 +111,17 @@ def logistic_descent(
 ) -> tuple[Scalar, Scalar]:
     """Descent on Σ log(1 + exp zᵢ) − yᵢzᵢ + ½ penalty ‖w‖², z = Xw + level − mᵀw, y in {0, 1}.
 
-    A step is P times the gradient for w, and p times that for the level. With the inverse of the
-    curvature at the start, for an m at which w and the level do not meet in it, these are Newton's
-    steps with the curvature kept, each of which takes off as many digits as the first. The logit of
-    the query is the sum of both answers.
+    With q = −Pm, a step is P times the gradient for w, and p times that for the level. With the
+    inverse of the curvature at the start, for an m at which w and the level do not meet in it,
+    these are Newton's steps with the curvature kept, each of which takes off as many digits as the
+    first. The logit of the query is the sum of both answers.
     """
     table, one = sigmoid_table(error), inweave.ones(X.shape[0])
 
     def step(w: Any, level: Any) -> Any:
         r = apply(table, X @ w + (level - m.T @ w) * one) - y
         by_level = one.T @ r
-        return w - P @ (X.T @ r + penalty * w - by_level * m), level - p * by_level
+        return w - P @ (X.T @ r + penalty * w) - by_level * q, level - p * by_level
 
     w, level = inweave.iterate(step, (w, level), steps)
     return u.T @ w, level - m.T @ w
@@ -141,8 +142,8 @@ def input_form(program: Program, sizes: Mapping[str, Any]) -> Layout | None:
         inputs = {"S": (d, d), "beta": value, **dict.fromkeys("btwvu", column)}
         return Layout.of(inputs | dict.fromkeys(("scratch1", "scratch2", "scratch3"), column))
     if program is logistic_descent:
-        inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d), "m": column}
-        inputs |= dict.fromkeys(("mᵀ", "wᵀ", "uᵀ"), row) | dict.fromkeys(("p", "level"), value)
+        inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d)}
+        inputs |= dict.fromkeys(("mᵀ", "qᵀ", "wᵀ", "uᵀ"), row) | {"p": value, "level": value}
         scratch = dict.fromkeys(("scratch2", "scratch3", "scratch4"), value)
         return Layout.of(inputs | {"scratch1": (d, n)} | scratch)
     return None
