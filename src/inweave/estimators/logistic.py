@@ -103,18 +103,20 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             penalty = math.ldexp(penalty, -2 * unit)
             problem = Problem.of(moved, y, penalty, self.fit_intercept)
         with np.errstate(all="ignore"):  # what overflows is no step forward, and is seen as that
-            w = self._passes(problem)
+            w, distance = self._passes(problem)
+            if distance > self.tol:  # as well as can be said
+                curvature = problem.curvature(w)
+                distance = min(problem.distance(w, curvature, tol) for tol in (self.tol, 1.0))
+        self._report(distance)
         self._found(np.ldexp(w[None, :-1], -unit), w[-1:] - far @ w[:-1])
         return self
 
-    def _passes(self, problem: Problem) -> Array:
-        """w of the last pass that went down, and a report of how far it is from the solution."""
+    def _passes(self, problem: Problem) -> tuple[Array, float]:
+        """w of the last pass that went down, and a bound of its distance from the solution."""
         w, by = problem.start(ahead=self.steps == "auto")
         self.steps_, self.sigmoid_error_ = 0, _allowed(self.tol)
         if self.steps != "auto":
-            w = self._prescribed(problem, w, by)
-            self._report(problem.distance(w, problem.curvature(w), self.tol))
-            return w
+            return self._prescribed(problem, w, by), math.inf
         distance = math.inf
         curvature: Curvature | None = None  # where the pass begins, if it is known
         while distance > self.tol and self.steps_ < MOST_PASSES * STEPS:
@@ -144,8 +146,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
                 distance = problem.distance(w, curvature, self.tol)
                 part = problem.share(curvature)
                 by = curvature.inverse if part == 1 else curvature.inverse.shorter(part)
-        self._report(distance)
-        return w
+        return w, distance
 
     def _prescribed(self, problem: Problem, w: Array, by: Inverse) -> Array:
         """Where a number of steps leads: those beyond a network's, until they change nothing."""
