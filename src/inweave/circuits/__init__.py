@@ -2,7 +2,7 @@
 
 `inweave circuits build OUT` makes a suite from a seed; `load` reads one of its models, and `check`
 makes it again to compare. `suite` says which models there are, `generated` draws programs, `build`
-makes and writes them, `card` describes one in words, `baselines` measures what simple methods find.
+makes and writes them, with a card in words, `baselines` measures what simple methods find.
 `disguise` hides how a network computes and keeps its certificate.
 """
 
