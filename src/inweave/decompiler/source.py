@@ -12,14 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from inweave.decompiler.constants import ATOM, Text
+from inweave.decompiler.idioms import in_part, shifted, softened
 from inweave.decompiler.names import Names
 from inweave.decompiler.needed import carried, definitions, pruned, read_once
-from inweave.decompiler.parts import in_part
 from inweave.decompiler.scans import Scan, as_scan
 from inweave.decompiler.statements import Body, HeadAt, Let, Loop, Read, letters_of
 from inweave.decompiler.tables import called, written
 from inweave.decompiler.text import Speller, summands
-from inweave.decompiler.thresholds import shifted, softened
 from inweave.exact.constants import Constant
 from inweave.language.functions import THRESHOLD
 from inweave.model.network import Network
