@@ -377,6 +377,11 @@ class _Encoder:
             other = self._line(lines, "flip", one, one, *node.shape)
             self.slot[node] = self._line(lines, "add", one, other, *node.shape)
             self._free += [one, other]
+        elif node.op == "trusted":
+            held = self._held(lines, [self.slot[arg] for arg in node.args])
+            look = self._fixed("look", node.data)
+            self.slot[node] = self._line(lines, "pointwise", held, look, *node.shape)
+            self._free.append(held)
         elif node.op not in ("phi", "at"):
             a = self.slot[node.args[0]]
             if node.op == "scale":
@@ -391,6 +396,13 @@ class _Encoder:
             else:
                 op, b = node.op, self.slot[node.args[1]]
             self.slot[node] = self._line(lines, op, a, b, node.rows, node.cols)
+
+    def _held(self, lines: Lines, slots: Sequence[int]) -> int:
+        """Several arrays in one slot."""
+        held = self._line(lines, "one", slots[0], slots[0], 0, 0)
+        for slot in slots[1:]:
+            lines.append(Line("more", held, slot, held, 0, 0))
+        return held
 
     def _line(self, lines: Lines, op: str, a: int, b: int, rows: int, cols: int) -> int:
         out = self._new()

@@ -38,14 +38,21 @@ class Computed(Protocol):
     def outputs(self) -> Sequence[Node]: ...
 
 
+class Seen(Protocol):
+    """A way to compute, and the same where values cannot be looked at on the way."""
+
+    @property
+    def unseen(self) -> Computed: ...
+
+
 class Chosen(Protocol):
     """One way to compute for one prompt, one for many."""
 
     @property
-    def alone(self) -> Computed: ...
+    def alone(self) -> Seen: ...
 
     @property
-    def batched(self) -> Computed: ...
+    def batched(self) -> Seen: ...
 
 
 class Planned(Protocol):
@@ -56,8 +63,8 @@ class Planned(Protocol):
 
 
 def cost(plan: Planned) -> Cost:
-    """The cost of one call."""
-    alone, batched = plan.from_inputs.alone, plan.from_inputs.batched
+    """The cost of one call, where powers that would have to be looked at are not trusted."""
+    alone, batched = plan.from_inputs.alone.unseen, plan.from_inputs.batched.unseen
     return Cost(1e-9 * price(alone, ALONE), 1e-9 * price(batched, BATCHED), *counted(alone))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from inweave.exact.constants import Ones, Shift
+from inweave.run.trusted import CALLS
 
 
 @dataclass(eq=False, slots=True)
@@ -15,7 +16,8 @@ class Node:
     The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `both` (a
     product plus its transpose), `mul` (entry by entry, where a single row or column stands for
     many), `diagonal` (as a column), `scale` (by a number), `sum` (of placed nodes), `pointwise` (a
-    layer) and `apply` (a function) entry by entry; for loops `phi` (a carried value), `loop`, and
+    layer) and `apply` (a function) entry by entry; `trusted` (the last of values, if a look at all
+    of them finds no fault); for loops `phi` (a carried value), `loop`, and
     `result` (its last one); and for loops over rows `at` (which rows they are in this step), `unit`
     (the columns with a one there), `pick` (those rows of a matrix) and `place` (rows there, zeros
     elsewhere).
@@ -148,6 +150,8 @@ def work(node: Node) -> Work:
         return Work(1, a.size + b.size + node.size, multiplications)
     if node.op in ("pick", "diagonal"):
         return Work(1, node.size, 0)
+    if node.op == "trusted":
+        return Work(CALLS, 3 * sum(arg.size for arg in node.args), 0)
     if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)
         return Work(max(1, len(node.args) - 1), read + node.size, 0)

@@ -44,6 +44,7 @@ from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.still import turning
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
+from inweave.run.trusted import Grown
 
 WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
@@ -61,6 +62,7 @@ class Variant:
         self._made = made, read
         self.nodes, self.outputs = folded(made, read, live_nodes(read), asked or Asked())
         self._bound: dict[Any, Bound] = {}
+        self.unseen = self  # the same where values cannot be looked at on the way
 
     @cached_property
     def code(self) -> Code:
@@ -69,12 +71,12 @@ class Variant:
     @cached_property
     def alone(self) -> Variant:
         """What is quickest for one prompt."""
-        return self._quickest(Way(ALONE, joint=True), side=False)
+        return self._quickest(Way(ALONE, joint=True, looks=True), side=False)
 
     @cached_property
     def batched(self) -> Variant:
         """What is quickest for each of many prompts."""
-        return self._quickest(Way(BATCHED, joint=False), side=True)
+        return self._quickest(Way(BATCHED, joint=False, looks=True), side=True)
 
     def _quickest(self, way: Way, side: bool) -> Variant:
         loops = [node.data for node in self.nodes if node.op == "loop"]
@@ -82,6 +84,10 @@ class Variant:
             return self
         other = Variant(*self._made, Asked(way, stays=True))
         worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
+        if any(node.op == "trusted" for node in other.nodes):
+            other.unseen = self._quickest(way._replace(looks=False), side)
+            is_worth = price(other, way.price) < worth * price(other.unseen, way.price)
+            return other if is_worth else other.unseen
         if price(other, way.price) < worth * price(self, way.price):
             return other
         turns = any(turning(body, range(len(body.phis))) for body in loops)
@@ -103,7 +109,10 @@ class Variant:
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
         """The outputs, each with all batch axes of the sources."""
         lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
-        outs = self.bind(arithmetic).run(sources)
+        try:
+            outs = self.bind(arithmetic).run(sources)
+        except Grown:
+            outs = self.unseen.bind(arithmetic).run(sources)
         return in_batch(outs, lead, arithmetic) if lead else outs
 
 
@@ -120,6 +129,7 @@ class Plan:
         self.network = network
         self._blocks: dict[tuple[str, ...], Variant] = {}
         self._ready: dict[Any, Short | None] = {}
+        self._grown = False  # whether powers were not trusted once: then steps are taken at once
 
     def __reduce__(self) -> tuple[Any, ...]:
         n = self.network  # without its program: a plan is what runs, elsewhere too
@@ -147,6 +157,9 @@ class Plan:
                     found = ready.run(values)
                 except OutOfDomain:
                     found = None  # where, is found out by looking closely
+                except Grown:
+                    self._grown = True
+                    self._ready.clear()
                 except Refused:  # gradients have no kernel, which was said
                     return self.call(inputs, check, program, kernel=False)
         if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
@@ -420,7 +433,8 @@ class Plan:
         if arithmetic.exact:
             return self.from_inputs
         several = lead or arithmetic.library == "jax"
-        return self.from_inputs.batched if several else self.from_inputs.alone
+        found = self.from_inputs.batched if several else self.from_inputs.alone
+        return found if arithmetic.library == "numpy" and not self._grown else found.unseen
 
     @cached_property
     def from_prompt(self) -> Variant:

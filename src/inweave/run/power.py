@@ -8,8 +8,9 @@ plan computes it in another way than a loop.
 What a step does to the values that it carries, stacked, is found by following it once with the
 identity in their place: everything that it multiplies from the left keeps its columns.
 
-Only symmetric matrices are powered: the powers of others, such as those of momentum, may be large
-on the way where the values that a loop goes through are small, and their rounding errors then too.
+Only symmetric matrices are powered unseen: the powers of others, such as those of momentum, may be
+large on the way where the values that a loop goes through are small, and their rounding errors then
+too. Where values can be looked at, those of others are `trusted` if they were not, for one column.
 Beside values that a symmetric S multiplies there may be sums of them, `z ← z + L x`, as c is a sum:
 the power of [S 0; L I] has L (I + S + S² + ...) below the power of S.
 
@@ -40,6 +41,7 @@ from inweave.run.terms import (
     transposed,
     written,
 )
+from inweave.run.trusted import CALLS, Powers
 
 MOST = 32  # products with a vector that are written out
 
@@ -47,7 +49,7 @@ MOST = 32  # products with a vector that are written out
 class StaysALoop(Exception):
     """A step has a product of carried values, a function, or reads data row by row.
 
-    Or its matrix is not known to be symmetric, and one product is no quicker than a step.
+    Or powers of its matrix cannot be trusted, and one product is no quicker than a step.
     """
 
 
@@ -60,6 +62,7 @@ class Way(NamedTuple):
     price: Price
     joint: bool
     any_matrix: bool = False  # digits do not matter, as over a field
+    looks: bool = False  # powers of any matrix may be computed and looked at: see `trusted`
 
 
 class _Course(NamedTuple):
@@ -92,11 +95,14 @@ def powered(
             mark = graph.mark()
             try:
                 powers = _Powers(graph, body, kept, new, width)
-                if not (way.any_matrix or powers.is_symmetric):
-                    courses = [course for course in courses if course.loop]
+                trusted = way.any_matrix or powers.is_symmetric
+                looks = way.looks and width == 1 and len(graph.scopes) == 1
+                if not trusted:
+                    courses = [c for c in _looked_at(courses, size, way) if c.loop or looks]
+                    courses = [course for course in courses if course.cost < loop]
                 if not courses:
                     raise StaysALoop
-                return powers.last(min(courses))
+                return powers.last(min(courses), trusted)
             except StaysALoop:
                 graph.rollback(mark)
     return None
@@ -118,6 +124,14 @@ def _courses(repeat: int, size: int, width: int, way: Way) -> Iterator[_Course]:
                 yield _Course(squarings * doubled + products * each, squarings, joint)
         if joint:
             yield _Course(repeat * each, 0, joint, loop=True)
+
+
+def _looked_at(courses: Sequence[_Course], size: int, way: Way) -> Iterator[_Course]:
+    """The same with the look that powers of any matrix need."""
+    for course in courses:
+        entries = 3 * (course.squarings + 1) * size**2
+        look = 0.0 if course.loop else way.price.of(Work(CALLS, entries, 0))
+        yield course._replace(cost=course.cost + look)
 
 
 class _Wide(NamedTuple):
@@ -179,8 +193,8 @@ class _Powers:
         return self._node(self._step, Box(rows.start, cols.start, rows.stop, cols.stop))
 
     # -- powers -----------------------------------------------------------------------------------
-    def last(self, course: _Course) -> list[Node]:
-        """The carried values after all steps."""
+    def last(self, course: _Course, trusted: bool) -> list[Node]:
+        """The carried values after all steps; a look at powers that are not trusted may raise."""
         step, joint = self._step, course.joint
         inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
         state = self._stacked(inits)
@@ -196,13 +210,39 @@ class _Powers:
         repeat = self.body.repeat
         if course.loop:
             state, repeat = self._repeated(power, state, rows), 0
+        powers, states = [power], [state]
         for j in range(course.squarings):
             if repeat >> j & 1:
-                state = self._applied(power, state, ends)
+                states.append(self._applied(power, states[-1], ends))
             power = self._settled(times(self.graph, power, power), parts) + rest
+            powers.append(power)
         for _ in range(repeat >> course.squarings):
-            state = self._applied(power, state, ends)
+            states.append(self._applied(power, states[-1], ends))
+        state = states[-1]
+        if not (trusted or course.loop):
+            state = self._looked_at(course, powers, states, parts, ends[0])
         return [self._end(state, i) for i in range(len(self.kept))]
+
+    def _looked_at(
+        self,
+        course: _Course,
+        powers: Sequence[Matrix],
+        states: Sequence[Matrix],
+        parts: Sequence[Box],
+        end: Box,
+    ) -> Matrix:
+        """The last state, if a look at all powers and states finds that they may be trusted."""
+        added = any(term.col + term.cols > self.rows for term in powers[0])
+        start = self._node(states[0], Box(0, 0, self.rows, 1))
+        args = [self._node(power, box) for box in parts[: 1 + added] for power in powers]
+        args += [] if _is_zero(start) else [start]
+        args += [self._node(state, end) for state in states[1:]]
+        beside = course.joint and added
+        made = Powers(
+            self.rows, tuple(self.starts), self.body.repeat, course.squarings, beside, added
+        )
+        node = self.graph.make("trusted", tuple(args), made, end.rows, 1)
+        return (standing(self.graph, node, 0, 0),)
 
     def _repeated(self, step: Matrix, state: Matrix, rows: int) -> Matrix:
         """The state after a loop whose every step is one product."""

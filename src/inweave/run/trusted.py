@@ -1,0 +1,132 @@
+"""Powers of any matrix: computed, looked at, and trusted if they kept the digits that steps keep.
+
+The powers of a matrix that is not symmetric may be large on the way to a small answer, and their
+rounding errors then too. Whether they are, is known with the data only, but quickly once they are
+computed. With vᵢ the norm of the power Pᵢ (its largest sum of a row), cᵢ that of what so many steps
+add and x that of the largest value on the way, in units of the rounding of one product
+
+    squaring errs by vᵢ² and doubles what was there,      e ← vᵢ (2 e + vᵢ)
+    what is added is added to its own power,              f ← (1 + vᵢ) (f + cᵢ) + e cᵢ
+    and a product with the value brings all of it in,     g ← vᵢ (g + x) + e x + f + cᵢ
+
+and g is compared with the answer, for every prompt and every carried value by itself. Rounding
+errors are of either sign, so those of sums of n are rather √n than n, and an error is a tenth of
+what is allowed or less; steps make about as many.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from inweave.exact.constants import Array
+
+ALLOWED = 128.0  # roundings that the bound may come to, beside the answer, times the root of rows
+CALLS = 14  # that a look takes
+_greatest = np.maximum.reduce
+
+
+class Grown(Exception):
+    """Powers were so large on the way that digits may be lost: the steps are to be taken."""
+
+
+class Powers(NamedTuple):
+    """What was computed, and is looked at in this order: powers, what each adds, values on the way.
+
+    What a power adds may stand `beside` it, above a row for the one that it meets, which values
+    end with as well; that with which all begins does not. Everything but powers is a column.
+    """
+
+    rows: int  # of the carried values
+    starts: tuple[int, ...]  # of each of them
+    repeat: int
+    squarings: int
+    beside: bool
+    added: bool
+
+
+class Look:
+    """A look at powers; gives the last value, or raises."""
+
+    def __init__(self, made: Powers, dtype: Any) -> None:
+        self.made, self.count = made, made.squarings + 1
+        self.allowed = ALLOWED * math.sqrt(made.rows)
+        each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
+        each[: made.rows, 0] = 1.0
+        self.each, self.all = each, np.kron(np.eye(self.count, dtype=dtype), each)
+
+    def __call__(self, arrays: Sequence[Array]) -> Array:
+        last = arrays[-1]
+        alone = last.ndim == 2
+        norms, added, values = self.alone(arrays) if alone else self.batched(arrays)
+        error = self.error(norms, added, max(values) if alone else _greatest(values))
+        least = values[-1]
+        if len(self.made.starts) > 1:
+            least = self.least(last)
+        if not (error <= self.allowed * least if alone else (error <= self.allowed * least).all()):
+            raise Grown
+        return last
+
+    def alone(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
+        """How large everything is for one prompt, in few calls."""
+        rows, count = self.made.rows, self.count
+        norms = _greatest(abs(np.concatenate(arrays[:count], 1)).dot(self.all)[:rows]).tolist()
+        columns = arrays[count:]
+        if self.made.beside:
+            columns = [x[:rows] for x in columns]
+        return self.parted(norms, _greatest(abs(np.concatenate(columns, 1))).tolist())
+
+    def batched(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
+        """The same for every prompt; powers that all of them share are looked at once."""
+        rows, count, (*lead, _, _) = self.made.rows, self.count, arrays[-1].shape
+        powers, width = arrays[:count], len(self.each)
+        sums = abs(np.concatenate(powers)).reshape(-1, width).dot(self.each)
+        if self.made.beside:
+            sums = sums.reshape(-1, width, 2)[:, :rows].swapaxes(1, 2)
+        norms = _largest(sums.reshape(-1, rows)).reshape(count, *powers[0].shape[:-2], -1)
+        shape = (*lead, rows, 1)
+        columns = [
+            x if x.shape == shape else np.broadcast_to(x[..., :rows, :], shape)
+            for x in arrays[count:]
+        ]
+        values = _largest(abs(np.concatenate(columns)).reshape(-1, rows)).reshape(-1, *lead)
+        parted = np.moveaxis(norms, -1, 1).reshape(-1, *powers[0].shape[:-2])
+        return self.parted(parted, values)
+
+    def parted(self, norms: Any, values: Any) -> tuple[Any, Any, Any]:
+        """The norms of powers, of what they add, and of values."""
+        if self.made.beside:
+            return norms[::2], norms[1::2], values
+        if self.made.added:
+            return norms, values[: self.count], values[self.count :]
+        return norms, [0.0] * self.count, values
+
+    def least(self, last: Array) -> Array:
+        """The least of the carried values, each by its largest entry."""
+        entries = abs(last[..., : self.made.rows, 0])
+        return np.maximum.reduceat(entries, self.made.starts, axis=-1).min(-1)
+
+    def error(self, norms: Sequence[Any], added: Sequence[Any], largest: Any) -> Any:
+        """The bound, in roundings of one product; NaN too where something is not finite."""
+        repeat, last = self.made.repeat, self.made.squarings
+        of_power: Any = 0.0
+        of_added: Any = 0.0
+        of_value: Any = 0.0
+        for j, (v, c) in enumerate(zip(norms, added, strict=True)):
+            times = repeat >> j if j == last else repeat >> j & 1
+            if times:
+                new = (v + of_power) * largest + of_added + c
+                for _ in range(times):
+                    of_value = v * of_value + new
+            if j < last:
+                of_added = (1.0 + v) * (of_added + c) + of_power * c
+                of_power = v * (2.0 * of_power + v)
+        return of_value
+
+
+def _largest(rows: Array) -> Array:
+    """The largest entry of every row, by columns, which is quicker where rows are short."""
+    return _greatest(rows.T.copy()).astype(np.float64)

@@ -1,0 +1,210 @@
+"""Powers of matrices that are not symmetric: computed, looked at, and given up if they grew."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import inweave
+from inweave import Matrix, Network, Vector
+from inweave.exact.arithmetic import Floats
+from inweave.run.fold import Asked
+from inweave.run.node import Price
+from inweave.run.plan import Variant
+from inweave.run.power import Way
+from inweave.run.trusted import Grown
+
+pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
+
+DEAR = Price(1e9, 1e-9, 1e-9)  # calls: whatever can be powered is
+N, STEPS = 6, 60
+
+
+@inweave.program
+def affine(A: Matrix["n", "n"], b: Vector["n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda x: A @ x + b, x, steps)
+
+
+@inweave.program
+def beside(A: Matrix["n", "n"], C: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda x, z: (A @ x, z / 10 + C @ x), (x, x), steps)
+
+
+def compiled(program: inweave.Program = affine, steps: int = STEPS) -> Network:
+    return inweave.compile(program, n=N, steps=steps, verify=False)
+
+
+def ways(network: Network) -> list[Variant]:
+    """Powers as one matrix with what is added, and apart."""
+    variant = network.plan.from_inputs
+    found = [
+        Variant(*variant._made, Asked(Way(DEAR, joint, looks=True))) for joint in (True, False)
+    ]
+    assert all(any(node.op == "trusted" for node in way.nodes) for way in found)
+    for way in found:
+        way.unseen = variant
+    return found
+
+
+def momentum(condition: float) -> np.ndarray:
+    """Of the heavy ball, tuned, on three coordinates that are mixed."""
+    Q = np.linalg.qr(np.random.default_rng(3).normal(size=(3, 3)))[0]
+    H, root = (Q * np.geomspace(1, condition, 3)) @ Q.T, condition**0.5
+    beta, eta = ((root - 1) / (root + 1)) ** 2, 4 / (root + 1) ** 2
+    one = np.eye(3)
+    return np.block([[(1 + beta) * one - eta * H, -beta * one], [one, 0 * one]])
+
+
+def made(name: str) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    random = rng.normal(size=(N, N))
+    chain = rng.random((N, N))
+    Q = np.linalg.qr(random)[0]
+    jordan = 0.5 * np.eye(N) + 2 * np.eye(N, k=1)
+    return {
+        "chain": chain / chain.sum(1, keepdims=True),
+        "discounted": 0.9 * chain / chain.sum(1, keepdims=True),
+        "transposed": (chain / chain.sum(1, keepdims=True)).T,
+        "random": 0.9 * random / np.linalg.norm(random, 2),
+        "decaying": 0.1 * random,
+        "rotating": 0.3 * Q,
+        "descent": np.eye(N) - 0.1 * random.T @ random / np.linalg.norm(random, 2) ** 2,
+        "jordan": jordan,
+        "hidden": Q @ jordan @ Q.T,
+        "triangle": 0.5 * np.eye(N) + np.triu(100 * random, 1),
+        "grcar": 0.25 * (np.tri(N, N, 3) - np.tri(N, N, -1) - np.eye(N, k=-1)),
+        "momentum": momentum(1e4),
+        "mild momentum": momentum(3.0),
+    }[name]
+
+
+KEPT = ["chain", "discounted", "random", "descent", "mild momentum"]
+GROWN = ["hidden", "momentum", "triangle"]
+NAMES = [*KEPT, *GROWN, "transposed", "decaying", "rotating", "jordan", "grcar"]
+
+
+def exact(A, b, x, steps=STEPS):
+    """After all steps, in rational numbers."""
+    A, b, x = ([[Fraction(float(v)) for v in row] for row in m] for m in (A, b, x))
+    for _ in range(steps):
+        x = [[sum(a * v[0] for a, v in zip(row, x, strict=True)) + c[0]]
+             for row, c in zip(A, b, strict=True)]  # fmt: skip
+    return x
+
+
+def missed(found, right) -> float:
+    """The largest error beside the largest entry."""
+    gap = max(abs(Fraction(float(a)) - b[0]) for a, b in zip(found[:, 0], right, strict=True))
+    return float(gap / max(abs(b[0]) for b in right))
+
+
+def keeps_digits(found, by_steps, right, dtype):
+    few = 8 * float(np.finfo(dtype).eps)
+    assert missed(found, right) <= 10 * missed(by_steps, right) + few
+
+
+def sources(A, b, x, dtype=np.float64):
+    given = {"A": A, "b": b, "x": x}
+    return {("input", k): np.asarray(v, dtype) for k, v in given.items()}
+
+
+def vectors(seed: int, homogeneous: bool = False):
+    rng = np.random.default_rng(seed)
+    b, x = rng.normal(size=(2, N, 1))
+    return 0 * b if homogeneous else b, x
+
+
+@pytest.mark.parametrize("homogeneous", [False, True], ids=["added", "decaying"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", NAMES)
+def test_the_digits_of_steps_are_kept_whatever_the_matrix(name, dtype, homogeneous):
+    network, floats = compiled(), Floats(np, np.dtype(dtype))
+    b, x = vectors(2, homogeneous)
+    given = sources(made(name), b, x, dtype)
+    (by_steps,) = network.plan.from_inputs.run(given, floats)
+    right = exact(*(value for value in given.values()))
+    for way in ways(network):
+        keeps_digits(way.run(given, floats)[0], by_steps, right, dtype)
+
+
+@pytest.mark.parametrize("name", [*KEPT, *GROWN])
+def test_powers_are_trusted_where_they_stay_small_and_only_there(name):
+    given = sources(made(name), *vectors(2))
+    for way in ways(compiled()):
+        bound = way.bind(Floats())
+        if name in KEPT:
+            bound.run(given)
+        else:
+            with pytest.raises(Grown):
+                bound.run(given)
+
+
+@pytest.mark.parametrize("bad", [None, 0, 3])
+def test_prompts_of_any_size_stand_side_by_side_and_one_that_grows_is_seen(bad):
+    """Also those that are small beside others: every prompt is compared with its own answer."""
+    names = ["random", "discounted", "chain", "mild momentum"]
+    if bad is not None:
+        names[bad] = "hidden"
+    A = np.stack([made(name) for name in names])
+    b, x = (np.stack(v) for v in zip(*map(vectors, range(4)), strict=True))
+    sizes = np.array([1.0, 1e-30, 1e30, 1e-12])[:, None, None]
+    given = sources(A, sizes * b, sizes * x)
+    network = compiled()
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    for way in ways(network):
+        if bad is not None:
+            with pytest.raises(Grown):
+                way.bind(Floats()).run(given)
+        else:
+            way.bind(Floats()).run(given)
+        (found,) = way.run(given, Floats())
+        for i in range(4):
+            each = [value[i] for value in given.values()]
+            keeps_digits(found[i], by_steps[i], exact(*each), np.float64)
+
+
+@pytest.mark.parametrize("shared", ["A", "b", "x"])
+def test_what_a_batch_shares_is_looked_at_with_the_rest(shared):
+    b, x = (np.stack(v) for v in zip(*map(vectors, range(3)), strict=True))
+    given = sources(np.stack([made("random")] * 3), b, x)
+    given["input", shared] = given["input", shared][0]
+    network = compiled()
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    for way in ways(network):
+        np.testing.assert_allclose(way.bind(Floats()).run(given)[0], by_steps, rtol=1e-13)
+
+
+def test_a_carried_value_that_is_small_beside_another_keeps_its_digits():
+    """C x is zero, so z decays; C + C / 10 + ... is rounded, and times x that is as large as x."""
+    network, one = compiled(beside, steps=30), np.ones((N, 1))
+    C = np.tile([3.0, -1, -2, 7, -5, -2], (N, 1)) / 128
+    given = {("input", k): v for k, v in {"A": np.eye(N), "C": C, "x": one}.items()}
+    for way in ways(network):
+        x, z = way.run(given, Floats())
+        np.testing.assert_array_equal(x, one)
+        np.testing.assert_allclose(z, 1e-30 * one, rtol=1e-14)
+
+
+def test_errors_that_add_up_over_very_many_steps_are_seen():
+    """Those of squares are doubled with every square, those of steps are of either sign."""
+    steps = 6000
+    rates = 1 - np.linspace(1e-4, 2e-4, N)
+    given = sources(np.diag(rates), np.zeros((N, 1)), np.ones((N, 1)))
+    network = compiled(steps=steps)
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    right = [[Fraction(rate) ** steps] for rate in rates]
+    for way in ways(network):
+        keeps_digits(way.run(given, Floats())[0], by_steps, right, np.float64)
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_a_network_whose_powers_grew_once_takes_steps(lead):
+    network = compiled()
+    b, x = (np.broadcast_to(v[:, 0], (*lead, N)) for v in vectors(2))
+    for name in ("random", "random", "hidden", "hidden", "random"):
+        found = network(A=made(name), b=b, x=x, check=False)
+        (steps,) = network.plan.from_inputs.run(sources(made(name), *vectors(2)), Floats())
+        np.testing.assert_allclose(found, np.broadcast_to(steps[:, 0], found.shape), rtol=1e-9)
+    assert network.plan._grown
