@@ -28,7 +28,7 @@ from inweave.circuits import suite
 from inweave.circuits.build import MANY
 from inweave.cli import demo_report
 from inweave.cli.app import EPILOGUE
-from inweave.compiler import affine, candidates, collapse, letters, store, vectors
+from inweave.compiler import affine, candidates, collapse, letters, stacked, store
 from inweave.compiler.options import CANDIDATES
 from inweave.estimators import lasso, logistic
 from inweave.exact import field
@@ -365,7 +365,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               lambda: (lost()["newton_schulz"][1][2],)),
         Claim("are more than {} products when multiplied out", lambda: (letters.MOST,)),
         Claim("says for {} programs what", lambda: (word(len(least_depth.PROGRAMS)),)),
-        Claim("carry more than {} entries that have to be one vector", lambda: (vectors.MOST,)),
+        Claim("carry more than {} entries that have to be one vector", lambda: (stacked.MOST,)),
         Claim("has more than {} places at which what it carries stands", lambda: (affine.MOST,)),
         Claim("more than {:,} steps multiply by nothing but", lambda: (collapse.LONGEST,)),
         Claim("There are {} candidates:", lambda: (word(len(CANDIDATES)),)),
