@@ -48,6 +48,7 @@ from inweave.run.trusted import Grown
 
 WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
+LOOKED = 0.5  # and where powers are looked at: data with which they fail pay for both ways
 
 LARGEST = sys.float_info.max
 KEPT = 64  # signatures of inputs whose short way is kept: batches may come in any size
@@ -86,7 +87,7 @@ class Variant:
         worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
         if any(node.op == "trusted" for node in other.nodes):
             other.unseen = self._quickest(way._replace(looks=False), side)
-            is_worth = price(other, way.price) < worth * price(other.unseen, way.price)
+            is_worth = price(other, way.price) < LOOKED * price(other.unseen, way.price)
             return other if is_worth else other.unseen
         if price(other, way.price) < worth * price(self, way.price):
             return other
@@ -129,7 +130,6 @@ class Plan:
         self.network = network
         self._blocks: dict[tuple[str, ...], Variant] = {}
         self._ready: dict[Any, Short | None] = {}
-        self._grown = False  # whether powers were not trusted once: then steps are taken at once
 
     def __reduce__(self) -> tuple[Any, ...]:
         n = self.network  # without its program: a plan is what runs, elsewhere too
@@ -157,9 +157,6 @@ class Plan:
                     found = ready.run(values)
                 except OutOfDomain:
                     found = None  # where, is found out by looking closely
-                except Grown:
-                    self._grown = True
-                    self._ready.clear()
                 except Refused:  # gradients have no kernel, which was said
                     return self.call(inputs, check, program, kernel=False)
         if found is not None and found[1] <= (SUSPICIOUS if check else LARGEST):
@@ -236,8 +233,11 @@ class Plan:
         lead, sources = batch_of(arrays), self.sources(arrays, floats)
         known = Known(self.network, values, sources, lead, floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
-        way = found or self._suited(lead, floats).bind(floats)
-        self._ready[key] = ready(known, way, self.kernels.backward)
+        suited = self._suited(lead, floats)
+        way = found or suited.bind(floats)
+        self._ready[key] = made = ready(known, way, self.kernels.backward)
+        if made is not None and suited.unseen is not suited:
+            made.instead = ready(known, suited.unseen.bind(floats), self.kernels.backward)
 
     @cached_property
     def kernels(self) -> Kernels:
@@ -434,7 +434,7 @@ class Plan:
             return self.from_inputs
         several = lead or arithmetic.library == "jax"
         found = self.from_inputs.batched if several else self.from_inputs.alone
-        return found if arithmetic.library == "numpy" and not self._grown else found.unseen
+        return found if arithmetic.library == "numpy" else found.unseen
 
     @cached_property
     def from_prompt(self) -> Variant:
