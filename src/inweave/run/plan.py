@@ -48,7 +48,9 @@ from inweave.run.trusted import Grown
 
 WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
-LOOKED = 0.5  # and where powers are looked at: data with which they fail pay for both ways
+
+WORTH_A_LOOK = {ALONE: 0.35, BATCHED: 0.5}
+"""The same for powers that are looked at: data with which they fail pay for both ways."""
 
 LARGEST = sys.float_info.max
 KEPT = 64  # signatures of inputs whose short way is kept: batches may come in any size
@@ -84,11 +86,11 @@ class Variant:
         if not loops:
             return self
         other = Variant(*self._made, Asked(way, stays=True))
-        worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
         if any(node.op == "trusted" for node in other.nodes):
             other.unseen = self._quickest(way._replace(looks=False), side)
-            is_worth = price(other, way.price) < LOOKED * price(other.unseen, way.price)
-            return other if is_worth else other.unseen
+            most = WORTH_A_LOOK[way.price] * price(other.unseen, way.price)
+            return other if price(other, way.price) < most else other.unseen
+        worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
         if price(other, way.price) < worth * price(self, way.price):
             return other
         turns = any(turning(body, range(len(body.phis))) for body in loops)
