@@ -207,6 +207,21 @@ def test_a_column_times_a_row_is_made_the_way_round_in_which_it_is_added():
     assert all(1 in (line.rows, line.cols) for line in flips)
 
 
+@pytest.mark.parametrize(
+    ("name", "sizes", "shapes"),
+    [
+        ("ttt_linear", {"n": 38, "d": 13, "k": 9}, [(13, 9), (36, 9)]),
+        ("two_layer_gd", {"n": 19, "d": 9, "m": 13}, [(9, 13), (1, 13)]),
+    ],
+)
+def test_a_matrix_is_carried_the_way_round_in_which_steps_use_it(name, sizes, shapes):
+    entry = gallery.get(name)
+    net, one = entry.compile(verify=False, **sizes), entry.example(**sizes)
+    (body,) = [node.data for node in net.plan.from_inputs.nodes if node.op == "loop"]
+    assert [phi.shape for phi in body.phis] == shapes
+    assert gallery.difference(net(**one), entry.reference(**one)) < entry.tolerance
+
+
 def test_multiples_of_one_matrix_are_one_product_for_many_prompts():
     entry, sizes = gallery.get("nesterov"), {"n": 20, "d": 8, "steps": 20}
     net, one = entry.compile(verify=False, optimize="speed", **sizes), entry.example(**sizes)

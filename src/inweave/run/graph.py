@@ -164,6 +164,8 @@ class Graph:
             return self.flip(some) if flip else some
         if flip and whole and x.turns:
             return self.const(x.data.T)
+        if flip and whole and x.op == "scale" and x.args[0].turns:
+            return self.scale(x.data, self.flip(x.args[0]))
         if x.op == "const" and isinstance(x.data, Shift):
             part = _slice(x.data, row, col, rows, cols)
             return self.const(part.T if flip else part)

@@ -12,11 +12,12 @@ every step moves on by as many rows as it has.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 from inweave.run.graph import Graph
-from inweave.run.node import Node
+from inweave.run.node import PRODUCTS, LoopBody, Node, cost
 from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import assemble, on_diagonal, same_diagonal, standing, transposed
 
@@ -26,18 +27,22 @@ class Frame(NamedTuple):
 
     box: Box
     diagonal: bool
+    turned: bool = False  # the matrix is carried as its transpose
 
     @property
     def shape(self) -> tuple[int, int]:
-        return (1, 1) if self.diagonal else (self.box.rows, self.box.cols)
+        rows, cols = (1, 1) if self.diagonal else (self.box.rows, self.box.cols)
+        return (cols, rows) if self.turned else (rows, cols)
 
     def node(self, graph: Graph, matrix: Matrix) -> Node:
         """What is carried of a matrix."""
-        return on_diagonal(graph, matrix) if self.diagonal else assemble(graph, matrix, self.box)
+        node = on_diagonal(graph, matrix) if self.diagonal else assemble(graph, matrix, self.box)
+        return graph.flip(node) if self.turned else node
 
     def term(self, graph: Graph, node: Node) -> Term:
         """The matrix of what is carried."""
-        place = standing(graph, node, self.box.top, self.box.left)
+        upright = graph.flip(node) if self.turned else node
+        place = standing(graph, upright, self.box.top, self.box.left)
         return place._replace(core=self.box.rows) if self.diagonal else place
 
 
@@ -105,7 +110,51 @@ def follow_loop(
     name: Callable[[int, Node], Node],
     state: State,
 ) -> State:
-    """The state after a body that is repeated; `name` labels what a span carries."""
+    """The state after a body that is repeated; `name` labels what a span carries.
+
+    Matrices are carried as their transposes if less stands transposed then, for no more work.
+    """
+    mark = graph.mark()
+    after, loop = _followed(graph, repeat, body, name, state, turned=False)
+    across, work = _across(loop)
+    if across:
+        graph.rollback(mark)
+        after, loop = _followed(graph, repeat, body, name, state, turned=True)
+        less, other = _across(loop)
+        if less >= across or other > work:
+            graph.rollback(mark)
+            after, _ = _followed(graph, repeat, body, name, state, turned=False)
+    return after
+
+
+def _across(loop: LoopBody | None) -> tuple[int, float]:
+    """How many entries of matrices a loop begins with, or a step reads one by one, transposed.
+
+    And what a step costs.
+    """
+    if loop is None or all(1 in phi.shape for phi in loop.phis):
+        return 0, 0.0
+    inside, stack, read = set(loop.nodes), list(loop.nexts), list(loop.inits)
+    costs = list[float]()
+    while stack:
+        node = stack.pop()
+        if node in inside:
+            inside.remove(node)
+            stack += node.args
+            read += node.args if node.op not in (*PRODUCTS, "view") else ()
+            costs.append(cost(node))
+    return sum(x.size for x in read if x.flipped and 1 not in x.shape), math.fsum(costs)
+
+
+def _followed(
+    graph: Graph,
+    repeat: int,
+    body: Callable[[State], State],
+    name: Callable[[int, Node], Node],
+    state: State,
+    turned: bool,
+) -> tuple[State, LoopBody | None]:
+    """The state after a body that is repeated, and the loop, if it changes anything."""
     frames: dict[int, Frame] = {}
     selectors: dict[int, Selector] | None = None  # not looked for yet
     twins = _Twins(graph)
@@ -117,7 +166,8 @@ def follow_loop(
             inside[i] = selector.matrix(graph)
         for i, frame in frames.items():
             if twins.of(i) == (i, False):
-                phis[i] = name(i, graph.phi(*frame.shape))
+                phi = graph.phi(*frame.shape)
+                phis[i] = phi if frame.turned else name(i, phi)
             inside[i] = (frame.term(graph, twins.value(i, phis)),)
         end = body(tuple(inside))
         if selectors is None:
@@ -137,7 +187,8 @@ def follow_loop(
             for i in range(len(state))
             if i not in selectors
             and end[i] != inside[i]
-            and (frame := _wide_enough(frames.get(i), (*state[i], *end[i]))) != frames.get(i)
+            and (frame := _wide_enough(frames.get(i), (*state[i], *end[i]), turned))
+            != frames.get(i)
         }
         inits = {i: frame.node(graph, state[i]) for i, frame in (frames | wider).items()}
         if wider:
@@ -150,25 +201,30 @@ def follow_loop(
         graph.abandon(mark)
     if not (frames or selectors):
         graph.abandon(mark)
-        return state
+        return state, None
+    loop = graph.scopes[-1]
     results = graph.close([inits[i] for i in phis], [nexts[i] for i in phis])
-    last = {i: name(i, node) for i, node in zip(phis, results, strict=True)}
+    last = {
+        i: node if frames[i].turned else name(i, node)
+        for i, node in zip(phis, results, strict=True)
+    }
     after = list(state)
     for i, end_of_rows in lasts.items():
         after[i] = end_of_rows or ()
     for i, frame in frames.items():
         after[i] = (frame.term(graph, twins.value(i, last)),)
-    return tuple(after)
+    return tuple(after), loop
 
 
-def _wide_enough(frame: Frame | None, terms: Matrix) -> Frame:
+def _wide_enough(frame: Frame | None, terms: Matrix, turned: bool) -> Frame:
     """The narrowest frame that holds these terms and what the frame before held."""
     if frame is not None and not terms:
         return frame
     box = bounding(terms)
     if same_diagonal(terms) and (frame is None or frame == Frame(box, True)):
         return Frame(box, True)
-    return Frame(box if frame is None else box.join(frame.box), False)
+    box = box if frame is None else box.join(frame.box)
+    return Frame(box, False, turned and min(box.rows, box.cols) > 1)
 
 
 Twin = tuple[int, bool]
