@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,27 +25,6 @@ from inweave.model.layout import Layout
 
 Columns = npt.NDArray[np.intp]
 Parts = tuple[FieldArray, ...]
-
-
-class Computed(Protocol):
-    """A node that computes: what it reads through each way in, and what it writes."""
-
-    @property
-    def reads(self) -> dict[str, Columns]:
-        """The columns read, by letter."""
-
-    @property
-    def writes(self) -> Columns:
-        """The columns written."""
-
-    def parts(self, H: FieldArray) -> Parts:
-        """What each way in makes of a state."""
-
-    def moved(self, parts: Parts, letter: str, change: FieldArray) -> Parts:
-        """The parts if the state were another, through one way in only."""
-
-    def output(self, parts: Parts) -> FieldArray:
-        """What is written, (..., tokens, columns written)."""
 
 
 @dataclass(frozen=True)
@@ -81,17 +60,21 @@ class ExactHead:
 
     @cached_property
     def reads(self) -> dict[str, Columns]:
+        """The columns read, by letter."""
         return {x: p.columns for x, p in zip("qkv", self.projections, strict=True)}
 
     def parts(self, H: FieldArray) -> Parts:
+        """What each way in makes of a state."""
         return tuple(p.of(H) for p in self.projections)
 
     def moved(self, parts: Parts, letter: str, change: FieldArray) -> Parts:
+        """The parts if the state were another, through one way in only."""
         at = "qkv".index(letter)
         new = parts[at] + self.projections[at].linear(change)
         return (*parts[:at], new, *parts[at + 1 :])
 
     def output(self, parts: Parts) -> FieldArray:
+        """What is written, (..., tokens, columns written)."""
         q, k, v = parts
         return q @ (k.mT @ v)
 
@@ -155,6 +138,9 @@ class ExactFunctions:
         (H,) = parts
         change: FieldArray = applied(self.layer, H, self.layout, arithmetic) - H
         return change[..., self.writes]
+
+
+Computed = ExactHead | ExactFunctions  # a node: what it reads through each way in, what it writes
 
 
 def nodes_of(

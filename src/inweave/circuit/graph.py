@@ -172,7 +172,8 @@ class Circuit:
         for node in self.nodes:
             if layer_of(node.name) != at:
                 before, waiting, at = [*before, *waiting], [], layer_of(node.name)
-            found += [Edge(source, node.name, _letter(x)) for x in node.reads for source in before]
+            ends = [(source, node.name, letter) for letter in node.reads for source in before]
+            found += [Edge(*end) for end in ends]  # type: ignore[arg-type]
             waiting.append(node.name)
         return tuple(self._edges.get(edge.name, edge) for edge in found)
 
@@ -277,10 +278,6 @@ def place_of(name: str) -> tuple[int, int | None]:
     """
     layer, dot, head = name[1:].partition(".h")
     return int(layer), int(head) if dot else None
-
-
-def _letter(text: str) -> Letter:
-    return text  # type: ignore[return-value]
 
 
 def _found(what: str, name: str, known: dict[str, T]) -> T:

@@ -58,7 +58,9 @@ class Normalizer:
                 if type(x) not in RULES:
                     raise ProgramError(f"cannot compile {x!r}")
                 form = RULES[type(x)](self, x, known)
-                stored = is_stored(form, x in self.often) or _is_many_heads(x, form)
+                # A product entry by entry of several heads is not multiplied out by any reader.
+                many = isinstance(x, ex.Entrywise) and len(form.products) > 1
+                stored = many or is_stored(form, x in self.often)
                 known[x] = self.forms.bind(form) if stored else form
                 if x not in self.often and self._is_entrywise(x, known):
                     self._whole[x] = form
@@ -164,11 +166,6 @@ class Normalizer:
         init = tuple(self.whole(x, known) for x in loop.init)
         step = tuple(self.whole(x, inside) for x in loop.step)
         return self.forms.intern(LoopForm, scope, loop.times, carried, init, step)
-
-
-def _is_many_heads(x: Expr, form: Form) -> bool:
-    """Whether this is a product entry by entry of several heads, which no reader multiplies out."""
-    return isinstance(x, ex.Entrywise) and len(form.products) > 1
 
 
 RULES: dict[type[Expr], Callable[[Normalizer, Any, Known], Form]] = {

@@ -63,8 +63,9 @@ def _elsewhere(base: Compiled, wanted: Mapping[str, Any]) -> Compiled | None:
         if found is None:
             raise
         return found
-    follow = {name for name in changed if _follows(base.network, anew, first[name], wanted[name])}
-    if not _differ(anew, base.network):
+    here, there = loop_steps(base.network), loop_steps(anew)  # as many as a size is large, at both
+    follow = {name for name in changed if first[name] in here and wanted[name] in there}
+    if _weights(anew.modules) == _weights(base.network.modules):
         return Compiled(anew, origin)
     if not follow:
         return stretched(base, wanted)
@@ -72,18 +73,9 @@ def _elsewhere(base: Compiled, wanted: Mapping[str, Any]) -> Compiled | None:
     return Compiled(anew, origin) if held.isdisjoint(set(changed) - follow) else None
 
 
-def _follows(here: Network, there: Network, old: int, new: int) -> bool:
-    """Whether some loop has as many steps as a size is large, at both of its values."""
-    return old in loop_steps(here) and new in loop_steps(there)
-
-
 def loop_steps(network: Network) -> set[int]:
     """How often the loops of a network repeat."""
     return {loop.repeat for loop in loops_of(network.modules)}
-
-
-def _differ(a: Network, b: Network) -> bool:
-    return _weights(a.modules) != _weights(b.modules)
 
 
 def _weights(modules: Sequence[Module]) -> list[Any]:

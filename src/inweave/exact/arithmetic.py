@@ -142,10 +142,25 @@ def is_tracing() -> bool:
     return _tracing.get()
 
 
-class Floats(Arithmetic):
+class _Ordered(Arithmetic):
+    """Numbers in arrays of a library that speaks the array API."""
+
+    ordered = True
+
+    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
+        return self.xp.concat(batched(self.xp.broadcast_to, arrays), axis=axis)
+
+    def diagonal(self, x: Array) -> Array:
+        return self.xp.linalg.diagonal(x)[..., None]
+
+    def relu(self, x: Array) -> Array:
+        return self.xp.where(x > 0, x, x * 0)
+
+
+class Floats(_Ordered):
     """Floating point through the array API: numpy, torch, jax, cupy, array-api-strict."""
 
-    exact, ordered = False, True
+    exact = False
 
     def __init__(self, xp: Any = None, dtype: Any = None, device: Any = None) -> None:
         xp = np if xp is None else xp
@@ -208,30 +223,21 @@ class Floats(Arithmetic):
         return self.xp.asarray(plain.tolist() if strict else plain,
                                dtype=self.dtype, device=self.device)  # fmt: skip
 
-    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return self.xp.concat(batched(self.xp.broadcast_to, arrays), axis=axis)
-
-    def diagonal(self, x: Array) -> Array:
-        return self.xp.linalg.diagonal(x)[..., None]
-
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.floats(self.xp, x)
 
     def root(self, x: Array) -> Array:
         return self.xp.sqrt(x)
 
-    def relu(self, x: Array) -> Array:
-        return self.xp.where(x > 0, x, x * 0)
-
     def same(self, x: Array, y: Array) -> bool:
         """Libraries that trace or differentiate are not asked: there, a zero may be a variable."""
         return self.library not in ("torch", "jax", "dask") and bool(self.xp.all(x == y))
 
 
-class Rationals(Arithmetic):
+class Rationals(_Ordered):
     """Exact rational numbers: numpy object arrays of Fractions. Slow, and never wrong."""
 
-    xp, ordered = np, True
+    xp = np
 
     def number(self, value: Fraction) -> Fraction:
         return value
@@ -241,12 +247,6 @@ class Rationals(Arithmetic):
 
     def array(self, entries: np.ndarray[Any, Any]) -> Array:
         return fractions(entries)
-
-    def concat(self, arrays: Sequence[Array], axis: int) -> Array:
-        return np.concatenate(batched(np.broadcast_to, arrays), axis=axis)
-
-    def diagonal(self, x: Array) -> Array:
-        return np.linalg.diagonal(x)[..., None]
 
     def pointwise(self, function: Any, x: Array) -> Array:
         return function.rationals(x)
@@ -259,9 +259,6 @@ class Rationals(Arithmetic):
             return Fraction(top, bottom)
 
         return np.vectorize(root, otypes=[object])(x)
-
-    def relu(self, x: Array) -> Array:
-        return np.where(x > 0, x, x * 0)
 
 
 def batched(broadcast_to: Any, arrays: Sequence[Array]) -> list[Array]:

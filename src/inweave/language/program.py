@@ -158,7 +158,9 @@ class Program:
         around it (globals, closures, arrays, other functions) may have changed, and no key knows.
         """
         values = self._complete(sizes)
-        specs = [self._input(name, kind, values) for name, kind in self.arguments.items()]
+        specs = [
+            Input(name, *_shape(kind, values), kind.kind) for name, kind in self.arguments.items()
+        ]
         statics = {name: values[name] for name in self.statics}
         with ex.Recording() as recording:
             symbols = {spec.name: ex.InputExpr(spec, recording) for spec in specs}
@@ -205,9 +207,6 @@ class Program:
             if parameter is not None and parameter.annotation is int:
                 whole(name, value)
         return values
-
-    def _input(self, name: str, kind: Type, values: Mapping[str, Any]) -> Input:
-        return Input(name, *_shape(kind, values), kind.kind)
 
     def _answers(self, result: Any) -> dict[str, Expr]:
         """What the program's function returned, by name."""

@@ -298,7 +298,9 @@ class _Reader:
         outputs = {answer.name: self._at(answer.value) for answer in recorded.answers}
         kinds = {answer.name: answer.kind for answer in recorded.answers}
         for name, x in outputs.items():
-            self._check_kind(name, kinds[name], x)
+            wide = {"scalar": x.shape != (1, 1), "vector": x.cols != 1, "matrix": False}
+            if wide[kinds[name]]:
+                raise ProgramError(f"answer {name!r} is called a {kinds[name]} and is {_shape(x)}")
         operations = tuple(ex.ordered(outputs.values()))
         return Traced(recorded.inputs, outputs, kinds, operations, dict(recorded.sizes))
 
@@ -320,10 +322,6 @@ class _Reader:
         for name, size in recorded.sizes:
             if size not in known:
                 raise ProgramError(f"no input has the size {name} = {size}")
-
-    def _check_kind(self, name: str, kind: Kind, x: Expr) -> None:
-        if (kind == "scalar" and x.shape != (1, 1)) or (kind == "vector" and x.cols != 1):
-            raise ProgramError(f"answer {name!r} is called a {kind} and is {x.rows} x {x.cols}")
 
     def _at(self, number: int) -> Expr:
         if number >= len(self.values):

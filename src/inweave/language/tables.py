@@ -163,7 +163,8 @@ def tabulate(
         net = interpolant(knots, reached)
         if errors is None:
             bound = float(np.max(_worst(name, f, knots, reached))) * (1 + 1e-3)
-            evidence = f"measured at {_points(knots):,} points"
+            points = len(knots) + INSIDE * (len(knots) - 1)  # that `_worst` looks at, and knots
+            evidence = f"measured at {points:,} points"
         else:
             bound, evidence = float(np.max(errors(knots, reached))) + 4 * ROUNDING, "proved"
         bound += float_error(net, low, high)
@@ -218,11 +219,6 @@ def _worst(name: str, f: Callable[[Array], Array], knots: Array, at: Array) -> A
         chord = at[:-1] + t * np.diff(at)
         worst = np.maximum(worst, np.abs(chord - _sample(name, f, x)))
     return worst
-
-
-def _points(knots: Array) -> int:
-    """How many points `_worst` looks at, with the knots themselves."""
-    return len(knots) + INSIDE * (len(knots) - 1)
 
 
 @dataclass(frozen=True)

@@ -66,10 +66,8 @@ class Prover(States):
     def proof(self) -> Proof:
         roots = list(self.traced.outputs.values())
         self.check_loops(roots)
-        known: Known = {}
-        for x in ex.ordered(roots):
-            if isinstance(x, ex.InputExpr):
-                known[x] = self.given(x.name, x.rows, x.cols)
+        inputs = [x for x in ex.ordered(roots) if isinstance(x, ex.InputExpr)]
+        known: Known = {x: self.given(x.name, *x.shape) for x in inputs}
         products = [x for x in ex.every(roots) if isinstance(x, ex.Entrywise)]
         for x in products:  # so it is from the start that their sizes are fixed
             self.alphabet.fix(*x.shape)
@@ -175,42 +173,30 @@ class Prover(States):
         self, loop: ex.Loop, module: Module, state: State, scope: Scope, symmetric: Sequence[bool]
     ) -> set[str]:
         """Prove a step; gives the blocks that it changes besides, whatever stands in them."""
-        loose = set[str]()
-        while more := self._step(loop, module, state, scope, symmetric, loose):
-            loose |= more
-        return loose
-
-    def _step(
-        self,
-        loop: ex.Loop,
-        module: Module,
-        state: State,
-        scope: Scope,
-        symmetric: Sequence[bool],
-        loose: set[str],
-    ) -> set[str]:
-        """Prove what a step does to all blocks that are not loose, but for those it gives."""
-        before = self._symbols(loop, "carried", symmetric)
-        entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)
-        inner = scope.inside(loop, before)
-        left = self.follow(module.body, entered, inner)
-        if module.skip:
-            left = {name: left[name] + entered[name] for name in left}
-        after = inner.values(loop.step)
-        for kept, value in zip(symmetric, after, strict=True):
-            if kept:
-                self.same(value, value.T, "a carried value that begins symmetric")
-        expected = self.carrying(entered, module, after)
         carrying = {place.block for places in module.carries for place in places}
-        changed = set[str]()
-        for name in (x for x in state if x not in loose):
-            try:
-                self.same(left[name], expected[name], f"block {name!r} after one step")
-            except NotProved:
-                if name in carrying:
-                    raise
-                changed.add(name)
-        return changed
+        loose = set[str]()
+        while True:
+            before = self._symbols(loop, "carried", symmetric)
+            entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)
+            inner = scope.inside(loop, before)
+            left = self.follow(module.body, entered, inner)
+            if module.skip:
+                left = {name: left[name] + entered[name] for name in left}
+            after = inner.values(loop.step)
+            for kept, value in zip(symmetric, after, strict=True):
+                if kept:
+                    self.same(value, value.T, "a carried value that begins symmetric")
+            expected, changed = self.carrying(entered, module, after), set[str]()
+            for name in (x for x in state if x not in loose):
+                try:
+                    self.same(left[name], expected[name], f"block {name!r} after one step")
+                except NotProved:
+                    if name in carrying:
+                        raise
+                    changed.add(name)
+            if not changed:
+                return loose
+            loose |= changed
 
     def _unknown(self, state: State, loop: ex.Loop, when: str, blocks: set[str]) -> State:
         """The state with symbols for all that stands in some blocks."""

@@ -25,18 +25,14 @@ def first_layer(
         unrolled(network.modules), unrolled(reference.modules), strict=False
     ):
         found, expected = (
-            Plan(Network(network.layout, (_as_module(p),))).between(state, arithmetic)
-            for p in ((part, other) if part != other else (part, part))
+            Plan(Network(network.layout, (Module((p,)),))).between(state, arithmetic)
+            for p in (part, other)
         )
         for block in network.layout.names:
             if world.differ(found[block], expected[block]) is not None:
                 return f"; first at {name}, which writes block {block!r}"
         state = found
     return ""
-
-
-def _as_module(part: Part) -> Module:
-    return part if isinstance(part, Module) else Module((part,))
 
 
 def unrolled(parts: Sequence[Part], name: str = "module") -> Iterator[tuple[str, Part]]:

@@ -18,11 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from inweave.exact.arithmetic import Arithmetic, bordered
+from inweave.exact.arithmetic import bordered
 from inweave.exact.constants import Array
 from inweave.exact.field import LONG, FieldArray
 from inweave.exact.field_arithmetic import FieldArithmetic
@@ -51,29 +51,6 @@ class Mismatch(Exception):
 
 
 # -- the worlds -----------------------------------------------------------------------------------
-class World(Protocol):
-    """Where program and network are evaluated and compared."""
-
-    @property
-    def arithmetic(self) -> Arithmetic:
-        """The numbers of this world."""
-
-    def variable(self, shape: tuple[int, int]) -> Array:
-        """Something of which nothing is known."""
-
-    def differ(self, x: Array, y: Array) -> tuple[int, int] | None:
-        """The first entry at which two values differ."""
-
-    def is_symmetric(self, x: Array) -> bool:
-        """Whether a value equals its transpose, as far as is known."""
-
-    def overwritten(self, strip: Array, row: int, col: int, part: Array) -> Array:
-        """A value with another one in it, from an entry on."""
-
-    def affine(self, loop: ex.Loop, start: Sequence[Array], known: evaluate.Known) -> list[Array]:
-        """What a loop of affine steps ends with; NotAffine if it is none, or short."""
-
-
 class Point:
     """A random point of a field."""
 
@@ -86,16 +63,20 @@ class Point:
         return Point(FieldArithmetic(known.field, known.key, known.opaque), self.rng)
 
     def variable(self, shape: tuple[int, int]) -> FieldArray:
+        """Something of which nothing is known."""
         return self.arithmetic.field.random(shape, self.rng)
 
     def differ(self, x: FieldArray, y: FieldArray) -> tuple[int, int] | None:
+        """The first entry at which two values differ."""
         where = np.argwhere(x != y)
         return (int(where[0][0]), int(where[0][1])) if len(where) else None
 
     def is_symmetric(self, x: FieldArray) -> bool:
+        """Whether a value equals its transpose, as far as is known."""
         return x.shape[-1] == x.shape[-2] and bool((x == x.mT).all())
 
     def overwritten(self, strip: FieldArray, row: int, col: int, part: FieldArray) -> FieldArray:
+        """A value with another one in it, from an entry on."""
         values, (rows, cols) = strip.values.copy(), part.shape
         values[row : row + rows, col : col + cols] = part.values
         return FieldArray(self.arithmetic.field, values)
@@ -103,6 +84,7 @@ class Point:
     def affine(
         self, loop: ex.Loop, start: Sequence[FieldArray], known: evaluate.Known
     ) -> list[FieldArray]:
+        """What a loop of affine steps ends with; NotAffine if it is none, or short."""
         return affine.powered(loop, start, known, self.arithmetic)
 
 
@@ -115,8 +97,9 @@ class Bounds:
     def variable(self, shape: tuple[int, int]) -> Bounded:
         return Bounded(shape, VARIABLE)
 
-    def differ(self, x: Bounded, y: Bounded) -> None:
+    def differ(self, x: Bounded, y: Bounded) -> tuple[int, int] | None:
         self.worst |= (x - y).height
+        return None
 
     def is_symmetric(self, x: Bounded) -> bool:
         return x.shape[-1] == x.shape[-2]
@@ -132,6 +115,9 @@ class Bounds:
     @property
     def size(self) -> Size:
         return Size.of(self.worst, self.arithmetic)
+
+
+World = Point | Bounds  # where program and network are evaluated and compared
 
 
 # -- what corresponds to what ---------------------------------------------------------------------

@@ -238,11 +238,7 @@ class ExtendedLinearAttention(Heads):
         return self.heads == 1 and plain
 
     def _entry(self, H: Tensor, rows: slice, columns: slice) -> Tensor:
-        """One entry, Σ_t (a·h_t)(h_t·v) with a = Aᵀh_row and v = W_v[:, column], as (B, 1, 1).
-
-        A product of a vector and a matrix per problem is too small for a matrix library; with the
-        batch innermost it is a few passes over the prompt that fill whole vector registers.
-        """
+        """One entry, Σ_t (a·h_t)(h_t·v) with a = Aᵀh_row and v = W_v[:, column], as (B, 1, 1)."""
         row = range(*rows.indices(H.shape[1]))[0]
         column = range(*columns.indices(self.features))[0]
         innermost = H.permute(1, 2, 0)  # (tokens, features, B), as it lies in memory

@@ -19,7 +19,7 @@ from inweave.errors import InputError, ShapeError
 from inweave.model.layers import BlockPointwiseLayer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.relunet import Function
-from inweave.model.written import function_weights
+from inweave.model.written import function_weights, pointwise_weights
 from inweave.stack.attention import ALL, as_numpy, normal_
 from inweave.stack.hooks import HookPoint
 
@@ -101,11 +101,11 @@ class PointwiseNetwork(Entries):
         made = cls(
             tokens, features, units, layer.activation, skip=layer.skip, dtype=dtype, device=device
         )
+        arrays = pointwise_weights(layer)
+        arrays["C"] = arrays["C"].sum(axis=0)
         with torch.no_grad():
-            for name in "VWB":
-                array = np.array(getattr(layer, name), dtype=np.float64)
+            for name, array in arrays.items():
                 getattr(made, name).copy_(torch.as_tensor(array))
-            made.C.copy_(torch.as_tensor(np.asarray(layer.C, dtype=np.float64).sum(axis=0)))
         return made
 
     def to_layer(self) -> PointwiseLayer:
