@@ -35,6 +35,7 @@ MOST_LAYERS, MOST_FLOPS = 5000, 2e8  # of the network
 MOST_OPERATIONS, MOST_PRODUCTS = 50_000, 1e7  # of the program
 MOST_NUMBERS = 1e7  # that a network which runs as one multiplies each token by
 ROUNDED = 1e-9  # of the sizes of all terms: floats have 1e-16, and programs many operations
+SMALLEST = np.finfo(np.float64).tiny  # below which floats have fewer digits
 DIGITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # in base two
 
 Run = Callable[[Mapping[str, Array]], Any]  # inputs as a user gives them -> the answer or answers
@@ -79,7 +80,7 @@ def _check_terms(
     """Refuse answers that are further off than rounding takes them."""
     for name, size in sizes.items():
         off = np.abs(expected[name] - found[name])
-        if np.any(off > ROUNDED * size):  # not where it overflows
+        if np.any(off > ROUNDED * size + SMALLEST):  # not where it overflows
             where = np.unravel_index(np.nanargmax(off / size), off.shape)
             raise VerificationError(
                 "exactly, program and network agree; in floats, what runs the network does not. "
