@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 import inweave
 from inweave import Matrix, Vector
@@ -91,7 +92,7 @@ def test_the_difference_is_that_of_the_numbers(decaying, dtype):
     assert stream_difference(decaying.plan, densely(decaying, dtype)) > 0.1
 
 
-def test_what_takes_long_or_is_no_number_is_not_compared(decaying):
+def test_what_takes_long_is_not_compared_and_what_is_no_number_is_far_off(decaying):
     called = []
     large = inweave.compile(step_by_step, n=3, verify=False)
     many = inweave.Network(
@@ -101,4 +102,18 @@ def test_what_takes_long_or_is_no_number_is_not_compared(decaying):
     )  # fmt: skip
     assert stream_difference(many.plan, called.append) is None
     assert not called
-    assert stream_difference(decaying.plan, lambda _: np.full(3, np.nan)) is None
+    overflowing = stream_difference(decaying.plan, lambda _: np.full(3, np.nan))
+    assert overflowing == np.inf
+
+
+def test_an_export_that_overflows_where_the_network_does_not_says_so():
+    @inweave.program
+    def grown_back(q: Vector["n"], y: Vector["n"]):
+        M = inweave.ones(3)
+        for _ in range(28):
+            M = 0.11 * (M + y * (q @ M))
+        return 2.0**88 * M
+
+    network = inweave.compile(grown_back, n=3, verify=False)
+    with pytest.warns(UserWarning, match=r"net\.to_torch in float32.*off by inf"):
+        network.to_torch(dtype=torch.float32)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import reduce
 
 import numpy as np
 import pytest
@@ -84,6 +85,32 @@ def shaped(name, kind, shape):
 
 # Programs that earlier compilers got wrong, each shrunk to what mattered.
 REGRESSIONS = {
+    "a vector times numbers, entry by entry in a loop": Recipe(
+        (shaped("y", "vector", (2, 1)), shaped("s", "scalar", (1, 1))),
+        (("loop", lambda p: inweave.iterate(lambda c: p[0] * (p[1] * (p[1] * c)), p[0], 2)),),
+        (2,),
+    ),
+    "a number that an inner loop spreads over a vector": Recipe(
+        (shaped("v", "vector", (4, 1)), shaped("s", "scalar", (1, 1))),
+        (
+            (
+                "loops",
+                lambda p: inweave.iterate(
+                    lambda a, c: inweave.iterate(
+                        lambda a, c: (a - c * inweave.ones(4), c - p[1] * c), (a, c - a.sum()), 5
+                    ),
+                    (p[0], p[1]),
+                    2,
+                )[0],
+            ),
+        ),
+        (2,),
+    ),
+    "a polynomial by Horner's rule": Recipe(
+        (shaped("x", "vector", (3, 1)), shaped("c", "vector", (5, 1))),
+        (("horner", lambda p: reduce(lambda q, j: q * p[0] + p[1][j], range(4), p[0])),),
+        (2,),
+    ),
     "an entry of a row vector times a matrix": Recipe(
         (shaped("A", "matrix", (2, 2)), shaped("B", "matrix", (2, 1))),
         (("B.T[0, 0] * A", lambda p: p[1].T[0:1, 0:1] * p[0]),),

@@ -61,6 +61,18 @@ def test_four_steps_of_descent_fit_into_two_layers():
 
 
 # -- loops of all kinds ----------------------------------------------------------------------------
+def test_a_loop_of_one_step_that_adds_no_layer_has_none():
+    """Two values that are both the start's: as one stacked value they were taken apart again."""
+
+    @inweave.program
+    def copied(A: Matrix["n", "n"], b: Vector["n"]):
+        start = (A @ b, A @ b)
+        return inweave.iterate(lambda w, v: (w + 0 * v, w + 0 * v), start, 1)[1]
+
+    for target in TARGETS:
+        assert inweave.compile(copied, n=2, optimize="depth", target=target).depth == 1
+
+
 @st.composite
 def loops(draw):
     """An affine loop over one or two vectors whose words are drawn; perhaps with a read-out."""

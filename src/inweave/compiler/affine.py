@@ -110,7 +110,7 @@ def _places(f: Form, loop: LoopForm, forms: Forms, known: dict[Form, Places]) ->
             assert isinstance(v, CarriedLeaf)
             found = {Place(loop.carried.index(v), t): forms.identity(f.rows)}
         elif (opened := _opened(v, loop)) is not None:
-            found = _transposed(known[opened], forms) if t else known[opened]
+            found = _transposed(known[opened], f.rows, forms) if t else known[opened]
         else:
             raise NotAffine
         for place, left in found.items():
@@ -122,15 +122,15 @@ def _places(f: Form, loop: LoopForm, forms: Forms, known: dict[Form, Places]) ->
     return {place: forms.combine(terms) for place, terms in out.items()}
 
 
-def _transposed(places: Places, forms: Forms) -> Places:
-    """The places in a transposed value: `(L x R)ᵀ = Rᵀ xᵀ Lᵀ`."""
+def _transposed(places: Places, rows: int, forms: Forms) -> Places:
+    """The places in a transposed value, of so many rows: `(L x R)ᵀ = Rᵀ xᵀ Lᵀ`."""
     out: dict[Place, list[tuple[Fraction, Form]]] = {}
     for place, left in places.items():
         turned, right = forms.transpose(left), place.right
         if place == FIXED:
             out.setdefault(FIXED, []).append((ONE, turned))
             continue
-        ahead = forms.identity(turned.rows) if right is None else forms.transpose(right)
+        ahead = forms.identity(rows) if right is None else forms.transpose(right)
         new = Place(place.value, not place.turned, None if turned.is_identity else turned)
         out.setdefault(new, []).append((ONE, ahead))
     return {place: forms.combine(terms) for place, terms in out.items()}

@@ -57,11 +57,14 @@ class Collapser(Rewriter):
 
     def each(self, old: LoopForm) -> LoopForm | Sequence[Form]:
         loop = self.loop(old)
+        once, level = self._once(loop) if loop.times == 1 else None, self._level(loop)
+        if once and max(map(level, once)) <= max(map(level, loop.init)):  # a step without a layer
+            return once
         flat = flattened(old, self.forms)
         found = [] if flat is None else self._ends(self.loop(flat))
         found = found or self._ends(loop)
         if not found:
-            return (self._once(loop) if loop.times == 1 else None) or loop
+            return once or loop
         forms, cut = zip(*(read(()) for read in found), strict=True)
         results = [end.back(f) for end, f in zip(found, forms, strict=True)]
         if not self._shallower(results, loop):

@@ -12,6 +12,7 @@ follows; so exports are compared with `net(...)` as well.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
@@ -94,7 +95,8 @@ def _check_terms(
 def stream_difference(plan: Plan, run: Run) -> float | None:
     """The same between `net(...)` and a network that is run as one.
 
-    None if it has no inputs or answers, if running it takes long, or if an answer is no number.
+    None if it has no inputs or answers, if running it takes long, or if an answer is no number in
+    either; infinite if it is none in what runs as one.
     """
     network = plan.network
     if not (network.inputs and network.outputs):
@@ -105,7 +107,10 @@ def stream_difference(plan: Plan, run: Run) -> float | None:
     inputs = _drawn(network)
     given = {x.name: inputs[x.name].reshape(x.shape) for x in network.inputs}
     with np.errstate(all="ignore"):
-        return _difference(plan.answers(inputs, Floats()), by_name(run(given)))
+        expected, found = plan.answers(inputs, Floats()), by_name(run(given))
+        finite = all(np.isfinite(x).all() for x in expected.values())
+        lost = not all(np.isfinite(x).all() for x in found.values())
+        return math.inf if finite and lost else _difference(expected, found)
 
 
 def densely(network: Network, dtype: str) -> Run:
