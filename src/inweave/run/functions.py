@@ -20,7 +20,7 @@ from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Array
 from inweave.model.inputs import is_concrete
 from inweave.model.layers import PointwiseLayer
-from inweave.model.relunet import ABS, RELU, Function, interval
+from inweave.model.relunet import ABS, RELU, Function, ReluNet, interval
 from inweave.run import slopes, tables
 from inweave.run.compiled import interp
 from inweave.run.domains import guard, limits, nan_outside
@@ -142,6 +142,8 @@ def _table(
         return POSITIVE if arithmetic.library == "numpy" else arithmetic.relu
     if net == ABS.net:
         return SIZE if arithmetic.library == "numpy" else abs
+    if arithmetic.xp is not None and (threshold := _threshold(net)) is not None:
+        return _towards_zero(threshold, arithmetic)
     units = max(net.units, 1)
     V, W, B, C = (np.zeros((units, 1, 1)) for _ in range(4))
     for array, numbers in ((V, net.outputs), (W, net.weights), (B, net.biases)):
@@ -156,6 +158,28 @@ def _table(
         if arithmetic.library == "torch":
             return _in_segments(function, arithmetic)
     return _units(V, W, B, C, True, units * rows * cols, arithmetic)
+
+
+def _threshold(net: ReluNet) -> float | None:
+    """t, if a net is `relu(x - t) - relu(-x - t)`: towards zero by t."""
+    if net.units != 2 or net.constant != 0 or net.biases[0] != net.biases[1]:
+        return None
+    ends = {(float(v), float(w)) for v, w in zip(net.outputs, net.weights, strict=True)}
+    t = -float(net.biases[0])
+    return t if ends == {(1.0, 1.0), (-1.0, -1.0)} and t >= 0 else None
+
+
+def _towards_zero(t: float, arithmetic: Arithmetic) -> Callable[[Array], Array]:
+    """x less what is between -t and t of it: what the two units add up to, to the last digit."""
+    if arithmetic.library != "numpy":
+        return lambda x: x - arithmetic.xp.clip(x, -t, t)
+
+    def into(x: Array, out: Array | None = None) -> Array:
+        between = np.minimum(x, t)
+        np.maximum(between, -t, out=between)
+        return np.subtract(x, between, out=between if out is None else out)
+
+    return InNumpy(into, into)
 
 
 def _inverse_root(x: Array, out: Array | None = None) -> Array:

@@ -45,6 +45,7 @@ from inweave.run.still import turning
 from inweave.run.term import Box, State, Term
 from inweave.run.terms import scaled, standing, transposed, written
 from inweave.run.trusted import Grown
+from inweave.run.wide import is_far, narrowed, widened
 
 WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
@@ -150,6 +151,10 @@ class Plan:
         `program` records the network's program, to say which of its loops diverges. A batch on a
         CUDA device is one `kernel`: never, always, or (None) where it is large enough.
         """
+        if self._is_far and (wide := widened(inputs)) is not None:
+            answer = narrowed(self.call(wide, check, program, kernel))
+            if answer is not None:
+                return answer
         found = None
         if len(inputs) == len(self._names):
             values = list(map(inputs.get, self._names))
@@ -381,6 +386,10 @@ class Plan:
         """The prompt after the last module, given and returned in blocks as high as itself."""
         outs = self.from_strips.run(state, arithmetic)
         return dict(zip(self.network.layout.names, outs, strict=True))
+
+    @cached_property
+    def _is_far(self) -> bool:
+        return is_far(self.from_inputs.nodes)
 
     @cached_property
     def _names(self) -> list[str]:
