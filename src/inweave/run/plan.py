@@ -50,7 +50,7 @@ from inweave.run.wide import is_far, narrowed, widened
 WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
 
-WORTH_A_LOOK = {ALONE: 0.35, BATCHED: 0.5}
+WORTH_A_LOOK = {ALONE: 0.35, BATCHED: 0.6}
 """The same for powers that are looked at: data with which they fail pay for both ways."""
 
 LARGEST = sys.float_info.max
