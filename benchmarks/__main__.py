@@ -38,6 +38,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     **{f"gallery-{library}": ("gallery", (1,)) for library in gallery.LIBRARIES},
     "dense": ("dense", (1,)),
     "direct": ("direct", THREADS),
+    "others": ("others", (1,)),
     "modes": ("modes", (1,)),
     "compiling": ("compiling", (1,)),
     "proving": ("proving", (1,)),

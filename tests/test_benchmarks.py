@@ -22,6 +22,7 @@ from benchmarks import (
     measure,
     memory,
     modes,
+    others,
     printing,
     problem,
     proving,
@@ -265,6 +266,20 @@ def test_dense_rows_count_and_time_the_same_network():
     for taken in (given, tensors):
         calls = dense.calls(net, taken)
         assert np.allclose(calls["dense"](), calls["plan"](), rtol=1e-12)
+
+
+def test_programs_beside_the_gallery_compute_what_is_written_by_hand(monkeypatch):
+    """`rows` refuses to time what differs; a wrong line by hand is such a difference."""
+    small = [others.OTHERS[i] for i in (3, 5)]
+    monkeypatch.setattr(others, "OTHERS", small)
+    names = [row.name for row in well_formed(others.rows(1, 0.0, (1, 2)))]
+    assert names == [
+        f"{x} batch={b}" for x in ("admm n=40", "nonnegative n=60 d=10") for b in (1, 2)
+    ]
+    wrong = small[1]._replace(by_hand=lambda X, y: others._nonnegative(X, -y))
+    monkeypatch.setattr(others, "OTHERS", [wrong])
+    with pytest.raises(ArithmeticError, match="nonnegative"):
+        list(others.rows(1, 0.0, (1,)))
 
 
 def test_solvers_and_the_depth_network_agree_to_ten_digits():

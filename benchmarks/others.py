@@ -1,0 +1,161 @@
+"""Programs that are not in the gallery, as others would write them, beside numpy by hand.
+
+The gallery is the road that was driven; these stand beside it, and most of them were found by
+looking for programs that break the bar. What misses it is what is to be mended next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import inweave
+from benchmarks import measure
+from benchmarks.gallery import COUNTS, WORST
+from benchmarks.row import Row
+from inweave import Matrix, Program, Scalar, Vector
+
+STEPS = 40
+
+
+class Other(NamedTuple):
+    """A program, its sizes, what it is given and the same by hand; arrays may have batch axes."""
+
+    program: Program
+    sizes: dict[str, int]
+    shapes: dict[str, tuple[int, ...]]
+    by_hand: Callable[..., Any]
+
+
+@inweave.program
+def mahalanobis(X: Matrix["n", "d"], mu: Vector["d"], S: Matrix["d", "d"]):
+    D = X - mu
+    return ((D @ S) * D).sum(axis=1)
+
+
+@inweave.program
+def distances(X: Matrix["n", "d"], Y: Matrix["m", "d"]):
+    return (X * X).sum(axis=1)[:, None] + (Y * Y).sum(axis=1)[None, :] - 2 * X @ Y.T
+
+
+@inweave.program
+def exponential(A: Matrix["n", "n"], v: Vector["n"]):
+    term = total = v
+    for j in range(1, 16):
+        term = (A @ term) / j
+        total = total + term
+    return total
+
+
+@inweave.program
+def admm(M: Matrix["n", "n"], q: Vector["n"]):
+    def step(z, u):
+        x = M @ (q + z - u)
+        new = inweave.soft_threshold(x + u, 0.1)
+        return new, u + x - new
+
+    zero = inweave.zeros(q.shape[0])
+    return inweave.iterate(step, (zero, zero), STEPS)[0]
+
+
+@inweave.program
+def moving_average(X: Matrix["n", "d"], a: Scalar):
+    return inweave.scan(lambda s, x: ((1 - a) * s + a * x,) * 2, X[0], X)[1]
+
+
+@inweave.program
+def nonnegative(X: Matrix["n", "d"], y: Vector["n"]):
+    def step(w):
+        return inweave.relu(w - 0.05 * (X.T @ (X @ w - y)))
+
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), STEPS)
+
+
+def _times(A: Any, x: Any) -> Any:
+    return (A @ x[..., None])[..., 0]
+
+
+def _mahalanobis(X: Any, mu: Any, S: Any) -> Any:
+    D = X - mu[..., None, :]
+    return np.einsum("...ij,...ij->...i", D @ S, D)
+
+
+def _distances(X: Any, Y: Any) -> Any:
+    squares = [np.einsum("...ij,...ij->...i", Z, Z) for Z in (X, Y)]
+    return squares[0][..., :, None] + squares[1][..., None, :] - 2 * (X @ Y.mT)
+
+
+def _exponential(A: Any, v: Any) -> Any:
+    term = total = v
+    for j in range(1, 16):
+        term = _times(A, term) / j
+        total = total + term
+    return total
+
+
+def _admm(M: Any, q: Any) -> Any:
+    z = u = np.zeros_like(q)
+    for _ in range(STEPS):
+        x = _times(M, q + z - u)
+        t = x + u
+        z = t - np.clip(t, -0.1, 0.1)
+        u = t - z
+    return z
+
+
+def _moving_average(X: Any, a: float) -> Any:
+    out, s, AX = np.empty_like(X), X[..., 0, :], a * X
+    for i in range(X.shape[-2]):
+        out[..., i, :] = s = (1 - a) * s + AX[..., i, :]
+    return out
+
+
+def _nonnegative(X: Any, y: Any) -> Any:
+    B = np.eye(X.shape[-1]) - 0.05 * (X.mT @ X)
+    c, w = 0.05 * _times(X.mT, y), np.zeros(X[..., 0, :].shape)
+    for _ in range(STEPS):
+        w = np.maximum(_times(B, w) + c, 0)
+    return w
+
+
+OTHERS = (
+    Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
+          _mahalanobis),
+    Other(distances, {"n": 50, "m": 40, "d": 5}, {"X": (50, 5), "Y": (40, 5)}, _distances),
+    Other(exponential, {"n": 50}, {"A": (50, 50), "v": (50,)}, _exponential),
+    Other(admm, {"n": 40}, {"M": (40, 40), "q": (40,)}, _admm),
+    Other(moving_average, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _moving_average),
+    Other(nonnegative, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _nonnegative),
+)  # fmt: skip
+
+
+def data(other: Other, batch: int) -> dict[str, Any]:
+    """Random inputs, of which products do not grow; a scalar is a half."""
+    rng, lead = np.random.default_rng(0), () if batch == 1 else (batch,)
+    return {
+        name: rng.normal(size=(*lead, *shape)) / shape[0] if shape else 0.5
+        for name, shape in other.shapes.items()
+    }
+
+
+def rows(threads: int, seconds: float = 0.5, batches: tuple[int, ...] = (1, 100)) -> Iterator[Row]:
+    """Every program, alone and in a batch."""
+    for other in OTHERS:
+        net = inweave.compile(other.program, optimize="speed", verify=False, **other.sizes)
+        for batch in batches:
+            given = data(other, batch)
+            calls = {
+                "inweave": lambda net=net, given=given: net(**given),
+                "by hand": lambda other=other, given=given: other.by_hand(**given),
+            }
+            if not np.allclose(calls["inweave"](), calls["by hand"](), rtol=1e-9, atol=1e-12):
+                raise ArithmeticError(f"{other.program.name}: network and code by hand differ")
+            timing = measure.interleaved(calls, seconds, threads=threads, called=True)
+            took = timing.seconds()
+            sizes = " ".join(f"{name}={size}" for name, size in other.sizes.items())
+            yield Row.of("others", f"{other.program.name} {sizes} batch={batch}",
+                         timing.ratio("inweave", "by hand"), against="numpy, by hand",
+                         threads=threads, bar=WORST if took["by hand"] >= COUNTS else None,
+                         seconds=took)  # fmt: skip
