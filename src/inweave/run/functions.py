@@ -142,7 +142,7 @@ def _table(
         return POSITIVE if arithmetic.library == "numpy" else arithmetic.relu
     if net == ABS.net:
         return SIZE if arithmetic.library == "numpy" else abs
-    if arithmetic.xp is not None and (threshold := _threshold(net)) is not None:
+    if not arithmetic.exact and (threshold := _threshold(net)) is not None:
         return _towards_zero(threshold, arithmetic)
     units = max(net.units, 1)
     V, W, B, C = (np.zeros((units, 1, 1)) for _ in range(4))
