@@ -657,3 +657,26 @@ def test_a_step_whose_function_closes_over_what_changes_is_refused():
 
     with pytest.raises(ProgramError, match="called again"):
         inweave.compile(powers, n=2)
+
+
+def test_a_constant_whose_digits_double_with_every_step_is_refused_before_it_takes_for_ever():
+    """Squares of exact numbers; the same in floats is a number, and as a loop it is carried."""
+
+    def refined(c):
+        return 0.2 * c - 0.05 * c * c
+
+    @inweave.program
+    def exactly(x: Vector["n"]):
+        c = inweave.constant(1e-3)
+        for _ in range(24):
+            c = refined(c)
+        return c * x
+
+    with pytest.raises(ProgramError, match=r"denominator of [\d,]+ bits.*inweave\.iterate"):
+        exactly.trace(n=3)
+
+    @inweave.program
+    def carried(x: Vector["n"]):
+        return inweave.iterate(refined, inweave.constant(1e-3), 24) * x
+
+    assert inweave.compile(carried, n=3, verify=False).depth

@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Self
 from weakref import WeakValueDictionary, ref
 
 from inweave.exact.constants import Constant, exact
-from inweave.language.refusals import check_range
+from inweave.language.refusals import check_length, check_range
 from inweave.model.prompt import Input, Kind
 from inweave.model.relunet import Function
 
@@ -186,6 +186,7 @@ class Sum(Expr):
             above, below = coefficient.as_integer_ratio()
             if above.bit_length() - below.bit_length() > 1022:
                 check_range(coefficient, x)
+            check_length(below)
             flat.append((coefficient, x))
             key.append((above, below, x))
         parts = tuple(x for _, x in flat)

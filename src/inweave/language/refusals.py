@@ -20,6 +20,7 @@ from inweave.errors import InputError, InweaveError, ProgramError
 
 _HERE = str(Path(__file__).parent.parent) + os.sep
 _LIBRARY = str(Path(os.__file__).parent) + os.sep
+MOST_BITS = 1 << 18  # of the denominator of a constant
 
 # What to write instead of numpy's functions, ufuncs and methods, by name.
 _POLYNOMIAL = (
@@ -105,6 +106,17 @@ def _is_ours(file: str) -> bool:
 def refuse(message: str, error: type[InweaveError] = ProgramError) -> InweaveError:
     """An error that ends with the user's own line."""
     return error(message + user_line())
+
+
+def check_length(denominator: int) -> None:
+    """Refuse a number so long that the next ones would take for ever: squares double in length."""
+    bits = denominator.bit_length()
+    if bits > MOST_BITS:
+        raise refuse(
+            f"a constant of this program has a denominator of {bits:,} bits, at most {MOST_BITS:,} "
+            "are taken: constants are exact, and a product is as long as its factors together. "
+            "Compute it in floats and round it (float(...)), or carry it in inweave.iterate"
+        )
 
 
 def check_range(number: Any, what: Any = None) -> None:
