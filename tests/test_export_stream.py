@@ -117,3 +117,11 @@ def test_an_export_that_overflows_where_the_network_does_not_says_so():
     network = inweave.compile(grown_back, n=3, verify=False)
     with pytest.warns(UserWarning, match=r"net\.to_torch in float32.*off by inf"):
         network.to_torch(dtype=torch.float32)
+
+
+def test_shorter_floats_are_exported_and_not_compared(decaying):
+    """They have no digits to lose, and numpy has no bfloat16 to compare with."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert decaying.to_torch(dtype=torch.bfloat16).dtype == torch.bfloat16
+        assert decaying.to_jax("bfloat16")

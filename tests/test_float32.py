@@ -65,6 +65,28 @@ def test_a_loop_that_is_written_out_and_shrinks_is_as_in_python(rate, steps, opt
         np.testing.assert_allclose(several[1], g * M, rtol=few, atol=1e-38)
 
 
+def test_what_is_computed_in_float64_is_mapped_and_differentiated_like_anything():
+    """Where no value can be looked at, nothing is."""
+
+    @inweave.program
+    def shrinking(q: Vector["n"]):
+        M = q
+        for _ in range(12):
+            M = 1e-3 * M + 1e-3 * q * (q @ M)
+        return 1e30 * M
+
+    network = inweave.compile(shrinking, n=3, verify=False)
+    assert network.plan._is_far
+    q = torch.tensor([[0.3, -0.2, 0.1], [0.1, 0.2, 0.3]], requires_grad=True)
+    mapped = torch.func.vmap(lambda one: network(q=one))(q.detach())
+    assert mapped.dtype == torch.float32
+    torch.testing.assert_close(mapped, network(q=q.detach()), rtol=1e-6, atol=0)
+    (slope,) = torch.autograd.grad(network(q=q).sum(), q)
+    wide = q.detach().double().requires_grad_()
+    (expected,) = torch.autograd.grad(network(q=wide).sum(), wide)
+    torch.testing.assert_close(slope, expected.float(), rtol=1e-6, atol=0)
+
+
 def test_an_answer_that_float32_has_no_room_for_is_refused_as_ever():
     @inweave.program
     def large(q: Vector["n"]):

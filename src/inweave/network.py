@@ -432,6 +432,8 @@ class Network(data.Network):
         from inweave.proof.floats import DIGITS, densely, stream_difference
 
         kind = dtype.removeprefix("torch.")
+        if kind not in DIGITS:
+            return
         found = stream_difference(self.plan, run or densely(self, kind))
         if found is not None and found > 2.0 ** -(DIGITS[kind] / 2):
             warnings.warn(

@@ -39,7 +39,7 @@ MOST_OPERATIONS, MOST_PRODUCTS = 50_000, 1e7  # of the program
 MOST_NUMBERS = 1e7  # that a network which runs as one multiplies each token by
 ROUNDED = 1e-9  # of the sizes of all terms: floats have 1e-16, and programs many operations
 SMALLEST = np.finfo(np.float64).tiny  # below which floats have fewer digits
-DIGITS = {"float64": 53, "float32": 24, "bfloat16": 8, "float16": 11}  # in base two
+DIGITS = {"float64": 53, "float32": 24}  # in base two; shorter floats have none to lose
 
 Run = Callable[[Mapping[str, Array]], Any]  # inputs as a user gives them -> the answer or answers
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.constants import log2
+from inweave.model.inputs import is_concrete
 from inweave.model.prompt import as_answer, by_name
 from inweave.run.node import LoopBody, Node
 
@@ -49,13 +50,13 @@ def widened(inputs: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def narrowed(answer: Any) -> Any | None:
-    """Answers in float32 again; None if that has no room for one."""
+    """Answers in float32 again; None if that is seen to have no room for one."""
     with np.errstate(over="ignore"):
         found = {
             name: x.float() if _is_tensor(x) else x.astype(np.float32)
             for name, x in by_name(answer).items()
         }
-    if any(bool((abs(x) == np.inf).any()) for x in found.values()):
+    if any(is_concrete(x) and bool((abs(x) == np.inf).any()) for x in found.values()):
         return None
     return as_answer(found)
 
