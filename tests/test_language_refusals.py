@@ -251,6 +251,7 @@ REFUSED = {
     "10**400 * w": ("about 10^400", "float64"),
     "1e200 * (1e200 * w)": ("multiplies w [2 x 1]", "float64"),
     "w / 5e-324": ("about 10^323", "float64"),
+    "w / [5e-324, 1]": ("about 10^323, which multiplies w [2 x 1]", "float64"),
     "w + [10**400, 1]": ("about 10^400", "float64"),
     "w + [[1, 2], [3]]": ("rows of equal length", ""),
     "inweave.eye((3, 4)) @ w": ("one positive size", "(3, 4)"),

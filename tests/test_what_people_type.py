@@ -92,9 +92,15 @@ ANY_SHAPE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "line", [*ANY_SHAPE, "inweave.matrix_power(B, 0)", "np.kron(np.zeros((2, 2)), A)"]
-)
+SIZES_ONLY = [  # what reads of some inputs nothing but how long they are
+    "inweave.matrix_power(B, 0)", "np.kron(np.zeros((2, 2)), A)", "s * np.ones(len(x))",
+    "np.ones(A.shape) * s", "s * s * np.eye(len(x))", "np.full(A.shape, 3.0) * s",
+    "s / np.full(len(x), 2.0)", "x * np.ones(A.T.shape)", "s - np.ones(len(x))",
+    "np.ones((1, 1)) * np.full(len(x), 2) * s",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ANY_SHAPE + SIZES_ONLY)
 @settings(max_examples=12)
 @given(n=st.integers(1, 4), m=st.integers(1, 4))
 def test_a_program_computes_what_numpy_computes_at_every_shape(line, n, m):

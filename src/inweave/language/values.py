@@ -37,6 +37,7 @@ from inweave.language.shapes import (
     SCALAR,
     alike,
     filled,
+    labelled,
     multiplied,
     total,
     transposed,
@@ -339,8 +340,9 @@ def _times(a: Expr, b: Expr) -> Value:
     if a.is_scalar and sum(a.units) < sum(b.units):  # of two 1 x 1 values, one may be a matrix
         a, b = b, a
     for s, x in ((a, b), (b, a)):
-        if s.number is not None:
-            return Value(Sum([(s.number, x)]))
+        if s.number is not None:  # which may be the only entry of a vector or matrix
+            units = (s.units[0] and x.units[0], s.units[1] and x.units[1])
+            return Value(labelled(Sum([(s.number, x)]), units))
     for s, x in ((a, b), (b, a)):
         if s.is_scalar:
             return Value(Scaled(s, x))
@@ -358,11 +360,11 @@ def _divided(a: Expr, divisor: Value) -> Value:
     b, known = divisor._node, divisor.known()
     if not (a.is_scalar or b.is_scalar):
         alike(a, b, "/")
-    entries = [b.number] if b.number is not None else _entries(b)
+    entries = _entries(b)
     if any(q == 0 for q in entries):
         raise refuse(f"division of {a!r} by zero", InweaveError)
-    if b.number is not None:
-        return Value(Sum([(1 / b.number, a)]))
+    for q in entries:
+        check_range(1 / q, a)
     if entries:
         inverted = np.array([1 / q for q in entries], dtype=object).reshape(b.shape)
         return _times(a, ConstantExpr(simplest(inverted), b.units))
@@ -383,6 +385,8 @@ def _divided(a: Expr, divisor: Value) -> Value:
 
 def _entries(x: Expr) -> list[Fraction]:
     """The entries of a constant, exactly; none of anything else."""
+    if x.number is not None:
+        return [x.number]
     return [*fractions(x.constant.entries()).ravel()] if isinstance(x, ConstantExpr) else []
 
 
