@@ -96,7 +96,7 @@ def powered(
             try:
                 powers = _Powers(graph, body, kept, new, width)
                 trusted = way.any_matrix or powers.is_symmetric
-                looks = way.looks and width == 1 and len(graph.scopes) == 1
+                looks = way.looks and width == 1 and len(kept) == 1 and len(graph.scopes) == 1
                 if not trusted:
                     courses = [c for c in _looked_at(courses, size, way) if c.loop or looks]
                     courses = [course for course in courses if course.cost < loop]
@@ -238,9 +238,7 @@ class _Powers:
         args += [] if _is_zero(start) else [start]
         args += [self._node(state, end) for state in states[1:]]
         beside = course.joint and added
-        made = Powers(
-            self.rows, tuple(self.starts), self.body.repeat, course.squarings, beside, added
-        )
+        made = Powers(self.rows, self.body.repeat, course.squarings, beside, added)
         node = self.graph.make("trusted", tuple(args), made, end.rows, 1)
         return (standing(self.graph, node, 0, 0),)
 
