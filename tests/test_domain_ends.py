@@ -93,3 +93,15 @@ def test_what_rounding_adds_to_a_domain_is_accepted_and_no_more_on_every_path(
         for part, expected in ((0, True), (0.8, True), (1.5, False)):
             x = kind(end * (1 + part * SLACK[dtype]))
             assert accepts(way, networks, x, request) is expected, (end, part)
+
+
+def test_only_a_domain_of_positive_numbers_speaks_of_singular_systems():
+    @inweave.program
+    def f(x: Scalar, y: Scalar):
+        return inweave.exp(x, (-2, 2), 1e-3), inweave.reciprocal(y, (1, 5), 1e-3)
+
+    net = inweave.compile(f, verify=False)
+    with pytest.raises(inweave.DomainError, match=r"exp got -2.5.*: widen the domain"):
+        net(x=-2.5, y=1.0)
+    with pytest.raises(inweave.DomainError, match=r"reciprocal got -1.*not positive definite"):
+        net(x=0.0, y=-1.0)

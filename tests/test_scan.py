@@ -321,3 +321,21 @@ def test_nothing_need_be_carried():
     np.testing.assert_array_equal(inweave.compile(squares, n=3, d=2)(X=X), (X**2).sum(1))
     np.testing.assert_array_equal(squares(X=X), (X**2).sum(1))
     assert inweave.scan(lambda _, x: (None, x @ x), None, X)[1].tolist() == [1, 13, 41]
+
+
+def test_what_a_step_stacks_is_written_into_its_row_and_nowhere_else():
+    """Also an entrywise product: as a product with a unit vector it would touch every row."""
+
+    @inweave.program
+    def filtered(X: Matrix["n", "d"], a: Vector["d"]):
+        def step(h, x):
+            h = a * h + x
+            return h, h
+
+        return inweave.scan(step, inweave.zeros(X.shape[1]), X)[1]
+
+    net = inweave.compile(filtered, n=6, d=3, verify=False)
+    (loop,) = (node.data for node in net.plan.from_inputs.nodes if node.op == "loop")
+    wide = [node.op for node in loop.nodes if node.shape == (6, 3)]
+    assert set(wide) == {"phi", "place", "sum"}
+    assert wide.count("place") == 1

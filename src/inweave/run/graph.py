@@ -365,6 +365,9 @@ class Graph:
         """A product entry by entry; one row, or one column, stands for as many as are needed."""
         if a.is_scalar or b.is_scalar:
             return self.mul(a, b) if a.is_scalar else self.mul(b, a)
+        for column, row in ((a, b), (b, a)):
+            if column.cols == 1 == row.rows:
+                return self.matmul(column, row)
         if _turned((a, b)) > 0:
             return self.flip(self.entrywise(self.flip(a), self.flip(b)))
         a, b = sorted((a, b), key=lambda x: (x.op == "const", _age(x)))
