@@ -93,7 +93,8 @@ def test_any_affine_step_comes_to_the_same_by_powers(chosen, steps):
 
 
 AFFINE = ["ridge_gd", "heavy_ball", "nesterov", "dual_gd", "td0", "ridge_multi_output",
-          "weighted_least_squares", "covariate_shift", "neumann_series"]  # fmt: skip
+          "weighted_least_squares", "covariate_shift", "neumann_series",
+          "ridge_selection"]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", AFFINE)
@@ -121,6 +122,38 @@ def test_a_matrix_with_transposes_across_is_symmetric_and_is_powered(sign):
     powered = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint=True)))
     assert has_loops(powered) == (sign < 0)
     same(network)
+
+
+MIXED = np.array([[1, 2, 0], [0, 3, 0], [0, 0, 5]])
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("right", "apart"),
+    [
+        (lambda _, s: s * np.diag([1, 3, 5]), True),
+        (lambda v, _: inweave.diag(v), True),
+        (lambda _, s: s * MIXED, False),
+        (lambda v, _: inweave.outer(v, v), False),
+    ],
+    ids=["constants", "data", "mixed by constants", "mixed by data"],
+)
+@pytest.mark.filterwarnings("ignore:program .descent. does not use")
+def test_columns_that_a_step_does_not_mix_are_powered_each_by_itself(right, apart, turned):
+    @inweave.program
+    def descent(X: Matrix["n", "d"], C: Matrix["d", "k"], v: Vector["k"], s: Scalar):
+        def step(W):
+            W = W.T if turned else W
+            after = W - X.T @ (X @ W) + W @ right(v, s) / 2 + C
+            return after.T if turned else after
+
+        return inweave.iterate(step, C.T if turned else C, 11)
+
+    network = inweave.compile(descent, n=4, d=2, k=3, verify=False)
+    powered = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint=True)))
+    assert has_loops(powered) != apart  # and each is known to be symmetric
+    same(network)
+    same(network, (2,))
 
 
 @pytest.mark.parametrize("name", ["newton_schulz", "lasso_ista", "recursive_least_squares"])

@@ -14,6 +14,9 @@ too. Where values can be looked at, those of others are `trusted` if they were n
 Beside values that a symmetric S multiplies there may be sums of them, `z ← z + L x`, as c is a sum:
 the power of [S 0; L I] has L (I + S + S² + ...) below the power of S.
 
+What a step does to each column by itself, as `X ← A X + X D` with D diagonal, is a loop for every
+column, and each is powered.
+
 Any matrix may multiply (x, 1) step by step: where values are small, one product with B is quicker
 than the several operations of a step.
 """
@@ -26,13 +29,16 @@ from functools import cached_property
 from itertools import accumulate
 from typing import NamedTuple
 
-from inweave.exact.constants import zeros
+import numpy as np
+
+from inweave.exact.constants import exact, zeros
 from inweave.run.graph import Graph
 from inweave.run.node import LoopBody, Node, Price, Work, work
 from inweave.run.term import Box, Matrix, Term
 from inweave.run.terms import (
     assemble,
     clip,
+    clip_cols,
     clip_rows,
     collect,
     scaled,
@@ -89,23 +95,51 @@ def powered(
     for width in dict.fromkeys(phis[0].shape[::-1]) if phis else ():
         if not all(width in phi.shape for phi in phis):
             continue
-        size = sum(phi.size for phi in phis) // width
-        courses = [c for c in _courses(body.repeat, size, width, way) if c.cost < loop]
-        if courses:
+        size, all_columns = sum(phi.size for phi in phis) // width, range(width)
+        apart = [range(j, j + 1) for j in all_columns] if 1 < width <= MOST else []
+        for columns in filter(None, ([all_columns], apart)):
+            courses = [*_courses(body.repeat, size, len(columns[0]), way)]
+            courses = [c for c in courses if len(columns) * c.cost < loop]
+            if not courses:
+                continue
             mark = graph.mark()
             try:
-                powers = _Powers(graph, body, kept, new, width)
-                trusted = way.any_matrix or powers.is_symmetric
+                made = [_Powers(graph, body, kept, new, width, some) for some in columns]
+                if len(made) > 1:
+                    return _beside(graph, made, courses, way)
+                trusted = way.any_matrix or made[0].is_symmetric
                 looks = way.looks and width == 1 and len(kept) == 1 and len(graph.scopes) == 1
                 if not trusted:
                     courses = [c for c in _looked_at(courses, size, way) if c.loop or looks]
                     courses = [course for course in courses if course.cost < loop]
-                if not courses:
-                    raise StaysALoop
-                return powers.last(min(courses), trusted)
+                return made[0].last(_cheapest(courses), trusted)
             except StaysALoop:
                 graph.rollback(mark)
     return None
+
+
+def _beside(
+    graph: Graph, made: Sequence[_Powers], courses: Sequence[_Course], way: Way
+) -> list[Node]:
+    """The last values of a loop that does not mix their columns: each by powers of its own."""
+    course = _cheapest([course for course in courses if not course.loop])
+    if not (way.any_matrix or all(powers.is_symmetric for powers in made)):
+        raise StaysALoop
+    each = zip(*(powers.last(course, trusted=True) for powers in made), strict=True)
+    return [
+        graph.total(
+            phi.rows,
+            phi.cols,
+            [(1, x, j, 0) if flip else (1, x, 0, j) for j, x in enumerate(columns)],
+        )
+        for phi, flip, columns in zip(made[0].phis, made[0].flips, each, strict=True)
+    ]
+
+
+def _cheapest(courses: Sequence[_Course]) -> _Course:
+    if not courses:
+        raise StaysALoop
+    return min(courses)
 
 
 def _courses(repeat: int, size: int, width: int, way: Way) -> Iterator[_Course]:
@@ -142,7 +176,10 @@ class _Wide(NamedTuple):
 
 
 class _Powers:
-    """The step of a loop as a matrix; each carried value has `width` columns, or so many rows."""
+    """The step of a loop as a matrix; each carried value has `across` columns, or so many rows.
+
+    Of these some are followed: all, or one where a step multiplies each by a number of its own.
+    """
 
     def __init__(
         self,
@@ -150,12 +187,14 @@ class _Powers:
         body: LoopBody,
         kept: Sequence[int],
         new: Mapping[Node, Node],
-        width: int,
+        across: int,
+        columns: range,
     ) -> None:
-        self.graph, self.body, self.new, self.width = graph, body, new, width
-        phis = [body.phis[i] for i in kept]
-        self.flips = [phi.cols != width for phi in phis]
-        heights = [phi.size // width for phi in phis]
+        self.graph, self.body, self.new = graph, body, new
+        self.across, self.columns, self.width = across, columns, len(columns)
+        self.phis = phis = [body.phis[i] for i in kept]
+        self.flips = [phi.cols != across for phi in phis]
+        heights = [phi.size // across for phi in phis]
         *self.starts, self.rows = accumulate(heights, initial=0)
         self.kept, self.level = kept, phis[0].level
         self.wide: dict[Node, _Wide] = {
@@ -196,7 +235,7 @@ class _Powers:
     def last(self, course: _Course, trusted: bool) -> list[Node]:
         """The carried values after all steps; a look at powers that are not trusted may raise."""
         step, joint = self._step, course.joint
-        inits = [self._fixed(self.body.inits[i], flip) for i, flip in self._carried()]
+        inits = [self._followed(self.body.inits[i], flip) for i, flip in self._carried()]
         state = self._stacked(inits)
         one: Matrix = ()
         if any(term.col + term.cols > self.rows for term in step):
@@ -279,8 +318,7 @@ class _Powers:
         return [Box(0, 0, rows, self.rows), Box(0, self.rows, rows, self.rows + self.width)]
 
     def _end(self, state: Matrix, i: int) -> Node:
-        phi = self.body.phis[self.kept[i]]
-        start, height = self.starts[i], phi.size // self.width
+        start, height = self.starts[i], self.phis[i].size // self.across
         node = self._node(state, Box(start, 0, start + height, self.width))
         return self.graph.flip(node) if self.flips[i] else node
 
@@ -293,7 +331,7 @@ class _Powers:
     def _as(self, node: Node, flip: bool) -> Matrix:
         """`[A c]` of a value, or of its transpose."""
         if node.level < self.level:
-            return tuple(term.moved(0, self.rows) for term in self._fixed(node, flip))
+            return tuple(term.moved(0, self.rows) for term in self._followed(node, flip))
         found = self._found(node)
         if found.flip != flip and not node.is_scalar:
             raise StaysALoop
@@ -307,6 +345,15 @@ class _Powers:
             else (standing(self.graph, made, 0, 0),)
         )
         return transposed(self.graph, matrix) if flip else matrix
+
+    def _followed(self, node: Node, flip: bool) -> Matrix:
+        """Those columns of a value from outside that are followed."""
+        first = self.columns.start
+        parts = [
+            clip_cols(self.graph, term, first, first + self.width)
+            for term in self._fixed(node, flip)
+        ]
+        return tuple(part.moved(0, -first) for part in parts if part is not None)
 
     def _found(self, node: Node) -> _Wide:
         """A value that the step changes; not recursive, for steps may be long."""
@@ -336,7 +383,7 @@ class _Powers:
         row, col, rows, cols, flip = node.data
         if flipped:
             row, col, rows, cols = col, row, cols, rows
-        if (col, cols) != (0, self.width):
+        if (col, cols) != (0, self.across):
             raise StaysALoop
         parts = (clip_rows(self.graph, term, row, row + rows) for term in matrix)
         cut = tuple(part.moved(-row, 0) for part in parts if part is not None)
@@ -353,7 +400,7 @@ class _Powers:
             for arg in node.args
             if arg.level >= self.level and not arg.is_scalar
         }
-        flip = flips.pop() if flips else node.cols != self.width
+        flip = flips.pop() if flips else node.cols != self.across
         out: list[Term] = []
         for arg, (sign, row, col) in zip(node.args, node.data[2], strict=True):
             if flip:
@@ -370,7 +417,30 @@ class _Powers:
             if by.level < self.level <= of.level and self.wide[of].flip == flip:
                 front = self._fixed(by, flip)
                 return _Wide(times(self.graph, front, self.wide[of].matrix), flip)
+            if by.level < self.level <= of.level and self.width < self.across:
+                return self._multiple(self.wide[of], self._on_diagonal(by))
         raise StaysALoop
+
+    def _multiple(self, wide: _Wide, number: Term) -> _Wide:
+        return _Wide(
+            tuple(scaled(term, number) for term in wide.matrix if number.coefficient), wide.flip
+        )
+
+    def _on_diagonal(self, by: Node) -> Term:
+        """The number that multiplies the column followed, in a product with a diagonal matrix."""
+        core, number = self.new[by], Term(0, 0, 1)
+        while core.flipped or core.op == "scale" or (core.op == "mul" and core.args[0].is_scalar):
+            if core.op == "mul":
+                number = scaled(number, standing(self.graph, core.args[0], 0, 0))
+            elif core.op == "scale":
+                number = scaled(number, Term(0, 0, 1, core.data))
+            core = self.graph.flip(core) if core.flipped else core.args[-1]
+        if core.op != "const" or core.rows != core.cols:
+            raise StaysALoop
+        entries, j = core.data.entries(), self.columns.start
+        if (entries != np.diag(entries.diagonal())).any():
+            raise StaysALoop
+        return scaled(number, Term(0, 0, 1, exact(entries[j, j])))
 
     def _mul(self, node: Node) -> _Wide:
         """A number times a value, or a column times a number or every column."""
@@ -378,9 +448,14 @@ class _Powers:
         if by.level >= self.level:
             raise StaysALoop
         matrix, flip = self.wide[of]
+        number = None
         if by.is_scalar:
-            number = standing(self.graph, self.new[by], 0, 0)
-            return _Wide(tuple(scaled(term, number) for term in matrix), flip)
+            number = self.new[by]
+        elif self.width < self.across and by.shape == (1, self.across)[:: -1 if flip else 1]:
+            row = self.graph.flip(self.new[by]) if flip else self.new[by]
+            number = self.graph.view(row, 0, self.columns.start, 1, 1)
+        if number is not None:
+            return self._multiple(self.wide[of], standing(self.graph, number, 0, 0))
         flip = by.rows == 1 if of.is_scalar else flip
         if (by.rows if flip else by.cols) != 1:
             raise StaysALoop
