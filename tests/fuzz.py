@@ -127,7 +127,7 @@ def _equal(network: Network, inputs: dict[str, np.ndarray]) -> bool:
     H = forward(network, H, arithmetic)
     dense = {o.name: o.place.read(network.layout, H) for o in network.outputs}
     one = network.plan.from_inputs
-    ways = (one, one.alone, one.batched, network.plan.in_one_call)
+    ways = (one, one.alone, one.batched, one.staged, network.plan.in_one_call)
     planned = (network.plan.answers(inputs, arithmetic, variant=way) for way in ways)
     return all(
         (answers[name] == value).all()

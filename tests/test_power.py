@@ -177,6 +177,9 @@ def test_the_price_decides():
     few = inweave.compile(powers, n=40, steps=25, verify=False).plan.from_inputs
     assert not has_loops(few.alone)  # fewer calls
     assert has_loops(few.batched)  # but more work
+    many = gallery.get("dual_gd").compile(verify=False).plan.from_inputs
+    assert not has_loops(many.batched)
+    assert has_loops(many.staged)  # where a product with a vector is no call
 
 
 def test_a_batch_that_shares_the_matrix_shares_its_powers():

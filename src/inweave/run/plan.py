@@ -38,7 +38,7 @@ from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
-from inweave.run.node import ALONE, ARITHMETIC, BATCHED, LoopBody, Node, Price
+from inweave.run.node import ALONE, ARITHMETIC, BATCHED, STAGED, LoopBody, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.still import turning
@@ -47,7 +47,8 @@ from inweave.run.terms import scaled, standing, transposed, written
 from inweave.run.trusted import Grown
 from inweave.run.wide import is_far, narrowed, widened
 
-WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.8, (ALONE, True): 0.9, (BATCHED, True): 0.8}
+WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.85, (STAGED, False): 0.95,
+         (ALONE, True): 0.9, (BATCHED, True): 0.8, (STAGED, True): 0.95}  # fmt: skip
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
 
 WORTH_A_LOOK = {ALONE: 0.35, BATCHED: 0.6}
@@ -81,6 +82,11 @@ class Variant:
     def batched(self) -> Variant:
         """What is quickest for each of many prompts."""
         return self._quickest(Way(BATCHED, joint=False, looks=True), side=True)
+
+    @cached_property
+    def staged(self) -> Variant:
+        """What is quickest where a compiler has all of it, as in jax."""
+        return self._quickest(Way(STAGED, joint=False), side=True)
 
     def _quickest(self, way: Way, side: bool) -> Variant:
         loops = [node.data for node in self.nodes if node.op == "loop"]
@@ -439,12 +445,13 @@ class Plan:
     def _suited(self, lead: Lead, arithmetic: Arithmetic) -> Variant:
         """From inputs with these batch axes.
 
-        Exact numbers would only grow in other ways, and what jax compiles has no calls to save.
+        Exact numbers would only grow in other ways, and what jax compiles has few calls to save.
         """
         if arithmetic.exact:
             return self.from_inputs
-        several = lead or arithmetic.library == "jax"
-        found = self.from_inputs.batched if several else self.from_inputs.alone
+        if arithmetic.library == "jax":
+            return self.from_inputs.staged
+        found = self.from_inputs.batched if lead else self.from_inputs.alone
         return found if arithmetic.library == "numpy" else found.unseen
 
     @cached_property
