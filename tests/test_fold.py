@@ -85,7 +85,19 @@ def chained(A: Matrix["d", "d"], B: Matrix["d", "k"], X: Matrix["n", "d"]) -> An
     return inweave.scan(step, (A, B), X)[1]
 
 
-PROGRAMS = [descent, momentum, rows_go_round, with_ones, slopes, chained]
+@inweave.program
+def read_at_once(K: Matrix["n", "d"], V: Matrix["n", "d"], B: Matrix["d", "d"]) -> Any:
+    """A memory that is read as soon as it is written, and what it was made of in a later loop."""
+
+    def step(S: Any, k: Any, v: Any) -> Any:
+        S = B * S - k @ v.T - B
+        return S, S @ v - S.T @ k
+
+    _, read = inweave.scan(step, B, K, V)
+    return inweave.iterate(lambda R: R @ B.T + read - R @ (K[0] @ V[0].T), read, 3)
+
+
+PROGRAMS = [descent, momentum, rows_go_round, with_ones, slopes, chained, read_at_once]
 
 
 def loop_of(net: Network) -> Repeat:
@@ -111,6 +123,9 @@ def given(program: Any) -> tuple[dict[str, Any], dict[str, int]]:
     if program in (descent, with_ones):
         inputs = {"X": numbers(5, 3), "y": numbers(5), "lam": 0.5, "eta": 0.25}
         return inputs, {"n": 5, "d": 3, "steps": 4}
+    if program is read_at_once:
+        inputs = {"K": numbers(4, 3), "V": numbers(4, 3), "B": numbers(3, 3)}
+        return inputs, {"n": 4, "d": 3}
     if program is chained:
         inputs = {"A": numbers(4, 4), "B": numbers(4, 3), "X": numbers(5, 4)}
         return inputs, {"d": 4, "k": 3, "n": 5}
@@ -190,6 +205,15 @@ def test_a_product_of_three_is_taken_in_the_shorter_order():
     net = inweave.compile(chained, n=5, d=8, k=6, optimize="faithful", verify=False)
     products = [line for line in loop_of(net).body if line.op == "matmul"]
     assert all(1 in (line.rows, line.cols) for line in products), describe(net.plan)
+
+
+def test_a_memory_that_is_read_as_it_is_written_is_one_product():
+    gated = gallery.get("gated_linear_attention").compile(n=40, d=12, k=9, verify=False)
+    twice = inweave.compile(read_at_once, n=40, d=12, verify=False)
+    for net, count in ((gated, 1), (twice, 2)):
+        loop = next(x for x in net.plan.from_inputs.code.lines if isinstance(x, Repeat))
+        products = [line for line in loop.body if line.op == "matmul"]
+        assert len(products) == count, describe(net.plan)
 
 
 def test_of_a_product_before_a_loop_no_more_is_computed_than_its_steps_read():

@@ -73,6 +73,7 @@ class _Folding:
         self.shared: set[Node] = set()  # new nodes that more than one reads
         self._readers = Counter(arg for node in live for arg in _read(node, live))
         self._counts: Counter[Node] = Counter()  # of new nodes: how often each is read
+        self._sums: dict[Node, list[tuple[Node, LoopBody]]] = {}  # of which new nodes are parts
 
     def scope(self, nodes: Iterable[Node]) -> None:
         """Make every live node anew."""
@@ -89,6 +90,9 @@ class _Folding:
                 self.shared.add(made)
             self.new[node] = made
             self._counts[made] += self._readers[node]
+            if made.op == "sum" and all(arg.shape == made.shape for arg in made.args):
+                for arg in made.args:
+                    self._sums.setdefault(arg, []).append((made, self.graph.scopes[made.level]))
 
     def _loop(self, node: Node, old: LoopBody) -> None:
         graph = self.graph
@@ -333,7 +337,8 @@ class _Folding:
         args = tuple(map(self._upright, args))
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
         parts = self._flat(parts)
-        fewer = self._gathered(self._factored(rows, cols, self._stacked(rows, cols, parts)))
+        fewer = self._stacked(rows, cols, self._with_sums(parts))
+        fewer = self._gathered(self._factored(rows, cols, fewer))
         fewer = self._side_by_side(self._as_multiples(fewer))
         if fewer != parts:
             return self.graph.total(rows, cols, fewer)
@@ -392,6 +397,41 @@ class _Folding:
             gone = [part for part, _ in group]
             return [*(part for part in parts if part not in gone), *self._flat([(1, one, 0, 0)])]
         return parts
+
+    def _with_sums(self, parts: list[Part]) -> list[Part]:
+        """The same parts, `A x + B x` as the product of x with `A + B` where that is there anyway.
+
+        A network that updates a memory and reads it in one layer reads the parts of the update.
+        """
+        for part in parts:
+            sign, product, row, col = part
+            if product.op != "matmul" or product in self.shared:
+                continue
+            matrix, x = product.args
+            flip = matrix.flipped and matrix.args[0].shape == matrix.shape[::-1]
+            base = matrix.args[0] if flip else matrix
+            for whole, scope in self._sums.get(base, ()):
+                if scope not in self.graph.scopes:  # of a loop that has ended
+                    continue
+                signs = {y: s for y, (s, _, _) in zip(whole.args, whole.data[2], strict=True)}
+                sign_of_all = sign * signs[base]
+                mark = self.graph.mark()
+                each = [(sign_of_all * s, self._times_some(y, flip, x), row, col)
+                        for y, s in signs.items()]  # fmt: skip
+                if all(one in parts for one in each):
+                    one = self.graph.matmul(self.graph.flip(whole) if flip else whole, x)
+                    rest = [other for other in parts if other not in each]
+                    return self._with_sums([*rest, (sign_of_all, one, row, col)])
+                self.graph.rollback(mark)
+        return parts
+
+    def _times_some(self, y: Node, flip: bool, x: Node) -> Node:
+        """`y x`, or `yᵀ x`; a column times a row multiplies as these two."""
+        graph = self.graph
+        if is_outer(y):
+            column, line = map(graph.flip, y.args[::-1]) if flip else y.args
+            return graph.matmul(column, graph.matmul(line, x))
+        return graph.matmul(graph.flip(y) if flip else y, x)
 
     def _fixed_times(self, node: Node) -> tuple[Node, Node] | None:
         """A product that nothing else reads, as its fixed factor from the left and the other."""
