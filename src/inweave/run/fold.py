@@ -418,7 +418,7 @@ class _Folding:
                 mark = self.graph.mark()
                 each = [(sign_of_all * s, self._times_some(y, flip, x), row, col)
                         for y, s in signs.items()]  # fmt: skip
-                if all(one in parts for one in each):
+                if len(each) == len(whole.args) and all(parts.count(one) == 1 for one in each):
                     one = self.graph.matmul(self.graph.flip(whole) if flip else whole, x)
                     rest = [other for other in parts if other not in each]
                     return self._with_sums([*rest, (sign_of_all, one, row, col)])
