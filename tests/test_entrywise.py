@@ -206,6 +206,18 @@ def test_rows_or_columns_of_a_mask_that_are_equal_share_a_head():
     assert _heads(few_columns, n=9, m=12)[0] == [1]
 
 
+def test_a_product_that_several_read_stands_in_one_block():
+    """And not each of its heads in one of its own, which would be as wide as all entries."""
+
+    @inweave.program
+    def read_twice(a: Vector["n"], b: Vector["n"]):
+        s = b + a * b
+        return (s + 1) * s * a * b + s
+
+    widths = [inweave.compile(read_twice, n=n).width for n in (5, 6, 7)]
+    assert widths[2] - widths[1] == widths[1] - widths[0]
+
+
 def test_what_is_linear_in_a_product_needs_no_layer_of_its_own():
     def added(a: Vector["n"], b: Vector["n"], s: Scalar):
         return b - s * (a * b) + 3 * (a * a)

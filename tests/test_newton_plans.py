@@ -153,3 +153,45 @@ def test_a_table_of_a_multiple_and_its_steps_are_one_operation_too():
     applied = [line.b for line in net.plan.from_inputs.code.lines if line.op == "pointwise"]
     assert len(applied) == 1
     assert float(net(x=x)) == pytest.approx(4 / 3, rel=1e-12)
+
+
+def adagrad(A: Matrix["n", "n"], b: Vector["n"]):
+    def step(w, G):
+        g = A @ w - b
+        G = G + g * g
+        return w - 0.1 * g * inweave.rsqrt(G + 0.01, domain=(1e-3, 1e4)), G
+
+    zero = inweave.zeros(b.shape[0])
+    return inweave.iterate(step, (zero, zero), 20)[0]
+
+
+def sinkhorn(A: Matrix["n", "n"], b: Vector["n"]):
+    def step(u):
+        v = inweave.reciprocal(3 * (A.T @ u), domain=(1e-3, 1e4))
+        return inweave.reciprocal(3 * (A @ v), domain=(1e-3, 1e4))
+
+    return inweave.iterate(step, b * b + 1, 20)
+
+
+def normalised(A: Matrix["n", "n"], b: Vector["n"]):
+    def step(w):
+        g = A @ (A @ w - b)
+        return w - 0.1 * g * inweave.rsqrt(g @ g + 0.01, domain=(1e-3, 1e4))
+
+    return inweave.iterate(step, inweave.zeros(b.shape[0]), 20)
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("function", [adagrad, sinkhorn, normalised], ids=lambda f: f.__name__)
+def test_a_step_divides_whole_vectors_whatever_their_size(function, mode):
+    """Not entry by entry, not by Newton's steps, and nothing beside its negative."""
+    program, rng, ops = inweave.program(function), np.random.default_rng(0), []
+    for n in (3, 4, 10):
+        net = inweave.compile(program, optimize=mode, n=n, verify=False)
+        loops = [node.data for node in net.plan.from_inputs.nodes if node.op == "loop"]
+        ops.append(sorted(node.op for body in loops for node in body.nodes if node.op != "view"))
+        A, b = rng.uniform(0.1, 1, size=(n, n)) / n, rng.normal(size=n)
+        np.testing.assert_allclose(net(A=A, b=b), program(A=A, b=b), rtol=1e-9)
+    assert ops[0] == ops[1]
+    assert all(found.count("apply") == (2 if function is sinkhorn else 1) for found in ops)
+    assert max(map(len, ops)) <= 20

@@ -7,10 +7,10 @@ products have to be stored. The scalars of a product can stand at any place of i
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Set
+from collections.abc import Hashable, Iterable, Sequence
 from fractions import Fraction
 
-from inweave.compiler.forms import ONE, Form, Forms, Product
+from inweave.compiler.forms import ONE, Form, Forms, Product, Term
 from inweave.compiler.units import Units
 from inweave.exact.constants import Shift
 
@@ -19,10 +19,18 @@ Group = tuple[Form, bool, Fraction]  # a sum of products that is stored, turned,
 
 
 class Readings:
-    """How forms are read; products that are `shared` are stored alone, for all who read them."""
+    """How `needed` forms are read.
 
-    def __init__(self, forms: Forms, shared: Set[Product], units: Units) -> None:
-        self.forms, self.shared, self.units = forms, shared, units
+    Products that several of them read are stored for all who read them: alone, or together with
+    those that the same ones read alike, as the heads of one product entry by entry are.
+    """
+
+    def __init__(self, forms: Forms, needed: Iterable[Form], units: Units) -> None:
+        self.forms, self.units = forms, units
+        self._readers: dict[Product, list[tuple[Form, bool, Fraction]]] = {}
+        for form in needed:
+            for p, t, c in form.products:
+                self._readers.setdefault(p, []).append((form, t, c))
         self._placements: dict[Product, list[tuple[Form, ...]]] = {}
         self._splits: dict[tuple[Form, bool], tuple[list[Light], list[Group]]] = {}
         self._patterns: dict[tuple[Form, ...], Hashable] = {}
@@ -120,21 +128,27 @@ class Readings:
 
     def _divide(self, f: Form, flip: bool) -> tuple[list[Light], list[Group]]:
         light: list[Light] = []
-        alone, together = [], []
+        own, shared = list[Term](), dict[Hashable, list[Term]]()
         for p, t, c in f.products:
             free = None if f.diagonal > 1 else self._light(p, t != flip)  # s I_q is stored
             if free is not None:
                 light.append((free[0], free[1], free[2], c))
-            elif p in self.shared or len(f.products) == 1:
-                alone.append(self.group(self.forms.of(p), t, c))
+            elif len(readers := self._readers.get(p, [])) > 1:
+                shared.setdefault(tuple(readers), []).append((p, t, c))
             else:
-                together.append((p, t, c))
-        if len(together) == 1:
-            p, t, c = together[0]
-            alone.append(self.group(self.forms.of(p), t, c))
-        elif together:
-            alone.append(self.group(self.forms.form(f.rows, f.cols, together), False, ONE))
-        return light, alone
+                own.append((p, t, c))
+        groups = [self._alike(terms) for terms in shared.values()]
+        if len(own) == 1:
+            groups.append(self._alike(own))
+        elif own:
+            groups.append(self.group(self.forms.form(f.rows, f.cols, own), False, ONE))
+        return light, groups
+
+    def _alike(self, terms: Sequence[Term]) -> Group:
+        """A sum of products that stand the same way round, as often as each other."""
+        (p, t, c), *_ = terms
+        products = [(q, False, ONE) for q, _, _ in terms]
+        return self.group(self.forms.form(p.rows, p.cols, products), t, c)
 
     def group(self, form: Form, turned: bool, c: Fraction) -> Group:
         """A sum of products as it is stored: in range."""

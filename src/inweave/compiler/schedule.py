@@ -46,8 +46,7 @@ def _in_floats(found: Schedule) -> bool:
 
 
 def _searched(written: Written, needed: list[Form], units: Units, options: Options) -> Schedule:
-    counts = Counter(p for form in needed for p, _, _ in form.products)
-    readings = Readings(options.forms, {p for p, n in counts.items() if n > 1}, units)
+    readings = Readings(options.forms, needed, units)
     needs = _needs(written, needed)
     free = list(dict.fromkeys(
         leaf for form in needed for leaf in map(storage, (v for v, _, _ in form.leaves))

@@ -137,17 +137,28 @@ def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
 # -- what a term does ------------------------------------------------------------------------------
 def _of_term(term: Term, slices: list[Slice], named: bool = False) -> Pattern:
     """The product of a term's scalars and core; scalars in the order of the values they are of."""
-    parts: list[tuple[Pattern, list[Slice]]] = []
-    for node in term.scalars:
-        own: list[Slice] = []
-        parts.append((_pattern(node, (ROWS, COLS), own, named), own))
-    parts.sort(key=lambda part: (_age(part[0]), part[1]))
+    scalars = [(node, (ROWS, COLS)) for node in term.scalars]
+    parts = [pattern for pattern, _ in _sorted(scalars, slices, named, 0)]
     if not isinstance(term.core, int):
-        own = []
-        parts.append((_pattern(term.core, (ROWS, COLS), own, named), own))
-    for _, own in parts:
-        slices += own
-    return ("mul", None, *(pattern for pattern, _ in parts))
+        parts.append(_pattern(term.core, (ROWS, COLS), slices, named))
+    return ("mul", None, *parts)
+
+
+def _sorted(
+    operands: Iterable[tuple[Node, Axes]], slices: list[Slice], named: bool, depth: int
+) -> list[tuple[Pattern, int]]:
+    """What operands do that may stand in any order, in that of the values they are of.
+
+    Each with the number of the operand. Their slices are appended.
+    """
+    found, begin = list[tuple[Pattern, list[Slice], int]](), len(slices)
+    for i, (node, axes) in enumerate(operands):
+        at = len(slices)
+        pattern = _pattern(node, axes, slices, named, depth)
+        found.append((pattern, slices[at:], i))
+    found.sort(key=lambda part: (_age(part[0]), part[1]))
+    slices[begin:] = [place for _, own, _ in found for place in own]
+    return [(pattern, i) for pattern, _, i in found]
 
 
 def _age(pattern: Pattern) -> tuple[int, ...]:
@@ -170,9 +181,14 @@ def _pattern(
     if looked and place == (0, 0, base.rows, base.cols):
         inner = _operands(base, axes[::-1] if flip else axes)
         if inner is not None:
-            pairs = zip(base.args, inner, strict=True)
-            parts = [_pattern(x, own, slices, named, depth + 1) for x, own in pairs]
-            found = (base.op, _data(base), *parts)
+            operands, data = zip(base.args, inner, strict=True), base.data
+            if base.op in ("sum", "mul"):
+                parts = _sorted(operands, slices, named, depth + 1)
+                data = tuple(data[2][i][0] for _, i in parts) if base.op == "sum" else data
+                found = (base.op, data, *(pattern for pattern, _ in parts))
+            else:
+                inside = [_pattern(x, own, slices, named, depth + 1) for x, own in operands]
+                found = (base.op, data, *inside)
             return ("flip", None, found) if flip else found
     slices.append(place)
     sizes = place[:1:-1] if flip else place[2:]
@@ -193,10 +209,6 @@ def _operands(node: Node, axes: Axes) -> list[Axes] | None:
 
 def _fills(node: Node, part: Node) -> bool:
     return (part.rows, part.cols) == (node.rows, node.cols)
-
-
-def _data(node: Node) -> Any:
-    return tuple(sign for sign, _, _ in node.data[2]) if node.op == "sum" else node.data
 
 
 # -- what many of them do --------------------------------------------------------------------------
@@ -335,11 +347,19 @@ def _constant(numbers: Any) -> bool:
 
 
 def _added(graph: Graph, parts: Sequence[tuple[int, Node]]) -> Node:
-    """A sum of values of one size."""
-    first = parts[0][1]
-    if not all(_fills(first, node) for _, node in parts):
-        raise Unlike
-    return graph.total(first.rows, first.cols, [(sign, node, 0, 0) for sign, node in parts])
+    """A sum of values, where one row, one column or one number is added to all."""
+    rows, cols = (max(node.shape[axis] for _, node in parts) for axis in (0, 1))
+    each = [(sign, _spread(graph, node, rows, cols), 0, 0) for sign, node in parts]
+    return graph.total(rows, cols, each)
+
+
+def _spread(graph: Graph, node: Node, rows: int, cols: int) -> Node:
+    """As many rows or columns as are needed of a value that has one."""
+    if node.shape == (rows, cols):
+        return node
+    if node.op == "scale":
+        return graph.scale(node.data, _spread(graph, node.args[0], rows, cols))
+    return graph.entrywise(node, graph.const(Ones(rows, cols)))
 
 
 def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fraction, Node]]) -> Term:

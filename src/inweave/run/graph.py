@@ -431,6 +431,7 @@ class Graph:
         """The rows x cols sum of nodes standing at their places; fixed parts are summed first."""
         signs: dict[tuple[Node, int, int], int] = {}
         for sign, node, row, col in map(self._unpadded, parts):
+            sign, node = _signed(sign, node)
             signs[node, row, col] = signs.get((node, row, col), 0) + sign
         parts = [
             (1 if sign > 0 else -1, self.scale(Fraction(abs(sign)), node), row, col)
@@ -443,8 +444,11 @@ class Graph:
         if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
             sign, node, _, _ = parts[0]
             return node if sign > 0 else self.scale(-ONE, node)
-        refined = newton.step(rows, cols, parts)
-        if refined is not None:
+        mark = self.mark()
+        refined = newton.step(rows, cols, parts, self.scale)
+        if refined is None:
+            self.rollback(mark)
+        else:
             x, function = refined
             return self.apply(function, x)
         other = self._wider_mask(rows, cols, parts) or self._in_bands(rows, cols, parts)
@@ -455,12 +459,13 @@ class Graph:
         if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
             others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
             return self.flip(self.total(cols, rows, others))
-        parts = sorted(
-            self._by_change(rows, cols, parts),
-            key=lambda part: (-part[0], part[1].order, *part[2:]),
-        )
-        where = tuple((sign, row, col) for sign, _, row, col in parts)
-        node = self.make("sum", tuple(p[1] for p in parts), (rows, cols, where), rows, cols)
+        parts = self._by_change(rows, cols, parts)
+        args, data = _summed(rows, cols, [(-p[0], *p[1:]) for p in parts])
+        negative = self._table.get(("sum", args, data))
+        if negative is not None:  # which a product can be the negative of as well
+            return self.scale(-ONE, negative)
+        args, data = _summed(rows, cols, parts)
+        node = self.make("sum", args, data, rows, cols)
         node.symmetric = rows == cols and self._mirrored(parts)
         return node
 
@@ -533,16 +538,29 @@ class Graph:
         """
         top = max(node.level for _, node, _, _ in parts)
         fixed = [p for p in parts if p[1].level < top]
+        if fixed:
+            parts = [part for one in parts for part in self._opened(rows, cols, one, top)]
+            fixed = [p for p in parts if p[1].level < top]
         if sum(p[1].size for p in fixed) < rows * cols or len(fixed) == len(parts):
             fixed = [p for p in fixed if p[1].size == rows * cols]
         varying = [p for p in parts if p not in fixed]
         if len(fixed) > 1:
-            fixed = [(1, self.total(rows, cols, fixed), 0, 0)]
+            fixed = [(*_signed(1, self.total(rows, cols, fixed)), 0, 0)]
         if fixed and len(varying) > 1:
             sign = min(varying, key=lambda part: part[1].order)[0]
             inner = [(sign * p[0], *p[1:]) for p in varying]
-            varying = [(sign, self.total(rows, cols, inner), 0, 0)]
+            varying = [(*_signed(sign, self.total(rows, cols, inner)), 0, 0)]
         return [*varying, *fixed]
+
+    def _opened(self, rows: int, cols: int, part: Part, top: int) -> list[Part]:
+        """A sum of which a loop changes some, as its parts."""
+        sign, node, *_ = part
+        if node.op != "sum" or any(x.shape != (rows, cols) for x in (node, *node.args)):
+            return [part]
+        if all(x.level == top for x in node.args):
+            return [part]
+        own = zip(node.args, node.data[2], strict=True)
+        return [(sign * inner, x, 0, 0) for x, (inner, _, _) in own]
 
     def _in_one_place(self, parts: list[Part]) -> list[Part]:
         """Rows that stand in the same place, summed before they are put there."""
@@ -650,6 +668,18 @@ def _parts(x: Node, row: int, col: int, rows: int, cols: int) -> list[Part] | No
         for node, (sign, up, left) in placed
         if up < row + rows and row < up + node.rows and left < col + cols and col < left + node.cols
     ]
+
+
+def _signed(sign: int, x: Node) -> tuple[int, Node]:
+    """The negative of a value as that value, taken away."""
+    return (-sign, x.args[0]) if x.op == "scale" and x.data == -1 else (sign, x)
+
+
+def _summed(rows: int, cols: int, parts: Sequence[Part]) -> tuple[tuple[Node, ...], Any]:
+    """What is summed and where, in an order of its own."""
+    parts = sorted(parts, key=lambda part: (-part[0], part[1].order, *part[2:]))
+    where = tuple((sign, row, col) for sign, _, row, col in parts)
+    return tuple(node for _, node, _, _ in parts), (rows, cols, where)
 
 
 def _overlap(x: Node) -> bool:

@@ -109,19 +109,31 @@ def distance(table: Function, a: float) -> float:
     return worst if np.isfinite(worst) else np.inf
 
 
-def step(rows: int, cols: int, parts: Sequence[Part]) -> tuple[Node, Refined] | None:
-    """If a sum is a step of Newton's after a table: the x it is of, and the two together."""
+def step(
+    rows: int, cols: int, parts: Sequence[Part], scale: Callable[[Fraction, Node], Node]
+) -> tuple[Node, Refined] | None:
+    """If a sum is a step of Newton's after a table: the x it is of, and the two together.
+
+    `scale` tells whether x is a multiple of what the step multiplies by.
+    """
     if len(parts) != 2 or any(node.shape != (rows, cols) for _, node, _, _ in parts):
         return None
-    terms = [_monomial(sign, node) for sign, node, _, _ in parts]
-    (plus, one), (minus, many) = sorted(terms, key=lambda term: term[1].total())
-    r = next(iter(one))
-    if one.total() != 1 or r.op != "apply":
+    alone = [_monomial(sign, node, ()) for sign, node, _, _ in parts]
+    first = next((i for i, (_, factors) in enumerate(alone) if factors.total() == 1), None)
+    if first is None:
         return None
-    degree, before, x = many[r], r.data, r.args[0]
-    scale, base = (x.data, x.args[0]) if x.op == "scale" and not many[x] else (Fraction(1), x)
-    expected = STEPS.get(degree, (None, None))[:2]
-    if (plus, minus / scale) != expected or many != Counter({r: degree, base: 1}):
+    plus, (r, *_) = alone[first]
+    if r.op != "apply":
+        return None
+    before, x = r.data, r.args[0]
+    sign, node, _, _ = parts[1 - first]
+    minus, many = _monomial(sign, node, (r, x))
+    degree = many.pop(r, 0)
+    expected = STEPS.get(degree)
+    if expected is None or plus != expected[0] or many.total() != 1:
+        return None
+    (base,) = many
+    if scale(minus / expected[1], base) is not x:
         return None
     if not isinstance(before, Refined):
         return x, Refined(before, degree, 1)
@@ -129,19 +141,21 @@ def step(rows: int, cols: int, parts: Sequence[Part]) -> tuple[Node, Refined] | 
     return (x, Refined(before.table, degree, before.steps + 1)) if same else None
 
 
-def _monomial(sign: int, x: Node) -> tuple[Fraction, Counter[Node]]:
+def _monomial(sign: int, x: Node, whole: Sequence[Node]) -> tuple[Fraction, Counter[Node]]:
     """A value as a number times values, entry by entry: no more than a step has of them.
 
-    A product of products is not written out any further: its factors may be exponentially many.
+    Some are taken as a `whole`. A product of products is not written out any further: its factors
+    may be exponentially many.
     """
     coefficient, factors, waiting = Fraction(sign), Counter[Any](), [x]
     while waiting:
         node = waiting.pop()
-        if node.op == "scale":
+        if node.op == "scale" and node not in whole:
             coefficient *= node.data
             waiting.append(node.args[0])
         elif (
             node.op == "mul"
+            and node not in whole
             and all(part.shape == x.shape for part in node.args)
             and factors.total() + len(waiting) < MOST_FACTORS - 1
         ):

@@ -41,6 +41,9 @@ def standing(
             if scalar.op == "scale" and may_wait(scalar.data):
                 coefficient, (scalar,) = coefficient * scalar.data, scalar.args
             return standing(graph, core, row, col, coefficient, (*scalars, scalar))
+        if base.op == "scale" and may_wait(base.data):
+            core = graph.view(base.args[0], *node.data) if node.op == "view" else base.args[0]
+            return standing(graph, core, row, col, coefficient * base.data, scalars)
         return Term(row, col, node, coefficient, _sorted(scalars))
     if node.op == "const":
         return Term(row, col, 1, coefficient * exact(node.data.entries()[0, 0]), scalars)
