@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import inweave
@@ -105,6 +106,42 @@ def six_factors(A: Matrix["n", "n"], B: Matrix["n", "n"], v: Vector["n"]):
 def test_no_matrices_are_multiplied_for_one_layer_less():
     network = inweave.compile(six_factors, n=50, optimize="speed")
     assert network.plan.flops < 2 * 6 * 2 * 50**2  # twice six products with a vector
+
+
+@inweave.program
+def series(A: Matrix["n", "n"], v: Vector["n"]):
+    term = total = v
+    for j in range(1, 31):
+        term = (A @ term) / j
+        total = total + term
+    return total
+
+
+@inweave.program
+def krylov(A: Matrix["n", "n"], v: Vector["n"]):
+    found = [v]
+    for _ in range(20):
+        found.append(A.T @ found[-1])
+    return inweave.hstack(found)
+
+
+@inweave.program
+def across(A: Matrix["n", "n"], v: Vector["n"]):
+    left, right = v.T, v
+    for _ in range(12):
+        left, right = left @ A, A @ right
+    return inweave.outer(right, left.T)
+
+
+@pytest.mark.parametrize(("program", "products"), [(series, 30), (krylov, 20), (across, 24)])
+def test_vectors_are_multiplied_one_after_another_and_no_powers_of_their_matrix(program, products):
+    """As the program does. So are those that it reads on the way, each once."""
+    n = 40
+    net = inweave.compile(program, optimize="speed", n=n, verify=False)
+    assert net.plan.flops < 1.2 * products * 2 * n * n
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(n, n)) / n, "v": rng.normal(size=n)}
+    np.testing.assert_allclose(net(**given), program(**given), rtol=1e-9)
 
 
 def test_no_gram_matrix_is_formed_for_a_few_steps():

@@ -273,9 +273,9 @@ class Costs:
 
     def _splits(self, chain: tuple[Form, ...], flip: bool, seg: Segment) -> Iterable[Split]:
         part, long = self.forms.part, len(chain) > self.long
-        cuts: Sequence[int] = self._thirds(chain, seg) if long else range(1, len(chain))
+        cuts: Sequence[int] = self._some(chain, seg) if long else range(1, len(chain))
         before, after = {i: part(chain[:i]) for i in cuts}, {i: part(chain[i:]) for i in cuts}
-        for i in () if long else cuts:
+        for i in () if long and len(cuts) > 1 else cuts:
             a, b = before[i], after[i]
             flops = self._work((a.rows, a.cols, b.cols))
             for first, second in ((flip, flip), (not flip, flip), (flip, not flip)):
@@ -288,6 +288,23 @@ class Costs:
             bc = self._work((b.rows, b.cols, c.cols), (a.rows, a.cols, c.cols))
             reads = [(a, flip), (b, not flip), (c, flip)]
             yield self._total(reads, min(ab, bc), seg), (i, j), (flip, not flip, flip)
+
+    def _some(self, chain: tuple[Form, ...], seg: Segment) -> tuple[int, ...]:
+        """Where a long chain is cut: for least work so that what is narrow stays so.
+
+        A vector is multiplied from its end on, by one factor at a time where others read it on the
+        way, otherwise by two.
+        """
+        first, *inner, last = (*(f.rows for f in chain), chain[-1].cols)
+        narrow, end = min(inner), len(chain)
+        if not self.least_work or min(first, last) >= narrow == sorted(inner)[1]:
+            return self._thirds(chain, seg)
+        if narrow <= min(first, last):
+            at = 1 + inner.index(narrow)
+            return (at, end - 1) if at < end - 1 else (1, at)
+        one, two = (1, 2) if last <= first else (end - 1, end - 2)
+        rest = chain[1:] if last <= first else chain[:-1]
+        return (one,) if self.readings.is_read(rest) else tuple(sorted((one, two)))
 
     def _thirds(self, chain: tuple[Form, ...], seg: Segment) -> tuple[int, int]:
         """Where a long chain is cut in three, each part with a third of the leaves of its tree.

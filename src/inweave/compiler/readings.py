@@ -35,6 +35,11 @@ class Readings:
         self._splits: dict[tuple[Form, bool], tuple[list[Light], list[Group]]] = {}
         self._patterns: dict[tuple[Form, ...], Hashable] = {}
 
+    def is_read(self, chain: tuple[Form, ...]) -> bool:
+        """Whether the product of a chain is a value of the program."""
+        sole = self.forms.part(chain).sole
+        return sole is not None and sole[0] in self._readers
+
     def placements(self, p: Product) -> list[tuple[Form, ...]]:
         """The chain with its scalars put in: where they are smallest, and the other places."""
         found = self._placements.get(p)
