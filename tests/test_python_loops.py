@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
-from inweave import Matrix, Vector
+from inweave import Matrix, Scalar, Vector
 from inweave.exact.arithmetic import Rationals
 from inweave.language import expressions as ex
 from inweave.language import program as recording
@@ -209,7 +209,7 @@ def uneven(X: Matrix["n", "d"], y: Vector["n"]):
     ("function", "expected"),
     [
         (in_blocks, [4]), (in_pairs, [5]), (from_the_second_row, [9]), (one_below_the_other, [12]),
-        (with_a_schedule, [12]), (epochs, [5, 12]), (rows_by_rows, [11, 12]),
+        (with_a_schedule, [12]), (epochs, [5, 12]), (rows_by_rows, [11, 11, 12]),
         (through_time, [10, 11]), (for_each_row, [12]), (lists_in_a_loop, [11]), (uneven, []),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
@@ -218,6 +218,20 @@ def test_loops_that_are_found(function, expected):
     """The first step of those that start from a row, X[0], reads one more row and stands alone."""
     program = inweave.program(function)
     assert as_written_out(program, n=12, d=2) == expected
+
+
+def test_a_loop_carries_what_it_ends_with_and_not_half_a_step_of_it():
+    @inweave.program
+    def average(X: Matrix["n", "d"], a: Scalar):
+        s = X[0]
+        for i in range(1, len(X)):
+            s = (1 - a) * s + a * X[i]
+        return s
+
+    (found,) = {x.loop for x in ex.every(average.trace(n=9, d=3).outputs.values())
+                if isinstance(x, ex.LoopResult)}  # fmt: skip
+    assert [x.shape for x in found.carried] == [(3, 1), (9, 1)]  # and the row that it takes
+    assert as_written_out(average, n=9, d=3) == [found.times]
 
 
 def test_a_step_that_is_not_needed_to_the_end_is_carried_out_unless_it_might_fail():

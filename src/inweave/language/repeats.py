@@ -220,7 +220,8 @@ class Trace:
     def _begin(self, start: int, stop: int, length: int) -> int:
         """Where a run is cut into copies: where the fewest values are made before and read after.
 
-        Of several such places, one that leaves as little as can be before the loop, and after it.
+        Of several such places, one that leaves as little as can be before the loop and after it,
+        rather before it: what is left of a step would have to be carried until then.
         """
         begun = range(start, min(start + length, stop - 2 * length + 1))
         last = {
@@ -238,8 +239,8 @@ class Trace:
         fewest.sort(key=lambda i: (stop - i) % length)
 
         def left(i: int) -> tuple[int, int]:
-            first = self._started(i, length)[0]
-            return first + (stop - i) % length, first
+            after = (stop - i) % length
+            return self._started(i, length)[0] + after, after
 
         return min(fewest[:SHORT], key=left)
 
