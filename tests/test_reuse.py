@@ -1,5 +1,9 @@
 """Lines of a batch that write into arrays which nothing reads any more."""
 
+import platform
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -88,3 +92,30 @@ def test_a_batch_has_the_answers_of_its_problems_and_inputs_stay(monkeypatch, na
             assert gallery.difference(part, alone) <= 1e-9
     for k, x in before.items():
         np.testing.assert_array_equal(given[k], x)
+
+
+CALLS = """
+import resource, numpy as np
+from inweave import gallery
+
+def faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+entry = gallery.get("dual_gd")
+net, one = entry.compile(verify=False), entry.example()
+batch = {name: np.stack([np.asarray(x)] * 64) for name, x in one.items()}
+for _ in range(20):
+    net(**batch)
+before = faults()
+for _ in range(20):
+    net(**batch)
+print((faults() - before) / 20)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="others keep what is freed, or not")
+def test_a_batch_is_not_computed_in_new_memory_every_time():
+    """In a process of its own: whoever freed something large before has settled it."""
+    done = subprocess.run([sys.executable, "-c", CALLS], capture_output=True, text=True, check=True)
+    page, entries = 4096, 64 * 40 * 40
+    assert float(done.stdout) < entries * 8 / page  # less than one of its arrays

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +31,13 @@ KEPT = 1 << 14  # entries that are kept until they are looked at
 SMALL = 36  # entries of a matrix for which a call of BLAS costs more than the product
 APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
+BLOCK = (1 << 25) - (1 << 13)  # bytes
+
+with suppress(MemoryError):
+    # glibc hands the arrays of a batch back to the system after every call, and then every page of
+    # them is cleared again: up to two thirds of the time. It keeps twice as much as the largest
+    # block that was ever freed, so one is, of the most that counts; it is never touched.
+    np.empty(BLOCK, np.uint8)
 
 Look = Callable[[Array], None]
 """Raises where an array is not what it should be."""
