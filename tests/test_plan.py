@@ -708,3 +708,22 @@ def test_a_value_that_is_taken_out_of_its_block_leaves_nothing_behind(factors, s
     for mode in ("faithful", "depth", "speed"):
         net = inweave.compile(decaying, n=3, optimize=mode, verify=False)
         np.testing.assert_allclose(net(A=A, y=y, u=u), v, rtol=1e-11)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+def test_terms_that_join_a_family_leave_its_members_there():
+    """A sweep over the rows: some terms are alike as they stand, others beneath their names."""
+
+    @inweave.program
+    def sweep(A: Matrix["n", "n"], b: Vector["n"], d: Vector["n"]):
+        def step(x):
+            for i, e in enumerate(np.eye(6)):
+                x = x + (d[i] * (b[i] - A[i] @ x)) * e
+            return x
+
+        return inweave.iterate(step, inweave.zeros(6), 1)
+
+    net = inweave.compile(sweep, n=6, optimize="depth", verify=False)
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(6, 6)), "b": rng.normal(size=6), "d": rng.normal(size=6)}
+    np.testing.assert_allclose(net(**given), sweep(**given), rtol=1e-12)

@@ -88,7 +88,7 @@ def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
             joined = {term for term, _ in members}
             for other in [other for other, term in single.items() if term in joined]:
                 del families[other]
-            families[pattern] = members
+            families.setdefault(pattern, []).extend(members)  # some may be alike without names
 
 
 def _join(graph: Graph, families: dict[Pattern, list[Member]]) -> None:
