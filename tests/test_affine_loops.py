@@ -300,3 +300,22 @@ def test_odd_loops_and_entries_compile_in_every_mode(program, sizes, target, opt
     pairs = zip(found, expected, strict=True) if isinstance(found, tuple) else [(found, expected)]
     for one, other in pairs:
         np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("steps", [2, 5, 30])
+@pytest.mark.parametrize("optimize", ["speed", "depth"])
+def test_loops_with_matrices_of_numbers_are_one_matrix(optimize, steps):
+    """`I + L` on one side or on both; whatever is added stays, and so do shifts as shifts."""
+    L = 0.1 * (np.eye(4, k=1) + np.eye(4, k=-1) - 2 * np.eye(4))
+
+    @inweave.program
+    def heat(U: Matrix["n", "n"], u: Vector["n"], c: Vector["n"]):
+        plate = inweave.iterate(lambda U: U + L @ U + U @ L, U, steps)
+        rod = inweave.iterate(lambda u: u + 0.5 * (L @ u) + c, u, steps)
+        scaled = inweave.iterate(lambda u: 0.3 * (L @ u), u, steps)
+        return plate, rod, scaled
+
+    network = inweave.compile(heat, n=4, optimize=optimize)
+    assert equal_in_rationals(network)
+    if optimize == "depth" and steps > 2:
+        assert network.depth <= 3

@@ -9,13 +9,14 @@ import ast
 import itertools
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.exact.constants import Ones, Shift
+from inweave.exact.constants import Dense, Ones, Shift, identity
 from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.interface import trace_for
@@ -100,6 +101,43 @@ def test_products_and_transposes_of_chains_are_those_of_their_letters(data):
         a, b = before[1][1], after[1][1]
         assert alphabet.joined(a, b) == alphabet.written((*a, *b))
         assert alphabet.turned(a) == alphabet.written(tuple((n, not f) for n, f in reversed(a)))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(-3, 3)), max_size=8))
+def test_words_that_differ_in_numbers_at_one_end_are_gathered(drawn):
+    """A sum of K x M keeps its value; those with one M, or else with one K, are one word."""
+    alphabet, rng = Alphabet(), np.random.default_rng(0)
+    x = alphabet.symbol("x", 3, 3)
+    some = [alphabet.constant(Dense(rng.normal(size=(3, 3)))) for _ in range(3)]
+    some.append(alphabet.constant(identity(3)))
+    parts = [(c, some[i] @ x @ some[j]) for i, j, c in drawn]
+    total = alphabet.total(3, 3, parts)
+    found = total.gathered()
+    assert (total - found).is_zero()
+    assert len(found.terms) <= len({j for _, j, _ in drawn})
+    assert not (total - found + x).is_zero()
+
+
+@pytest.mark.parametrize("steps", [1, 7, 60])
+def test_loops_that_multiply_by_matrices_of_numbers_are_proved(steps):
+    """Every step has one word, however many powers it is a sum of."""
+    L = 0.1 * (np.eye(5, k=1) + np.eye(5, k=-1) - 2 * np.eye(5))
+
+    @inweave.program
+    def heat(u: Vector["n"], c: Vector["n"]):
+        return inweave.iterate(lambda u: u + L @ u + c, u, steps)
+
+    net = inweave.compile(heat, n=5, optimize="depth")
+    assert (net.depth, net.certificate.method) == (1, "algebra")
+    assert prove(heat.trace(n=5), net).letters < 100 * (steps + 1)
+
+    @inweave.program
+    def more(u: Vector["n"], c: Vector["n"]):
+        return inweave.iterate(lambda u: u + L @ u + c, u, steps + 1)
+
+    with pytest.raises(NotProved):
+        prove(more.trace(n=5), net)
 
 
 def test_what_is_written_out_has_a_limit():

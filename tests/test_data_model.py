@@ -8,6 +8,7 @@ what they are about, and the dense executor does what the definition says.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import subprocess
 import sys
@@ -41,13 +42,17 @@ from inweave.exact.constants import (
     Dense,
     Ones,
     Shift,
+    added,
     exact,
+    geometric,
     identity,
     product,
     select,
     simplest,
     zeros,
 )
+from inweave.exact.constants import power as raised
+from inweave.exact.rational import whole
 from inweave.model import dense
 
 HALF = Fraction(1, 2)
@@ -252,6 +257,40 @@ def test_a_product_of_constants_is_exact(data, inner):
     expected = fractions_of(left) @ fractions_of(right)
     assert constant.shape == expected.shape
     assert (coefficient * fractions_of(constant) == expected).all()
+
+
+@given(st.data(), st.integers(1, 4), st.integers(1, 9))
+def test_powers_and_sums_of_powers_are_exact(data, size, e):
+    A = data.draw(constants(size, size))
+    power, total = fractions_of(identity(size)), fractions_of(zeros(size, size))
+    for _ in range(e):
+        total, power = total + power, power @ fractions_of(A)
+    for made, expected in ((raised(A, e), power), (geometric(A, e), total)):
+        coefficient, constant = made
+        assert (coefficient * fractions_of(constant) == expected).all()
+
+
+@given(st.data(), st.lists(st.fractions(max_denominator=99), min_size=1, max_size=4))
+def test_sums_of_constants_are_exact(data, coefficients):
+    parts = [(c, data.draw(constants(2, 3))) for c in coefficients]
+    expected = sum((c * fractions_of(k) for c, k in parts), fractions_of(zeros(2, 3)))
+    assert (fractions_of(added(parts)) == expected).all()
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=4))
+def test_floats_are_whole_numbers_over_the_least_denominator(numbers):
+    top, bottom = whole(np.array(numbers))
+    fractions = [Fraction(x) for x in numbers]
+    assert [Fraction(int(x), bottom) for x in top] == fractions
+    assert bottom == math.lcm(*(x.denominator for x in fractions))
+    assert top.dtype == object or all(abs(x) < 2**53 for x in top)
+
+
+def test_equal_constants_are_one_key_however_long_their_numbers_are():
+    long = Fraction(3**20_000, 2**30_000)
+    one, other = (Dense(np.array([[long, Fraction(1, 3)]], dtype=object)) for _ in range(2))
+    assert one == other
+    assert len({one, other, Dense(np.array([[long, Fraction(2, 3)]], dtype=object))}) == 2
 
 
 @given(constants())

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from inweave.errors import ShapeError
 from inweave.exact import constants
-from inweave.exact.constants import Constant, Ones, identity
+from inweave.exact.constants import Constant, Dense, Ones, identity
 from inweave.exact.schema import rational_text
 from inweave.language.expressions import parts_first, shortened
 from inweave.model.layout import Block
@@ -418,6 +418,7 @@ class Forms:
         self._others: dict[Any, Any] = {}
         self._twins: dict[Form, Form] = {}
         self._parts: dict[tuple[Form, ...], Form] = {}
+        self._multiplied: dict[tuple[Constant, Constant], tuple[Fraction, Constant]] = {}
         self.called: dict[str, str] = {}  # names for people of sums, by what they are in words
 
     def intern(self, kind: type[Interned], *fields: Any) -> Interned:
@@ -622,10 +623,18 @@ class Forms:
         parts = []
         for k, c in a.constants:
             for m, d in b.constants:
-                e, both = constants.product(k, m)
+                e, both = self.multiplied(k, m)
                 scale, both = constants.balanced(both)
                 parts.append((both, c * d * e * scale))
         return self.form(a.rows, b.cols, consts=parts)
+
+    def multiplied(self, k: Constant, m: Constant) -> tuple[Fraction, Constant]:
+        """The product of two constants; of two that are written out, remembered."""
+        if not (isinstance(k, Dense) and isinstance(m, Dense)):
+            return constants.product(k, m)
+        if (k, m) not in self._multiplied:
+            self._multiplied[k, m] = constants.product(k, m)
+        return self._multiplied[k, m]
 
     def matmul(self, a: Form, b: Form) -> Form:
         if a.is_zero or b.is_zero:

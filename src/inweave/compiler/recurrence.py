@@ -16,7 +16,8 @@ from fractions import Fraction
 from inweave.compiler.entrywise import entrywise
 from inweave.compiler.forms import ONE, Form, Forms
 from inweave.compiler.naming import Names, joined
-from inweave.exact.constants import Constant, Ones, Shift, added
+from inweave.exact import constants
+from inweave.exact.constants import Constant, Dense, Ones, Shift, added
 
 EXACT = 1000  # steps whose constants are added up: exact numbers get longer with every one of them
 
@@ -26,6 +27,8 @@ class Recurrence:
 
     def __init__(self, A: Form, c: Form, start: Form, names: Names, forms: Forms) -> None:
         self.start, self.names, self.forms = start, names, forms
+        if A.is_constant and any(isinstance(k, Dense) for k, _ in A.constants):
+            A = A if len(A.constants) == 1 else forms.total(A)  # or all its powers are long sums
         self._powers = {1: A}
         self._sums = {0: forms.form(start.rows, start.cols), 1: c}
         self._states = {0: start}
@@ -34,6 +37,10 @@ class Recurrence:
 
     def power(self, e: int) -> Form:
         """A^e."""
+        if e not in self._powers and self._dense is not None:
+            k, c = self._dense
+            scale, raised = constants.power(k, e)
+            self._powers[e] = self.forms.constant(raised, scale * c**e)
         if e not in self._powers:
             chain = [self.power(part) for part in thirds(e) if part]
             self._powers[e] = self.forms.bind(self._product(chain), self._power_name(e))
@@ -62,8 +69,10 @@ class Recurrence:
         a constant A there is nothing to compute but A^e and A^0 + ... + A^(e-1).
         """
         if self._is_exact(e):
-            ends = ([self.power(e), self.start], [self._all(e), self._sums[1]])
-            return self.forms.combine([(ONE, self._product(chain)) for chain in ends])
+            parts = [(ONE, self.forms.form(self.start.rows, self.start.cols))]
+            for made, of in ((self.power, self.start), (self._all, self._sums[1])):
+                parts += [] if of.is_zero else [(ONE, self._product([made(e), of]))]
+            return self.forms.combine(parts)
         factors = e if self.start.is_zero else e + 1
         below = 1
         while 3 * below < factors:
@@ -81,11 +90,20 @@ class Recurrence:
 
     def _all(self, e: int) -> Form:
         """A^0 + ... + A^(e-1) of a constant A, by halves."""
+        if e not in self._totals and self._dense is not None:
+            scale, total = constants.geometric(added([self._dense[::-1]]), e)
+            self._totals[e] = self.forms.constant(total, scale)
         if e not in self._totals:
             a, b = -(-e // 2), e // 2
             later = self._product([self.power(b), self._all(a)])
             self._totals[e] = self.forms.total(later, self._all(b))
         return self._totals[e]
+
+    @property
+    def _dense(self) -> tuple[Constant, Fraction] | None:
+        """A constant A that has to be written out, and its coefficient."""
+        found = self._powers[1].constants if self._powers[1].is_constant else ()
+        return found[0] if len(found) == 1 and isinstance(found[0][0], Dense) else None
 
     def read(self, u: Form, e: int) -> Form:
         """u x_e, with u carried through the powers; the smallest third stands beside u."""

@@ -13,6 +13,7 @@ from fractions import Fraction
 
 from inweave.compiler.costs import MOST_HEADS, Costs, Region, Segment, storage
 from inweave.compiler.forms import (
+    MANY,
     ONE,
     AnswerLeaf,
     AppliedLeaf,
@@ -41,7 +42,7 @@ from inweave.compiler.layers import (
 from inweave.compiler.readings import Readings
 from inweave.compiler.units import READ
 from inweave.errors import CompileError
-from inweave.exact.constants import Constant, identity, product, select, zeros
+from inweave.exact.constants import Constant, Dense, added, identity, select, zeros
 
 
 @dataclass(frozen=True)
@@ -251,7 +252,7 @@ class Scheduler(Costs):
                     items.append(item.scaled(c))
                     continue
                 for k, d in constant.constants:
-                    items.append(_times_constant(item, k, c * d))
+                    items.append(self._times_constant(item, k, c * d))
         for group, t, c in groups:
             key, at = self._store(group, t != flip, seg)
             if f.diagonal > 1:
@@ -260,7 +261,14 @@ class Scheduler(Costs):
             level = max(level, at)
         for k, c in f.constants:
             items.append(Item(c, None, k.T if flip else k))
-        return tuple(items), level
+        return tuple(items) if len(items) <= MANY else _gathered(items), level
+
+    def _times_constant(self, item: Item, k: Constant, c: Fraction) -> Item:
+        if item.constant is None:
+            behind = None if k.is_identity() else k
+            return Item(item.coefficient * c, item.key, behind, item.diagonal)
+        extra, both = self.forms.multiplied(item.constant, k)
+        return Item(item.coefficient * c * extra, item.key, both, item.diagonal)
 
     def _read_leaf(
         self, leaf: Leaf, flip: bool, c: Fraction, seg: Segment, diagonal: int
@@ -402,11 +410,27 @@ def _eye(size: int) -> Read:
     return (Item(ONE, None, identity(size)),)
 
 
-def _times_constant(item: Item, k: Constant, c: Fraction) -> Item:
-    if item.constant is None:
-        return Item(item.coefficient * c, item.key, None if k.is_identity() else k, item.diagonal)
-    extra, both = product(item.constant, k)
-    return Item(item.coefficient * c * extra, item.key, both, item.diagonal)
+def _gathered(items: Sequence[Item]) -> Read:
+    """The same items, where many matrices of numbers behind one value are added up."""
+    alike: dict[tuple[Key | None, int], list[Item]] = {}
+    for item in items:
+        alike.setdefault((item.key, item.diagonal), []).append(item)
+    return tuple(
+        one
+        for group in alike.values()
+        for one in (group if len(group) <= MANY or not _is_dense(group) else [_added(group)])
+    )
+
+
+def _is_dense(items: Sequence[Item]) -> bool:
+    return any(isinstance(item.constant, Dense) for item in items)
+
+
+def _added(items: Sequence[Item]) -> Item:
+    """Items of one value as one."""
+    size = next(item.constant.rows for item in items if item.constant is not None)
+    parts = [(item.coefficient, item.constant or identity(size)) for item in items]
+    return Item(ONE, items[0].key, added(parts), items[0].diagonal)
 
 
 def fillable(form: Form) -> bool:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -19,10 +20,12 @@ from typing import Any
 import numpy as np
 
 from inweave.errors import DTypeError, InputError, ShapeError
+from inweave.exact import rational
+from inweave.exact.rational import Whole, divided
 from inweave.exact.rational import exact as exact
 from inweave.exact.rational import fractions as fractions
 from inweave.exact.rational import product as multiplied
-from inweave.exact.schema import Count, Stored, content, fingerprint
+from inweave.exact.schema import Count, Stored, content, fingerprint, in_hexadecimal
 
 Array = Any
 
@@ -66,6 +69,11 @@ class Constant:
     def entries(self) -> np.ndarray[Any, Any]:
         """All entries, exactly: float64 where that is exact, otherwise an array of Fractions."""
         raise NotImplementedError
+
+    @property
+    def whole(self) -> Whole:
+        """All entries as whole numbers over one denominator."""
+        return rational.whole(self.entries())
 
     def is_identity(self) -> bool:
         return False
@@ -139,11 +147,16 @@ class ByContent:
     def digest(self) -> str:
         return fingerprint(type(self), self)
 
+    @property
+    def key(self) -> str:
+        """What equals have in common, in this process."""
+        return self.digest
+
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other.digest == self.digest
+        return type(other) is type(self) and other.key == self.key
 
     def __hash__(self) -> int:
-        return hash(self.digest)
+        return hash(self.key)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -169,6 +182,14 @@ class Dense(ByContent, Constant):
     @cached_property
     def digest(self) -> str:
         return content(self.array)
+
+    @cached_property
+    def whole(self) -> Whole:
+        return rational.whole(self.array)
+
+    @cached_property
+    def key(self) -> str:
+        return content(self.array, in_hexadecimal)
 
     def __repr__(self) -> str:
         return f"constant({self.rows}x{self.cols})"
@@ -221,7 +242,7 @@ def product(left: Constant, right: Constant) -> tuple[Fraction, Constant]:
     if isinstance(right, Shift):
         coefficient, constant = product(right.T, left.T)
         return coefficient, constant.T
-    return one, simplest(multiplied(left.entries(), right.entries()))
+    return one, simplest(multiplied(left.whole, right.whole))
 
 
 def log2(number: Fraction) -> float:
@@ -255,33 +276,53 @@ def added(parts: Iterable[tuple[Fraction, Constant]]) -> Constant:
     whole = all(
         c.denominator == 1 and abs(c) <= 1 << 20 and isinstance(k, (Shift, Ones)) for c, k in parts
     )
-    total: Any = np.zeros(parts[0][1].shape)
     if not whole:
-        total = fractions(total)
+        return simplest(divided(*rational.combined([(c, k.whole) for c, k in parts])))
+    total = np.zeros(parts[0][1].shape)
     for c, k in parts:
         if isinstance(k, Shift):
             steps = np.arange(k.size)
-            total[k.row + steps, k.col + steps] += float(c) if whole else c
+            total[k.row + steps, k.col + steps] += float(c)
         else:
-            total += float(c) * k.entries() if whole else c * fractions(k.entries())
+            total += float(c)
     return simplest(total)
+
+
+def power(constant: Constant, e: int) -> tuple[Fraction, Constant]:
+    """A constant to the power of e as (coefficient, constant), in range."""
+    return balanced(simplest(divided(*rational.power(constant.whole, e))))
+
+
+def geometric(constant: Constant, e: int) -> tuple[Fraction, Constant]:
+    """`A^0 + ... + A^(e-1)` of a constant A as (coefficient, constant), in range."""
+    return balanced(simplest(divided(*rational.geometric(constant.whole, e))))
 
 
 def simplest(array: Any) -> Constant:
     """The tightest description of a constant array: ones, a piece of an identity, or dense."""
     dense = Dense(array)
     entries = dense.array
-    if entries.size and (entries == 1).all():
-        return Ones(*dense.shape)
-    where = np.argwhere(entries != 0)
+    some = entries.astype(bool)
+    where = np.argwhere(some)
     if len(where) == 0:
         return zeros(*dense.shape)
     row, col = (int(i) for i in where[0])
-    run = np.arange(len(where))
-    if (where == np.stack([row + run, col + run], axis=1)).all() and all(
-        entries[i, j] == 1 for i, j in where
-    ):
-        return Shift(dense.rows, dense.cols, row, col, len(where))
-    if entries.dtype == object and all(Fraction(float(e)) == e for e in entries.ravel()):
+    if entries[row, col] == 1 and (entries[some] == 1).all():
+        run = np.arange(len(where))
+        if len(where) == entries.size:
+            return Ones(*dense.shape)
+        if (where == np.stack([row + run, col + run], axis=1)).all():
+            return Shift(dense.rows, dense.cols, row, col, len(where))
+    if entries.dtype == object and all(map(_is_float, entries[some])):
         return Dense(entries.astype(np.float64))
     return dense
+
+
+def _is_float(number: Fraction) -> bool:
+    """Whether float64 holds a rational number."""
+    below = number.denominator
+    if below & (below - 1):
+        return False
+    with suppress(OverflowError):
+        return Fraction(float(number)) == number
+    return False

@@ -10,7 +10,7 @@ floats are exact.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import reduce
 from itertools import pairwise
@@ -57,9 +57,14 @@ def exact(number: Any) -> Fraction:
 
 def fractions(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """The same entries as Fractions; of weights, few are not zero."""
+    if array.dtype == object and set(map(type, array.flat)) == {Fraction}:
+        return array.copy()
     out = np.full(array.shape, Fraction(0), dtype=object)
     some = array != 0 if array.dtype.kind in "iuf" else np.full(array.shape, True)
-    out[some] = [exact(entry) for entry in array[some]]
+    if array.dtype == np.float64 and np.isfinite(array).all():
+        out[some] = [Fraction(entry) for entry in array[some].tolist()]
+    else:
+        out[some] = [exact(entry) for entry in array[some]]
     return out
 
 
@@ -68,11 +73,8 @@ def whole(matrix: Rational | Whole) -> Whole:
     if isinstance(matrix, Whole):
         return matrix
     matrix = np.asarray(matrix)
-    if matrix.dtype == np.float64:
-        for power in range(0, 53, 4):
-            scaled = matrix * 2.0**power
-            if (scaled == np.rint(scaled)).all() and np.abs(scaled).max(initial=0.0) < EXACT:
-                return Whole(scaled, 2**power)
+    if matrix.dtype == np.float64 and np.isfinite(matrix).all():
+        return _whole_floats(matrix)
     entries = matrix.ravel().tolist()
     if set(map(type, entries)) != {Fraction}:
         entries = fractions(matrix).ravel().tolist()
@@ -85,6 +87,18 @@ def whole(matrix: Rational | Whole) -> Whole:
     return Whole(_objects(top).reshape(matrix.shape).astype(kind), bottom)
 
 
+def _whole_floats(matrix: Rational) -> Whole:
+    """The same of floats: odd numbers times powers of two."""
+    parts, powers = np.frexp(matrix)
+    odd = (parts * EXACT).astype(np.int64)
+    zeros = np.frexp((odd & -odd).astype(np.float64))[1] - 1  # at the end of a number
+    odd, powers = odd >> np.maximum(zeros, 0), np.where(odd == 0, 0, powers - 53 + zeros)
+    bottom = -int(powers.min(initial=0))
+    if not np.abs(matrix).max(initial=0.0) >= EXACT / 2.0 ** min(bottom, 1000):
+        return Whole(np.ldexp(matrix, bottom), 1 << bottom)
+    return Whole(odd.astype(object) << (powers + bottom).astype(object), 1 << bottom)
+
+
 def times(a: Rational, b: Rational) -> Rational:
     """The product of matrices of whole numbers, in floats where all sums are exact."""
     if a.dtype == b.dtype == np.float64:
@@ -93,7 +107,7 @@ def times(a: Rational, b: Rational) -> Rational:
             return a @ b
     if a.ndim == b.ndim == 2 and a.size * b.shape[1] > FEW:
         return _by_digits(a, b)
-    return _integers(a) @ _integers(b)
+    return integers(a) @ integers(b)
 
 
 def _by_digits(a: Rational, b: Rational) -> Rational:
@@ -106,7 +120,7 @@ def _by_digits(a: Rational, b: Rational) -> Rational:
     bits = (53 - a.shape[1].bit_length()) // 2
     left, right = _digits(a, bits), _digits(b, bits)
     if len(left) * len(right) > MOST_DIGITS:
-        out[np.ix_(rows, cols)] = _integers(a) @ _integers(b)
+        out[np.ix_(rows, cols)] = integers(a) @ integers(b)
         return out
     sums = [np.zeros((len(rows), len(cols)), dtype=np.int64) for _ in range(len(left) + len(right))]
     for i, x in enumerate(left):
@@ -135,7 +149,8 @@ def _digits(top: Rational, bits: int) -> list[Rational]:
     return [*found, rest.astype(np.float64)]
 
 
-def _integers(top: Rational) -> Rational:
+def integers(top: Rational) -> Rational:
+    """Whole numbers as Python's own."""
     return top if top.dtype == object else _objects(map(int, top.flat)).reshape(top.shape)
 
 
@@ -150,8 +165,20 @@ def divided(top: Rational, bottom: int) -> Rational:
         return top / float(bottom) + 0.0
     out = np.full(top.shape, Fraction(0), dtype=object)
     some = top != 0
-    out[some] = _objects(Fraction(entry, bottom) for entry in _integers(top[some]))
+    out[some] = _objects(Fraction(entry, bottom) for entry in integers(top[some]))
     return out
+
+
+def combined(parts: Sequence[tuple[int | Fraction, Rational | Whole]]) -> Whole:
+    """A linear combination of arrays of one shape in whole numbers."""
+    tops, bottoms = zip(*(whole(matrix) for _, matrix in parts), strict=True)
+    ratios = [(c.numerator, c.denominator * b) for (c, _), b in zip(parts, bottoms, strict=True)]
+    bottom = math.lcm(*(below for _, below in ratios))
+    total = integers(np.zeros(tops[0].shape))
+    for top, (above, below) in zip(tops, ratios, strict=True):
+        some = top != 0
+        total[some] += integers(top[some]) * (above * (bottom // below))
+    return Whole(total, bottom)
 
 
 def multiplied(*matrices: Rational | Whole) -> Whole:
@@ -165,10 +192,33 @@ def product(*matrices: Rational | Whole) -> Rational:
     return divided(*multiplied(*matrices))
 
 
+def power(matrix: Rational | Whole, e: int) -> Whole:
+    """A matrix to the power of e, at least 1, by squaring."""
+    top, bottom = whole(matrix)
+    out = top
+    for bit in f"{e:b}"[1:]:
+        out = times(out, out)
+        out = times(out, top) if bit == "1" else out
+    return Whole(out, bottom**e)
+
+
+def geometric(matrix: Rational | Whole, e: int) -> Whole:
+    """`A^0 + ... + A^(e-1)` of a matrix A, e at least 1, by doubling: S_2k = S_k + A^k S_k."""
+    top, bottom = whole(matrix)
+    top = integers(top)
+    last, total, scale = top, integers(np.eye(len(top))), bottom  # A^k, S_k, their denominator
+    total = total * scale
+    for bit in f"{e:b}"[1:]:
+        total, last, scale = total * scale + times(last, total), times(last, last), scale**2
+        if bit == "1":
+            total, last, scale = (total + last) * bottom, times(last, top), scale * bottom
+    return Whole(total, scale)
+
+
 def is_orthogonal(matrix: Rational) -> bool:
     """Whether `M Mᵀ = I`, exactly."""
     top, bottom = whole(matrix)
-    found = _integers(times(top, top.T))
+    found = integers(times(top, top.T))
     return bool((found == bottom**2 * np.eye(len(top), dtype=int).astype(object)).all())
 
 
@@ -201,7 +251,7 @@ def inverse(matrix: Rational) -> Rational:
         return np.asarray(matrix).T.copy()
     top, bottom = whole(matrix)
     size, last = len(top), 1
-    rows = np.concatenate([_integers(top), np.eye(size, dtype=int).astype(object)], axis=1)
+    rows = np.concatenate([integers(top), np.eye(size, dtype=int).astype(object)], axis=1)
     for k in range(size):
         pivot = k + int(np.argmax(rows[k:, k] != 0))
         rows[[k, pivot]] = rows[[pivot, k]]

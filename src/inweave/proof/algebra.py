@@ -338,7 +338,7 @@ class Scope:
         self.prover.alphabet.fix(loop.times)
         state = self.values(loop.init)
         for _ in range(loop.times):
-            state = self.inside(loop, state).values(loop.step)
+            state = [x.gathered() for x in self.inside(loop, state).values(loop.step)]
         return state
 
 

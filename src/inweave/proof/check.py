@@ -34,6 +34,7 @@ from inweave.proof.floats import float_difference
 from inweave.proof.heights import Size
 from inweave.proof.interface import compatible, conditions
 from inweave.proof.merged import in_runs, is_dense, merged
+from inweave.proof.runs import are_long
 from inweave.proof.sizes import Recorder, said_of_sizes, unchanged_by
 from inweave.proof.tables import (
     function_notes,
@@ -48,6 +49,7 @@ TRIALS = 2  # at least
 UNLIKELY = 1e-12  # with no more than this a wrong network passes, or there is no certificate
 MOST_TRIALS = 100
 IN_WORDS = 0.05  # seconds of a trial in words, about
+LONG_WORDS = 2.0  # the same with powers of matrices of numbers, at least
 SECONDS = 60.0  # for trials that nobody asked for
 UNLUCKY = 8  # draws at which something is divided by zero, before that is taken for certain
 
@@ -219,6 +221,8 @@ class Check:
         comparison = Comparison(self.traced, self.network, self.plan)
         rng = np.random.default_rng(self.seed)
         quick = self.asked is None and self.seconds >= TRIALS * IN_WORDS
+        if quick and are_long(self.traced):
+            quick = cost_of_two(self.traced, self.plan) > LONG_WORDS
         methods = [method for method in comparison.methods if method != WORDS or quick]
         ways = len(methods) * (2 if reciprocals(self.traced) else 1)
         for method in methods:

@@ -24,6 +24,7 @@ from math import prod
 
 import numpy as np
 
+from inweave.exact.constants import Dense
 from inweave.exact.field import Field
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
@@ -49,6 +50,18 @@ def are_readable(traced: Traced, network: Network) -> bool:
         and not any(isinstance(x, ex.Applied) for x in every)
         and any(isinstance(x, ex.LoopResult) for x in every)
     )
+
+
+def are_long(traced: Traced) -> bool:
+    """Whether loops multiply by matrices of numbers, of which words hold the powers, exactly."""
+    loops = {x.loop for x in ex.every(traced.outputs.values()) if isinstance(x, ex.LoopResult)}
+    return any(_is_numbers(x) for loop in loops for x in loop.outer)
+
+
+def _is_numbers(x: ex.Expr) -> bool:
+    """Whether an expression is a matrix of numbers, as it is written or turned."""
+    x = x.x if isinstance(x, ex.Transposed) else x
+    return isinstance(x, ex.ConstantExpr) and isinstance(x.constant, Dense) and min(x.shape) > 1
 
 
 def compare(traced: Traced, network: Network, field: Field, rng: np.random.Generator) -> None:

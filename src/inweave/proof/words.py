@@ -13,11 +13,11 @@ into pieces, functions of equal things written differently), so failing to prove
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
@@ -26,6 +26,7 @@ from inweave.exact.constants import (
     Dense,
     Ones,
     Shift,
+    added,
     exact,
     fractions,
     identity,
@@ -35,6 +36,7 @@ from inweave.exact.constants import (
     simplest,
     zeros,
 )
+from inweave.exact.rational import Whole, combined, integers
 from inweave.proof.reading import Reading
 
 Letter = tuple[int, bool]  # a number in the alphabet, and whether transposed
@@ -47,6 +49,7 @@ Term = tuple[Word, Number]
 FIRST, LAST = 0, -1  # letters of a word
 MOST_WORDS = 5_000  # of one sum
 MOST_LETTERS = 1_000_000  # written in one proof: about a second
+LIKE_A_LETTER = 10  # multiplications of long numbers that take as long
 MOST_ENTRIES = 20_000  # of the constants that are written out to compare them
 ONE = 1
 IDENTITY: dict[Word, Number] = {((), ()): ONE}  # the sum that is I, whatever its size
@@ -245,6 +248,8 @@ class Alphabet:
         if key not in self._spellings:
             right = self._constant(number)
             left = identity(right.rows) if before is None else self._constant(before)
+            if any(isinstance(k, Dense) and k.array.dtype == object for k in (left, right)):
+                self.counted(left.rows * right.rows * right.cols // LIKE_A_LETTER)
             c, both = product(left, right)
             first, here = _scaled(both)
             letters = () if here.is_identity() else self._factors(here)
@@ -327,28 +332,34 @@ def _outer(constant: Constant) -> tuple[Constant, ...]:
         return select(rows, row, row + 1), select(cols, col, col + 1).T
     if rows * cols > MOST_ENTRIES:
         return (constant,)
-    entries = fractions(constant.entries())
-    found = np.argwhere(entries != 0)
+    top, _ = constant.whole
+    found = np.argwhere(top)
     if not len(found):
         return (zeros(rows, cols),)
     row, col = found[0]
-    first = entries[row : row + 1] / entries[row, col]
-    column = entries[:, col : col + 1]
-    if np.any(column * first != entries):
+    top = integers(top)
+    if np.any(top[:, col : col + 1] * top[row] != top * top[row, col]):
         return (constant,)
-    return simplest(column), simplest(first)
+    entries = fractions(constant.entries())
+    first = entries[row : row + 1] / entries[row, col]
+    return simplest(entries[:, col : col + 1]), simplest(first)
 
 
 def _scaled(constant: Constant) -> tuple[Number, Constant]:
-    """A number times a constant whose first entry is one, so that multiples are one letter."""
+    """A number times a constant, of whole numbers without a divisor: multiples are one letter.
+
+    The first of them is not negative.
+    """
     if not isinstance(constant, Dense):
         return ONE, constant
-    entries = constant.array.ravel()
-    (some,) = np.nonzero(entries)
-    if not len(some) or entries[some[0]] == 1:
+    top, bottom = constant.whole
+    some = top[top != 0]
+    if not len(some):
         return ONE, constant
-    first = exact(entries[some[0]])
-    return _number(first), simplest(fractions(constant.array) / first)
+    divisor = math.gcd(*integers(some)) * (1 if some[0] > 0 else -1)
+    if divisor == bottom == 1:
+        return ONE, constant
+    return _number(Fraction(divisor, bottom)), simplest(top // divisor)
 
 
 def _reach(letter: Symbol | Constant, end: int) -> range | None:
@@ -437,6 +448,41 @@ class Words:
                 self.alphabet._add(terms, c * d, both, (ONE, ((), chain)))
         return Words(self.alphabet, self.rows, self.cols, terms)
 
+    def gathered(self) -> Words:
+        """The same, where words that differ in a matrix of numbers at one end are one word.
+
+        Otherwise a loop that multiplies by `I + L` would have a word for every power of L.
+        """
+        found = self
+        for end in (FIRST, LAST):
+            found = found._gathered(end)
+        return found
+
+    def _gathered(self, end: int) -> Words:
+        alphabet, terms = self.alphabet, dict[Word, Number]()
+        alike: dict[Word, list[tuple[Number, Constant, Word]]] = {}
+        for word, c in self.terms.items():
+            constant, rest = self._parted(word[1], end)
+            alike.setdefault((word[0], rest), []).append((c, constant, word))
+        for (scalars, rest), group in alike.items():
+            if len(group) == 1 or not any(isinstance(k, Dense) for _, k, _ in group):
+                for c, _, word in group:
+                    alphabet._put(terms, word, c)
+                continue
+            for _, k, _ in group:
+                alphabet.fixed |= alphabet.reading.in_place(k)
+            letter = (alphabet._number(added([(Fraction(c), k) for c, k, _ in group])), False)
+            chain = (letter, *rest) if end == FIRST else (*rest, letter)
+            alphabet._add(terms, ONE, scalars, alphabet.written(chain))
+        return Words(alphabet, self.rows, self.cols, terms)
+
+    def _parted(self, chain: Chain, end: int) -> tuple[Constant, Chain]:
+        """The constant at one end of a chain, and all others of its letters."""
+        here = self.alphabet.letters[chain[end][0]] if chain else None
+        if isinstance(here, Constant):
+            return here, chain[1:] if end == FIRST else chain[:-1]
+        return identity(self.rows if end == FIRST else self.cols), chain
+
     def is_zero(self) -> bool:
         """Whether this is zero; False may also mean that it is not seen to be."""
         if not self.terms:
@@ -524,15 +570,28 @@ def _cancel(group: Group, alphabet: Alphabet) -> bool:
     places = _differing(group)
     if math.prod(k.rows * k.cols for k, *_ in places) > MOST_ENTRIES:
         return False
-    total: dict[tuple[int, ...], Number] = {}
-    for (c, _), *constants in zip(group, *places, strict=True):
-        for entries in itertools.product(*map(_entries, constants)):
-            where = tuple(at for at, _ in entries)
-            total[where] = total.get(where, 0) + math.prod((x for _, x in entries), start=c)
-    return all(map(alphabet.is_nothing, total.values()))
+    places.sort(key=lambda place: -place[0].rows * place[0].cols)
+    numbers = [c for c, _ in group]
+    top, bottom = _written_out(list(zip(numbers, *places, strict=True)))
+    return all(alphabet.is_nothing(Fraction(x, bottom)) for x in top.flat if x)
 
 
-def _entries(constant: Constant) -> list[tuple[int, Number]]:
-    """What a constant holds beside zeros, each by its place."""
-    flat = constant.entries().ravel()
-    return [(int(at), _number(exact(flat[at]))) for at in np.flatnonzero(flat)]
+def _written_out(words: Sequence[tuple[Any, ...]]) -> Whole:
+    """The entries of a sum of words: coefficients, each with the constants at its places.
+
+    What words have in common at the first place is multiplied by the sum of their others.
+    """
+    if len(words[0]) == 1:
+        return combined([(c, np.ones(1)) for (c,) in words])
+    alike: dict[Constant, list[tuple[Any, ...]]] = {}
+    for c, first, *rest in words:
+        alike.setdefault(first, []).append((c, *rest))
+    parts = [(k.whole, _written_out(rest)) for k, rest in alike.items()]
+    bottom = math.lcm(*(first.bottom * inner.bottom for first, inner in parts))
+    total = integers(np.zeros((parts[0][0].top.size, len(parts[0][1].top))))
+    for first, inner in parts:
+        flat = first.top.ravel()
+        some = np.flatnonzero(flat)
+        scaled = inner.top * (bottom // (first.bottom * inner.bottom))
+        total[some] += integers(flat[some])[:, None] * scaled
+    return Whole(total.ravel(), bottom)
