@@ -328,10 +328,10 @@ class _Powers:
         return assemble(self.graph, found, box)
 
     # -- what a step does -------------------------------------------------------------------------
-    def _as(self, node: Node, flip: bool) -> Matrix:
-        """`[A c]` of a value, or of its transpose."""
+    def _as(self, node: Node, flip: bool, col: int = 0) -> Matrix:
+        """`[A c]` of a value, or of its transpose, that stands from some column on."""
         if node.level < self.level:
-            return tuple(term.moved(0, self.rows) for term in self._followed(node, flip))
+            return tuple(term.moved(0, self.rows) for term in self._followed(node, flip, col))
         found = self._found(node)
         if found.flip != flip and not node.is_scalar:
             raise StaysALoop
@@ -346,9 +346,9 @@ class _Powers:
         )
         return transposed(self.graph, matrix) if flip else matrix
 
-    def _followed(self, node: Node, flip: bool) -> Matrix:
-        """Those columns of a value from outside that are followed."""
-        first = self.columns.start
+    def _followed(self, node: Node, flip: bool, col: int = 0) -> Matrix:
+        """Those columns that are followed of a value from outside, which stands at a column."""
+        first = self.columns.start - col
         parts = [
             clip_cols(self.graph, term, first, first + self.width)
             for term in self._fixed(node, flip)
@@ -408,7 +408,7 @@ class _Powers:
             if col and arg.level >= self.level:
                 raise StaysALoop
             by = Term(0, 0, 1, Fraction(sign))
-            out += [scaled(term.moved(row, col), by) for term in self._as(arg, flip)]
+            out += [scaled(term.moved(row, 0), by) for term in self._as(arg, flip, col)]
         return _Wide(collect(out), flip)
 
     def _matmul(self, node: Node) -> _Wide:

@@ -84,15 +84,15 @@ class Look:
         sums = abs(np.concatenate(powers)).reshape(-1, width).dot(self.each)
         if self.made.beside:
             sums = sums.reshape(-1, width, 2)[:, :rows].swapaxes(1, 2)
-        norms = _largest(sums.reshape(-1, rows)).reshape(count, *powers[0].shape[:-2], -1)
+        each = 1 + self.made.beside
+        norms = _largest(sums.reshape(-1, rows)).reshape(count, -1, each).swapaxes(1, 2)
         shape = (*lead, rows, 1)
         columns = [
             x if x.shape == shape else np.broadcast_to(x[..., :rows, :], shape)
             for x in arrays[count:]
         ]
         values = _largest(abs(np.concatenate(columns)).reshape(-1, rows)).reshape(-1, *lead)
-        parted = np.moveaxis(norms, -1, 1).reshape(-1, *powers[0].shape[:-2])
-        return self.parted(parted, values)
+        return self.parted(norms.reshape(-1, *powers[0].shape[:-2]), values)
 
     def parted(self, norms: Any, values: Any) -> tuple[Any, Any, Any]:
         """The norms of powers, of what they add, and of values."""
