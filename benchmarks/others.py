@@ -73,6 +73,61 @@ def nonnegative(X: Matrix["n", "d"], y: Vector["n"]):
     return inweave.iterate(step, inweave.zeros(X.shape[1]), STEPS)
 
 
+@inweave.program
+def adagrad(X: Matrix["n", "d"], y: Vector["n"]):
+    def step(w, G):
+        g = X.T @ (X @ w - y)
+        G = G + g * g
+        return w - 0.1 * g * inweave.rsqrt(G + 0.01, domain=(1e-3, 1e4)), G
+
+    zero = inweave.zeros(X.shape[1])
+    return inweave.iterate(step, (zero, zero), STEPS)[0]
+
+
+@inweave.program
+def normalised(X: Matrix["n", "d"], y: Vector["n"]):
+    def step(w):
+        g = X.T @ (X @ w - y)
+        return w - 0.1 * g * inweave.rsqrt(g @ g + 0.01, domain=(1e-3, 1e4))
+
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), STEPS)
+
+
+@inweave.program
+def sinkhorn(C: Matrix["n", "n"]):
+    K, n = C * C + 0.5, C.shape[0]
+
+    def step(u):
+        v = inweave.reciprocal(n * (K.T @ u), domain=(1e-4, 1e4))
+        return inweave.reciprocal(n * (K @ v), domain=(1e-4, 1e4))
+
+    return inweave.iterate(step, inweave.ones(n), STEPS)
+
+
+@inweave.program
+def krylov(A: Matrix["n", "n"], v: Vector["n"]):
+    found = [v]
+    for _ in range(9):
+        found.append(A @ found[-1])
+    return inweave.hstack(found)
+
+
+@inweave.program
+def smoothed(X: Matrix["n", "d"], a: Scalar):
+    s = X[0]
+    for i in range(1, len(X)):
+        s = (1 - a) * s + a * X[i]
+    return s
+
+
+@inweave.program
+def nlms(X: Matrix["n", "d"], y: Vector["n"]):
+    def step(w, x, t):
+        return w + (t - x @ w) * x / inweave.assume(0.1 + x @ x, 0.1, 1e4), None
+
+    return inweave.scan(step, inweave.zeros(X.shape[1]), X, y)[0]
+
+
 def _times(A: Any, x: Any) -> Any:
     return (A @ x[..., None])[..., 0]
 
@@ -120,6 +175,53 @@ def _nonnegative(X: Any, y: Any) -> Any:
     return w
 
 
+def _adagrad(X: Any, y: Any) -> Any:
+    A, b, w = X.mT @ X, _times(X.mT, y), np.zeros(X[..., 0, :].shape)
+    G = np.zeros_like(w)
+    for _ in range(STEPS):
+        g = _times(A, w) - b
+        G = G + g * g
+        w = w - 0.1 * g / np.sqrt(G + 0.01)
+    return w
+
+
+def _normalised(X: Any, y: Any) -> Any:
+    A, b, w = X.mT @ X, _times(X.mT, y), np.zeros(X[..., 0, :].shape)
+    for _ in range(STEPS):
+        g = _times(A, w) - b
+        w = w - 0.1 / np.sqrt(np.vecdot(g, g) + 0.01)[..., None] * g
+    return w
+
+
+def _sinkhorn(C: Any) -> Any:
+    K = C.shape[-1] * (C * C + 0.5)
+    KT, u = np.ascontiguousarray(K.mT), np.ones(C[..., 0].shape)
+    for _ in range(STEPS):
+        u = 1 / _times(K, 1 / _times(KT, u))
+    return u
+
+
+def _krylov(A: Any, v: Any) -> Any:
+    found = [v]
+    for _ in range(9):
+        found.append(_times(A, found[-1]))
+    return np.stack(found, axis=-1)
+
+
+def _smoothed(X: Any, a: float) -> Any:
+    s, AX, b = X[..., 0, :], a * X, 1 - a
+    for i in range(1, X.shape[-2]):
+        s = b * s + AX[..., i, :]
+    return s
+
+
+def _nlms(X: Any, y: Any) -> Any:
+    w, S = np.zeros(X[..., 0, :].shape), X / (0.1 + np.vecdot(X, X))[..., None]
+    for i in range(X.shape[-2]):
+        w = w + (y[..., i] - np.vecdot(X[..., i, :], w))[..., None] * S[..., i, :]
+    return w
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -128,6 +230,12 @@ OTHERS = (
     Other(admm, {"n": 40}, {"M": (40, 40), "q": (40,)}, _admm),
     Other(moving_average, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _moving_average),
     Other(nonnegative, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _nonnegative),
+    Other(adagrad, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _adagrad),
+    Other(normalised, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _normalised),
+    Other(sinkhorn, {"n": 20}, {"C": (20, 20)}, _sinkhorn),
+    Other(krylov, {"n": 50}, {"A": (50, 50), "v": (50,)}, _krylov),
+    Other(smoothed, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _smoothed),
+    Other(nlms, {"n": 100, "d": 10}, {"X": (100, 10), "y": (100,)}, _nlms),
 )  # fmt: skip
 
 

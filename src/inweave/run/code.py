@@ -20,6 +20,8 @@ from inweave.run.graph import ONE
 from inweave.run.node import LoopBody, Node, flops, placed
 
 FEW = 32  # calls of a short piece of code
+MOSTLY = 8  # times the calls outside loops, from which on those inside count
+VIEWS = ("flip", "getitem", "one", "more")  # lines that make no arrays
 
 
 class Line(NamedTuple):
@@ -78,6 +80,10 @@ class Repeat:
     @cached_property
     def reads(self) -> list[int]:
         """The slots that it reads before it fills them itself, loops inside included."""
+        return self._reads(picked=True)
+
+    def _reads(self, picked: bool) -> list[int]:
+        """The same, perhaps without those of which it picks rows."""
         found: dict[int, None] = {}
         filled: set[int] = set()
 
@@ -91,13 +97,18 @@ class Repeat:
                 if isinstance(line, Repeat):
                     walk(line)
                 else:
-                    use((line.a, line.b))
+                    use((line.a, line.b) if picked or line.op != "pick" else ())
                     filled.add(line.out)
             use((*loop.nexts, *(stack.slot for stack in loop.stacks)))
             filled.update(stack.out for stack in loop.stacks)
 
         walk(self)
         return [*found]
+
+    @cached_property
+    def whole(self) -> list[int]:
+        """The slots that it reads in other ways than row by row, one row in each step."""
+        return self._reads(picked=False)
 
     @property
     def fills(self) -> Iterator[int]:
@@ -141,8 +152,35 @@ class Code:
 
         Where there are many, they go through a few arrays again and again, and should be long.
         """
-        few = self.calls <= FEW
-        return max(1, sum(x.rows * x.cols for x in _computed(self.lines))) if few else self.widest
+        if self.calls <= FEW:
+            return max(1, sum(x.rows * x.cols for x in _computed(self.lines)))
+        return self._by_use[0]
+
+    @property
+    def passed(self) -> int:
+        """The entries that are computed once, before loops that do not hold them."""
+        return self._by_use[1]
+
+    @cached_property
+    def _by_use(self) -> tuple[int, int]:
+        """The entries of the largest value that is gone through again and again; of all others.
+
+        What loops read row by row, or not at all, each problem goes through once or twice.
+        """
+        straight = [line for line in self.lines if isinstance(line, Line)]
+        if len(straight) * MOSTLY > self.calls:
+            return self.widest, 0
+        sizes, again, made = dict[int, int](), 1, 0
+        for line in self.lines:
+            if not isinstance(line, Line):
+                again = max(again, *(sizes.get(slot, 0) for slot in line.whole), 0)
+                again = max(again, *(x.rows * x.cols for x in _computed([line])), 0)
+            elif line.op in VIEWS:
+                sizes[line.out] = sizes.get(line.a, 0)
+            else:
+                sizes[line.out] = line.rows * line.cols
+                made += sizes[line.out]
+        return again, made
 
     @cached_property
     def calls(self) -> int:
@@ -165,7 +203,7 @@ def _computed(lines: Lines) -> Iterator[Line]:
     for line in lines:
         if not isinstance(line, Line):
             yield from _computed(line.body)
-        elif line.op not in ("flip", "getitem", "one", "more"):
+        elif line.op not in VIEWS:
             yield line
 
 

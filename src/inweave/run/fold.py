@@ -22,6 +22,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from inweave.exact.constants import identity
+from inweave.run.ahead import of_rows, rows_together
 from inweave.run.graph import Graph, is_near, is_outer
 from inweave.run.multiples import as_matrix, as_number, common
 from inweave.run.needed import clipped, needed, operand
@@ -39,11 +40,13 @@ class Asked(NamedTuple):
     Loops whose step is affine are computed by `powers`, if a way is given and they cost less; where
     a matrix goes round, it may be computed where it `stays`; and for many prompts products of fixed
     matrices may be taken side by `side`, for there every product takes a call for each of them.
+    What loops make of their rows alone may be made `ahead` of them.
     """
 
     powers: Way | None = None
     stays: bool = False
     side: bool = False
+    ahead: bool = False
 
 
 def folded(
@@ -130,6 +133,9 @@ class _Folding:
         args = tuple(self.new[arg] for arg in node.args)
         if node.op == "view":
             return self.graph.view(args[0], *node.data)
+        ahead = of_rows(self.graph, node, args) if self.asked.ahead and node.level else None
+        if ahead is not None:
+            return ahead
         if node in self.needed:
             return self._in_part(node, args, self.needed[node])
         if node.op == "sum":
@@ -336,8 +342,10 @@ class _Folding:
         rows, cols, where = node.data
         args = tuple(map(self._upright, args))
         parts = [(sign, arg, row, col) for arg, (sign, row, col) in zip(args, where, strict=True)]
-        parts = self._flat(parts)
-        fewer = self._stacked(rows, cols, self._with_sums(parts))
+        parts = fewer = self._flat(parts)
+        if self.asked.ahead and node.level:
+            fewer = rows_together(self.graph, rows, cols, parts)
+        fewer = self._stacked(rows, cols, self._with_sums(fewer))
         fewer = self._gathered(self._factored(rows, cols, fewer))
         fewer = self._side_by_side(self._as_multiples(fewer))
         if fewer != parts:

@@ -368,7 +368,7 @@ class Graph:
         for column, row in ((a, b), (b, a)):
             if column.cols == 1 == row.rows:
                 return self.matmul(column, row)
-        if _turned((a, b)) > 0:
+        if _wants_turn((a, b)):
             return self.flip(self.entrywise(self.flip(a), self.flip(b)))
         a, b = sorted((a, b), key=lambda x: (x.op == "const", _age(x)))
         if a.rows == 1 and b.op == "const" and b.data.is_identity():
@@ -454,9 +454,7 @@ class Graph:
         other = self._wider_mask(rows, cols, parts) or self._in_bands(rows, cols, parts)
         if other is not None:
             return other
-        nodes = [node for _, node, _, _ in parts]
-        turned = _turned(nodes)
-        if turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1]):
+        if _wants_turn([node for _, node, _, _ in parts]):
             others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
             return self.flip(self.total(cols, rows, others))
         parts = self._by_change(rows, cols, parts)
@@ -716,6 +714,15 @@ def _turned(nodes: Sequence[Node]) -> int:
     """How many more of these nodes are transposed than not; what is either way does not count."""
     free = [x for x in nodes if not (x.symmetric or x.is_scalar or x.turns)]
     return sum(1 if x.flipped else -1 for x in free)
+
+
+def _wants_turn(nodes: Sequence[Node]) -> bool:
+    """Whether an operation entry by entry is computed transposed: where less is so, or the oldest.
+
+    So a value is one node, whichever way round it is asked for.
+    """
+    turned = _turned(nodes)
+    return turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1])
 
 
 def _age(node: Node) -> int:

@@ -110,7 +110,7 @@ def _piece(code: Code, read: int) -> int:
     To read inputs twice from afar costs less than to make more calls of a piece of few entries.
     """
     inputs = max(PIECE, code.calls * ENTRIES)
-    return max(1, min(PIECE // code.held, inputs // max(1, read)))
+    return max(1, min(PIECE // code.held, inputs // max(1, read + code.passed)))
 
 
 def matmul(a: Array, b: Array) -> Array:

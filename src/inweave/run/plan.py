@@ -27,6 +27,7 @@ from inweave.language.program import Traced
 from inweave.model.inputs import accept, plain, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
+from inweave.run.ahead import has_rows
 from inweave.run.build import Builder
 from inweave.run.code import Code, Lead, broadcast, encode, live_nodes
 from inweave.run.cost import price
@@ -88,11 +89,17 @@ class Variant:
         """What is quickest where a compiler has all of it, as in jax."""
         return self._quickest(Way(STAGED, joint=False), side=True)
 
+    @property
+    def ahead(self) -> Variant:
+        """The same with what loops make of their rows alone made before them."""
+        rows = any(has_rows(node.data) for node in self.nodes if node.op == "loop")
+        return Variant(self.nodes, self.outputs, Asked(ahead=True)) if rows else self
+
     def _quickest(self, way: Way, side: bool) -> Variant:
         loops = [node.data for node in self.nodes if node.op == "loop"]
         if not loops:
             return self
-        other = Variant(*self._made, Asked(way, stays=True))
+        other = Variant(*self._made, Asked(way, stays=True)).ahead
         if any(node.op == "trusted" for node in other.nodes):
             other.unseen = self._quickest(way._replace(looks=False), side)
             most = WORTH_A_LOOK[way.price] * price(other.unseen, way.price)
@@ -102,7 +109,8 @@ class Variant:
             return other
         turns = any(turning(body, range(len(body.phis))) for body in loops)
         side = side and any(map(_adds_products, loops))
-        return Variant(*self._made, Asked(stays=True, side=side)) if turns or side else self
+        found = Variant(*self._made, Asked(stays=True, side=side)) if turns or side else self
+        return found.ahead
 
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
