@@ -22,7 +22,8 @@ from benchmarks.measure import Spread, interleaved
 from benchmarks.row import Row
 from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 
-SIZES = ((1000, 10), (100_000, 20), (10_000, 200))
+SIZES = ((1000, 10), (100_000, 20), (10_000, 200),
+         (20, 200), (50, 1000), (30, 5000), (100, 100))  # fmt: skip
 FIRST = 60.0  # milliseconds
 OURS, THEIRS = "inweave", "scikit-learn"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import subprocess
 import sys
@@ -28,9 +29,10 @@ from inweave.compiler.driver import run
 from inweave.compiler.options import COLLAPSED
 from inweave.estimators import InContextLasso, InContextLogistic, InContextRidge
 from inweave.estimators.base import compiled
+from inweave.estimators.lasso import Others
 from inweave.estimators.logistic import FINEST, MOST_PASSES, STEPS
-from inweave.estimators.moments import PIECE, bordered, moments
-from inweave.estimators.objective import Problem, inverse_of
+from inweave.estimators.moments import PIECE, bordered, inverse_of, moments
+from inweave.estimators.objective import Problem
 from inweave.estimators.programs import (
     lasso_descent,
     ridge_descent,
@@ -269,6 +271,142 @@ def test_there_is_a_network_for_every_shape(n: int, d: int, target: str) -> None
         assert (ours.network_.target, ours.network_.certificate.method) == (target, "algebra")
 
 
+# -- more columns than rows -----------------------------------------------------------------------
+def wide(n: int, d: int, kind: str = "plain") -> tuple[np.ndarray, np.ndarray]:
+    """Rows and responses; `kind` makes columns far from zero, of many sizes, or some constant."""
+    rng = np.random.default_rng(n + d)
+    X = rng.normal(size=(n, d))
+    y = X[:, :3].sum(axis=1) + rng.normal(size=n)
+    if kind == "far":
+        X += 2.0**20
+    if kind == "sizes":
+        X *= 10.0 ** rng.uniform(-3, 3, d)
+    if kind == "constant":
+        X[:, ::3] = 0.1
+    return X, y
+
+
+SHAPES = [(2, 3), (7, 8), (12, 40), (20, 200)]
+
+
+@pytest.mark.parametrize("kind", ["plain", "far", "sizes", "constant"])
+@pytest.mark.parametrize(("n", "d"), SHAPES)
+def test_ridge_of_few_rows_solves_a_system_of_the_rows(n: int, d: int, kind: str) -> None:
+    X, y = wide(n, d, kind)
+    for alpha, intercept in ((1e-3, True), (1.0, True), (1e3, True), (1.0, False)):
+        if kind == "far" and not intercept:
+            continue
+        ours = InContextRidge(alpha, fit_intercept=intercept).fit(X, np.column_stack([y, -3 * y]))
+        theirs = Ridge(alpha, solver="svd", fit_intercept=intercept).fit(X, y)
+        if d > 2 * n:
+            assert ours.prompt_["S"].shape == (n, n)
+        scales = np.sqrt(((X - X.mean(axis=0)) ** 2).sum(axis=0) + alpha)
+        assert gap(ours.coef_[0] * scales, theirs.coef_ * scales) < 10 * ours.tol
+        assert gap(ours.coef_[1] * scales, -3 * theirs.coef_ * scales) < 10 * ours.tol
+        if kind == "constant" and intercept:
+            assert not ours.coef_[:, ::3].any()
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_systems_of_rows_and_of_columns_have_one_answer(solver: str) -> None:
+    X, y = wide(9, 10)
+    of_rows = InContextRidge(solver=solver).fit(X, y)
+    of_columns = InContextRidge(solver=solver).fit(
+        *(np.concatenate([a, a]) / 2**0.5 for a in (X, y))
+    )
+    assert (len(of_rows.prompt_["b"]), len(of_columns.prompt_["b"])) == (9, 10)
+    assert gap(of_rows.coef_, of_columns.coef_) < 10 * of_rows.tol
+
+
+def test_a_query_meets_few_rows_as_its_products_with_them() -> None:
+    X, y = wide(12, 40)
+    ours = InContextRidge().fit(X, y)
+    rows = X - X.mean(axis=0)
+    lengths = np.einsum("ij,ij->i", rows, rows)
+    by = np.sqrt(lengths + lengths.sum() / (12 * 11) + ours.alpha)
+    answer = ours.network_(**ours.prompt_, u=(rows @ rows[3]) / by)
+    assert np.isclose(answer + y.mean(), ours.predict(X[3:4])[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("power", [-1000, -600, 400, 600])
+def test_few_rows_keep_their_digits_in_any_unit(power: int) -> None:
+    X, y = wide(9, 30)
+    alpha = math.ldexp(1.0, 2 * power) if abs(power) <= 500 else 1.0
+    found = InContextRidge(alpha).fit(np.ldexp(X, power), y).coef_
+    if power == 400:
+        expected = Ridge(1.0, solver="svd").fit(X, y).coef_
+    elif power > 0:  # the penalty is nothing beside the rows: the shortest of all that fit
+        expected = np.linalg.pinv(X - X.mean(axis=0)) @ (y - y.mean())
+    else:
+        expected = X.T @ (y - y.mean())
+        found = np.ldexp(found, -2 * power) if power > -512 else np.ldexp(found, -power)
+        assert gap(found, expected) < 1e-8
+        return
+    assert gap(np.ldexp(found, power), expected) < 1e-8
+
+
+@pytest.mark.parametrize("kind", ["plain", "sizes", "constant"])
+@pytest.mark.parametrize("C", [1e-2, 1.0, 100.0])
+@pytest.mark.parametrize(("n", "d"), SHAPES[1:])
+def test_logistic_regression_of_few_rows(n: int, d: int, C: float, kind: str) -> None:
+    X, y = wide(n, d, kind)
+    X, label = X / np.abs(X).max(), (y > np.median(y)).astype(float)
+    ours = InContextLogistic(C, tol=1e-6).fit(X, label)
+    assert ours.prompt_["X"].shape == (n, n)
+    expected = newton(X, label, 1 / C)
+    assert gap(ours.coef_[0], expected[:-1]) < 1e-5
+    assert ours.intercept_ == pytest.approx(expected[-1], abs=1e-5)
+    if kind == "constant":
+        assert not ours.coef_[0, ::3].any()
+
+
+@pytest.mark.parametrize("kind", ["plain", "far", "sizes", "constant"])
+@pytest.mark.parametrize(("n", "d", "alpha"), [(12, 60, 0.1), (20, 200, 0.01), (300, 250, 0.2),
+                                               (20, 200, 0.3), (40, 300, 1e-3)])  # fmt: skip
+def test_the_lasso_looks_at_columns_that_it_left_out(
+    n: int, d: int, alpha: float, kind: str
+) -> None:
+    X, y = wide(n, d, kind)
+    ours = InContextLasso(alpha).fit(X, y)  # and a warning is an error
+    assert len(ours.columns_) < d
+    assert len(ours.prompt_["b"]) == len(ours.columns_)
+    centred = X - X.mean(axis=0)
+    centred[:, np.ptp(X, axis=0) == 0] = 0.0
+    slopes = centred.T @ (y - ours.predict(X)) / n
+    used = ours.coef_ != 0
+    near = 1e-6 * np.abs(centred).max(axis=0)
+    assert np.all(np.abs(slopes) <= alpha + near)
+    assert np.all(np.abs(slopes - alpha * np.sign(ours.coef_))[used] <= near[used])
+
+
+def test_columns_that_the_first_look_missed_are_found() -> None:
+    X, y = wide(40, 300)
+    used = np.flatnonzero(InContextLasso(1e-3).fit(X, y).coef_)
+    assert not np.isin(used, Others(X, y, 0.04, True).first()).all()
+
+
+@pytest.mark.parametrize("ours", [InContextRidge(), InContextLasso(0.1), InContextLogistic()])
+def test_nothing_as_large_as_the_square_of_the_columns_is_made(ours: Any) -> None:
+    X, y = wide(20, 2000)
+    target = y > 0 if isinstance(ours, InContextLogistic) else y
+    ours.fit(X, target)
+    tracemalloc.start()
+    try:
+        ours.fit(X, target)
+        assert tracemalloc.get_traced_memory()[1] < 4 * X.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("ours", [InContextRidge(), InContextLasso(0.1), InContextLogistic()])
+@pytest.mark.parametrize(("n", "d"), [(23, 61), (41, 13), (61, 23)])
+def test_a_fit_takes_one_network(ours: Any, n: int, d: int) -> None:
+    X, y = wide(n, d)
+    before = compiled.cache_info().misses
+    ours.fit(X, y > 0 if isinstance(ours, InContextLogistic) else y)
+    assert compiled.cache_info().misses <= before + 1
+
+
 # -- in scikit-learn's company --------------------------------------------------------------------
 def test_it_works_in_pipelines_grids_and_cross_validation() -> None:
     X, y = data("diabetes")
@@ -355,7 +493,7 @@ def test_a_strong_lasso_uses_no_column() -> None:
 
 
 def test_what_does_not_reach_tol_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("inweave.estimators.lasso.MOST_STEPS", 128)
+    monkeypatch.setattr("inweave.estimators.lasso.MOST_STEPS", 64)
     X, y = data("breast cancer")
     with pytest.warns(ConvergenceWarning, match="not within tol"):
         InContextLasso(0.01).fit(X, y)

@@ -1,22 +1,57 @@
-"""The lasso by forward passes."""
+"""The lasso by forward passes.
+
+Of many columns the solution uses few, no more than there are rows. So the network has those columns
+in its prompt that go with the response most, and what the others have in common with the residual
+is looked at after a pass: as long as that is more than the penalty allows, columns that are not in
+use give way. Their number is a power of two, so that data of many sizes share a network.
+
+Where a step leaves the signs as they are, the solution among the columns in use is that of a linear
+system. So after a pass of plain steps there is one with the inverse P of the curvature among these
+columns in the prompt, which multiplies its steps, and it is taken if it goes down.
+"""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
 from inweave.errors import InputError
-from inweave.estimators.base import Array, InContextEstimator, extremes, norm, relative
-from inweave.estimators.moments import ROUNDING, moments
+from inweave.estimators.base import (
+    Array,
+    InContextEstimator,
+    extremes,
+    norm,
+    power_above,
+    relative,
+)
+from inweave.estimators.moments import (
+    LARGE,
+    ROUNDING,
+    SMALL,
+    Whole,
+    column_means,
+    column_squares,
+    does_not_vary,
+    mirrored,
+    moments,
+    pieces,
+    units_of,
+)
 from inweave.estimators.programs import lasso_descent
 
-STEPS = 128  # of a pass
+STEPS = 64  # of a pass
 MOST_STEPS = 16384  # of all of them
+EARLY = 2 * STEPS  # steps, at which columns are exchanged as soon as there is a reason
 FARTHEST = 1e100  # a threshold that nothing reaches
+FEW, MANY = 32, 128  # columns that are not worth a choice, and that are whatever the rows
+SPARE = 16  # columns in the prompt, beside those that may be in use
+GATHERED = 8  # roundings that a product of a column and a residual is off by
 
 
 class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
@@ -28,18 +63,19 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
     Parameters
     ----------
     alpha : the penalty; 0 is least squares, which needs linearly independent columns.
-    steps : 'auto' runs passes of 128 steps, each from where the one before ended, until the
-        distance to the solution, estimated from the fixed point residual and the spectrum of the
-        columns in use, is within tol (16384 steps at most). A number is taken as it is, in one
-        pass. A distance above tol is a ConvergenceWarning.
+    steps : 'auto' runs passes of 64 steps, each from where the one before ended, until the
+        distance to the solution, from the residual among the columns in use, is within tol (16384
+        steps at most). A number is taken as it is, in one pass over all columns. A distance above
+        tol is a ConvergenceWarning.
     target : 'elsa', heads with biases, or 'lsa', heads without.
     tol : the distance of the coefficients from the solution, relative, in scaled columns.
     fit_intercept : centre rows and responses.
 
     Attributes
     ----------
-    network_, prompt_ : what runs, and on what, in the last pass. steps_ : how many steps were run
-    in all. coef_, intercept_ : read from the network by unit queries.
+    network_, prompt_ : what runs, and on what, in the last pass. columns_ : which columns that was
+    about. steps_ : how many steps were run in all. coef_, intercept_ : read from the network by
+    unit queries.
     """
 
     def __init__(
@@ -58,48 +94,64 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         self.fit_intercept = fit_intercept
 
     def fit(self, X: Any, y: Any) -> InContextLasso:
-        """Gather moments, and run passes over them until the solution is near."""
+        """Gather moments of columns, and run passes over them until the solution is near."""
         self._check()
         alpha = self._number("alpha")
         X, y = validate_data(self, X, y, dtype=np.float64, y_numeric=True)
-        y = np.asarray(y, dtype=np.float64)[:, None]
-        found = moments(X, y, self.fit_intercept)
-        squares = found.products.diagonal()
-        scales = np.sqrt(np.where(squares == 0, 1.0, squares))
-        G, b = found.products / np.outer(scales, scales), found.shares[:, 0] / scales
-        used = squares > 0
-        low, high = extremes(G[np.ix_(used, used)]) if used.any() else (1.0, 1.0)
-        if alpha == 0 and low <= len(G) * ROUNDING * high:
-            raise InputError(
-                "alpha=0 leaves the solution open: columns are linearly dependent "
-                f"({len(X)} rows, {len(G)} columns); take alpha > 0 or drop columns"
-            )
-        with np.errstate(over="ignore"):
-            t = np.ldexp(len(X) * alpha / scales, -found.exponents - found.answers) / high
-        w = self._passes(G / high, b / high, np.minimum(t, FARTHEST), low / high)
-        coefficients, intercepts = found.coefficients(w[:, None], scales)
-        self._found(coefficients[:, 0], float(intercepts[0]))
+        y = np.asarray(y, dtype=np.float64)
+        w, self.steps_, others = np.zeros(X.shape[1]), 0, None
+        if self.steps == "auto" and alpha > 0 and len(w) > max(FEW, min(len(X), MANY)):
+            others = Others(X, y, len(X) * alpha, self.fit_intercept)
+        columns = others.first() if others else np.arange(len(w))
+        instead, distance = columns, math.inf
+        while True:
+            part = Part(X, y, alpha, self.fit_intercept, columns)
+            first = self._first(part, w[columns] * part.scales)
+            # A look after one pass is enough at first; later it might go around in circles.
+            for settle in (False, True) if self.steps_ <= EARLY else (True,):
+                found, distance = self._settled(part, *first) if settle else (first[0], math.inf)
+                w[columns], level = part.coefficients(found)
+                instead = others.instead(columns, w, grow=settle) if others else columns
+                if instead is not columns:
+                    break
+            if instead is columns or self.steps_ >= MOST_STEPS:
+                break
+            columns = instead
+        self._report(distance if instead is columns else math.inf)
+        self.columns_ = columns
+        self._found(w, level)
         return self
 
-    def _passes(self, S: Array, b: Array, t: Array, ratio: float) -> Array:
-        """w of the last pass; `ratio` is that of the least to the largest curvature, as known."""
-        w = v = np.zeros(len(S))
-        fixed = self.steps != "auto"
-        steps, self.steps_, last = int(self.steps) if fixed else STEPS, 0, math.inf
-        check = Distance(S, b, t)
-        while True:
-            self.steps_ += steps
-            beta = _momentum(ratio, self.tol, self.steps_)
-            prompt = {"S": S, "b": b, "t": t, "w": w, "v": v, "beta": beta}
-            w, v = map(np.asarray, self._pass(lasso_descent, prompt, d=len(S), steps=steps))
-            distance, ratio = check(w)
-            distance = relative(distance, norm(w))
-            if fixed or distance <= self.tol or self.steps_ >= MOST_STEPS:
-                self._report(distance)
-                return w
-            if distance > last:  # it goes around the solution
-                v = w
-            last = distance
+    def _first(self, part: Part, w: Array) -> tuple[Array, Array]:
+        """Where a pass from w leads, with its momentum."""
+        steps = STEPS if self.steps == "auto" else int(self.steps)
+        return self._run(part.steps, w, w, _momentum(part.ratio, self.tol, steps), steps)
+
+    def _settled(self, part: Part, w: Array, v: Array) -> tuple[Array, float]:
+        """w of the last of the passes that follow, and its distance from the solution."""
+        begun, last, face = self.steps_ - STEPS, math.inf, Face(part, w)
+        while self.steps == "auto" and face.distance > self.tol and self.steps_ < MOST_STEPS:
+            multiplied = face.multiplied()
+            if multiplied is not None:
+                there = Face(part, self._run(multiplied, face.w, face.w, 0.0, STEPS)[0])
+                if there.distance <= self.tol or there.objective < face.objective:
+                    face = there
+                    v = face.w
+                    continue
+            if face.distance > last:  # it goes around the solution
+                v = face.w
+            last = face.distance
+            beta = _momentum(face.curvature, self.tol, self.steps_ + STEPS - begun)
+            w, v = self._run(part.steps, face.w, v, beta, STEPS)
+            face = Face(part, w)
+        return face.w, face.distance
+
+    def _run(self, by: Steps, w: Array, v: Array, beta: float, steps: int) -> tuple[Array, Array]:
+        """Where a pass leads."""
+        self.steps_ += steps
+        prompt = {"S": by.S, "b": by.b, "P": by.P, "t": by.t, "w": w, "v": v, "beta": beta}
+        w, v = self._pass(lasso_descent, prompt, d=len(w), steps=steps)
+        return np.asarray(w), np.asarray(v)
 
     def predict(self, X: Any) -> Array:
         """uᵀw for every row u, and the intercept."""
@@ -116,31 +168,180 @@ def _momentum(ratio: float, tol: float, steps: int) -> float:
     return (1 - q) / (1 + q)
 
 
-class Distance:
-    """How far w is from the solution, and the least curvature in the columns that it uses.
+class Others:
+    """All columns, in the prompt or not, by what they have in common with a residual."""
 
-    One more step shows which columns stay and with what sign. If it changes neither, the solution
-    among those columns is that of a linear system, and its residual gives the distance; else
-    2‖w − step‖/μ bounds it, for curvature between μ and 1.
+    def __init__(self, X: Array, y: Array, allowed: float, centre: bool) -> None:
+        self.X, self.allowed = X, allowed
+        self.y = y - y.mean() if centre else y
+        with np.errstate(all="ignore"):
+            self.means = column_means(X) if centre else np.zeros(X.shape[1])
+            squares = column_squares(X, self.means)
+            squares[does_not_vary(squares, self.means, len(X))] = 0.0
+        self.lengths = np.sqrt(squares)
+        ordinary = (squares == 0) | ((squares > SMALL) & (squares < LARGE))
+        self.ordinary = bool(ordinary.all()) and not units_of(y[:, None]).any()
+        """Whether all of this could be squared."""
+
+    def first(self) -> Whole:
+        """Those with the most, as many as may be in use."""
+        if not self.ordinary:
+            return np.arange(len(self.lengths))
+        shares = self._shares(self.y)
+        return self._most(shares, min(len(self.y), int(np.count_nonzero(shares > self.allowed))))
+
+    def instead(self, columns: Whole, w: Array, grow: bool) -> Whole:
+        """The same columns, or those in use and others that have more than the penalty allows."""
+        used = columns[w[columns] != 0]
+        if len(columns) == len(w) or not (grow or len(used) + SPARE <= len(columns)):
+            return columns
+        shares = self._shares(self.y - (self.X[:, used] - self.means[used]) @ w[used])
+        off = GATHERED * ROUNDING * self.lengths * norm(self.y)
+        over = shares > self.allowed + off
+        over[columns] = False
+        if not over.any():
+            return columns
+        shares[used] = np.inf
+        return self._most(shares, len(used), len(columns))
+
+    def _most(self, shares: Array, least: int, before: int = 0) -> Whole:
+        """The columns most above what is allowed, for their length: 2^k of them, or all."""
+        size = max(FEW, before, 2 ** power_above(2, least + SPARE))
+        if 4 * size > 3 * len(shares):
+            return np.arange(len(shares))
+        above = np.full(len(shares), -np.inf)
+        np.divide(shares - self.allowed, self.lengths, out=above, where=self.lengths > 0)
+        return np.sort(np.argpartition(above, len(above) - size)[-size:])
+
+    def _shares(self, r: Array) -> Array:
+        found = np.zeros(len(self.means))
+        for rows, x in pieces(self.X, means=self.means):
+            found += r[rows] @ x
+        found[self.lengths == 0] = 0.0
+        return np.abs(found)
+
+
+class Steps(NamedTuple):
+    """What stands in the prompt beside the start."""
+
+    S: Array
+    b: Array
+    P: Array
+    t: Array
+
+
+class Part:
+    """What is to be minimised for some of the columns: ½ wᵀSw − bᵀw + Σ tᵢ|wᵢ|, ‖S‖ = 1."""
+
+    def __init__(self, X: Array, y: Array, alpha: float, centre: bool, columns: Whole) -> None:
+        n, whole = len(X), len(columns) == X.shape[1]
+        found = self._frame = moments(X if whole else X[:, columns], y[:, None], centre)
+        squares = found.products.diagonal()
+        self.scales = np.sqrt(np.where(squares == 0, 1.0, squares))
+        self.S, self.b = found.products, found.shares[:, 0] / self.scales
+        self.S /= self.scales
+        self.S /= self.scales[:, None]
+        used = squares > 0
+        low, high = extremes(self.S[np.ix_(used, used)]) if used.any() else (1.0, 1.0)
+        if alpha == 0 and low <= len(self.S) * ROUNDING * high:
+            raise InputError(
+                "alpha=0 leaves the solution open: columns are linearly dependent "
+                f"({n} rows, {len(self.S)} columns); take alpha > 0 or drop columns"
+            )
+        with np.errstate(over="ignore"):
+            t = np.ldexp(n * alpha / self.scales, -found.exponents - found.answers) / high
+        self.t = np.minimum(t, FARTHEST)
+        self.S /= high
+        self.b /= high
+        self.steps = Steps(self.S, self.b, np.eye(len(self.S)), self.t)
+        self.ratio = low / high
+        """Of the least curvature to the largest."""
+
+    def coefficients(self, w: Array) -> tuple[Array, float]:
+        """Coefficients and the intercept outside scales."""
+        coefficients, intercepts = self._frame.coefficients(w[:, None], self.scales)
+        return coefficients[:, 0], float(intercepts[0])
+
+
+class Face:
+    """What one more step shows at w: which columns are in use, with what sign, and how far it is.
+
+    If the step changes neither, the solution among those columns is that of a linear system, and
+    its residual gives the distance; else 2‖w − step‖/μ bounds it, for curvature between μ and 1.
     """
 
-    def __init__(self, S: Array, b: Array, t: Array) -> None:
-        self.S, self.b, self.t = S, b, t
-        self._seen: tuple[bytes, float] = (b"", 1.0)  # columns in use, and their curvature
-
-    def __call__(self, w: Array) -> tuple[float, float]:
-        slope = self.S @ w - self.b
+    def __init__(self, part: Part, w: Array) -> None:
+        self.part, self.w = part, w
+        slope = part.S @ w - part.b
         z = w - slope
-        after = np.sign(z) * np.maximum(np.abs(z) - self.t, 0.0)
-        used = (w != 0) | (after != 0)
-        if not used.any():
-            return 0.0, 1.0
-        inner = self.S[np.ix_(used, used)]
-        floor = len(self.S) * ROUNDING
-        if self._seen[0] != used.tobytes():
-            self._seen = used.tobytes(), max(extremes(inner)[0], floor)
-        curvature = self._seen[1]
-        if curvature == floor or (np.sign(w) != np.sign(after)).any():
-            return 2 * norm(w - after) / curvature, curvature
-        residual = -slope[used] - self.t[used] * np.sign(w[used])
-        return norm(np.linalg.solve(inner, residual)), curvature
+        after = np.sign(z) * np.maximum(np.abs(z) - part.t, 0.0)
+        self.objective = float(w @ (slope - part.b) / 2 + part.t @ np.abs(w))
+        self._used, self._sign = after != 0, np.sign(after)
+        self._stays = np.array_equal(np.sign(w), self._sign)
+        self._slope, self._step = slope, norm(w - after)
+
+    @cached_property
+    def _factor(self) -> Array | None:
+        """Of the curvature among the columns in use, if it is regular."""
+        return self._regular(np.flatnonzero(self._used))
+
+    def _regular(self, used: Whole) -> Array | None:
+        if not len(used):
+            return None
+        factor, failed = dpotrf(self.part.S[np.ix_(used, used)])
+        least = factor.diagonal().min()
+        return None if failed or not least**2 > self._floor else factor
+
+    @property
+    def _floor(self) -> float:
+        return len(self.w) * ROUNDING
+
+    @cached_property
+    def curvature(self) -> float:
+        """The least, among columns that were or are in use."""
+        used = self._used | (self.w != 0)
+        inner = self.part.S[np.ix_(used, used)]
+        return max(extremes(inner)[0], self._floor) if used.any() else 1.0
+
+    @cached_property
+    def distance(self) -> float:
+        if not np.isfinite(self._step):
+            return math.inf
+        if not self._stays or self._factor is None:
+            return relative(2 * self._step / self.curvature, norm(self.w))
+        used = self._used
+        residual = self._slope[used] + self.part.t[used] * self._sign[used]
+        return relative(norm(dpotrs(self._factor, residual)[0]), norm(self.w))
+
+    def multiplied(self) -> Steps | None:
+        """Steps multiplied by the inverse of the curvature among the columns in use.
+
+        The others stay at zero, and what is at rest is the solution among these, if it has their
+        signs. So columns that come to zero on the way to it are left out before, one after the
+        other; there is such a way down also where the curvature is singular.
+        """
+        S, b, t = self.part.S, self.part.b, self.part.t
+        used, raised = np.flatnonzero(self._used), self._floor
+        x = np.where(np.sign(self.w) == self._sign, self.w, 0.0)[used]
+        while len(used) and raised < 1:
+            inner, sign = S[np.ix_(used, used)], self._sign[used]
+            np.fill_diagonal(inner, inner.diagonal() + raised)
+            factor, failed = dpotrf(inner)
+            if failed:
+                raised *= 16
+                continue
+            to = dpotrs(factor, b[used] - t[used] * sign)[0]
+            wrong = to * sign <= 0
+            if not wrong.any():
+                break
+            part = np.full(len(used), np.inf)
+            part[wrong] = x[wrong] / (x[wrong] - to[wrong])
+            x = (x + part.min() * (to - x))[part > part.min()]
+            used = used[part > part.min()]
+        factor = self._regular(used)
+        if factor is None:
+            return None
+        P, thresholds = np.zeros_like(S), np.full(len(t), FARTHEST)
+        P[np.ix_(used, used)] = mirrored(dpotri(factor, overwrite_c=True)[0])
+        thresholds[used] = 0.0
+        return Steps(S, b - t * self._sign, P, thresholds)

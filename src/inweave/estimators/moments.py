@@ -15,32 +15,28 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dsyrk
+from scipy.linalg.blas import dger, dsyrk
+from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.intp]
 Pieces = Iterator[tuple[slice, Array]]
 
 PIECE = 1 << 15  # numbers of rows that are looked at together: they stay in the cache
+LEAST_ROWS = 64  # that are multiplied with each other at once, however long they are
 ROUNDING = float(np.finfo(np.float64).eps)
 ORDINARY = 400  # the power of two up to which numbers have squares that can be computed with
 SMALL, LARGE = 2.0 ** (-2 * ORDINARY), 2.0 ** (2 * ORDINARY)
 
 
 @dataclass(frozen=True)
-class Moments:
-    """XᵀX and XᵀY of centred rows, columns of X and Y in units of 2^exponents.
-
-    Columns that do not vary, to rounding, are zero.
-    """
+class Frame:
+    """Where rows are centred, and the units 2^exponents that columns of X and Y are measured in."""
 
     means: Array
     exponents: Whole
-    products: Array
     levels: Array  # the means of Y
     answers: Whole  # the exponents of Y
-    shares: Array  # XᵀY
-    sizes: Array  # the lengths of the columns of Y
 
     def coefficients(self, w: Array, scales: Array) -> tuple[Array, Array]:
         """Coefficients (d, k) and intercepts (k,) outside units and scales, from those inside.
@@ -54,10 +50,18 @@ class Moments:
             return found, np.ldexp(levels, self.answers)
 
 
+@dataclass(frozen=True)
+class Moments(Frame):
+    """XᵀX and XᵀY of centred rows; columns that do not vary, to rounding, are zero."""
+
+    products: Array
+    shares: Array  # XᵀY
+    sizes: Array  # the lengths of the columns of Y
+
+
 def moments(X: Array, Y: Array, centre: bool) -> Moments:
     """The moments of rows, about their means if they are to be centred."""
-    plain, answers = np.zeros(X.shape[1], dtype=np.intp), exponents(Y)
-    answers[np.abs(answers) < ORDINARY] = 0
+    plain, answers = np.zeros(X.shape[1], dtype=np.intp), units_of(Y)
     with np.errstate(all="ignore"):
         found = _gathered(X, Y, centre, plain, answers)
         units = units_for(X, found.products.diagonal())
@@ -75,6 +79,13 @@ def units_for(X: Array, squares: Array, least: float = 0.0) -> Whole:
     if (columns.max(axis=0, initial=-np.inf) == columns.min(axis=0, initial=np.inf)).all():
         return np.zeros(X.shape[1], dtype=np.intp)
     return exponents(X, least)
+
+
+def units_of(Y: Array) -> Whole:
+    """The powers of two that responses are to be measured in."""
+    found = exponents(Y)
+    found[np.abs(found) < ORDINARY] = 0
+    return found
 
 
 def exponents(X: Array, least: float = 0.0) -> Whole:
@@ -120,22 +131,28 @@ def slices(n: int, d: int, piece: int = PIECE) -> Iterator[slice]:
 
 
 def step_of(d: int, piece: int = PIECE) -> int:
-    return max(1, piece // d)
+    return max(LEAST_ROWS, piece // d)
 
 
 def bordered(X: Array, means: Array, roots: Array | None = None) -> Array:
     """Σ rᵢ² (xᵢ − means, 1)(xᵢ − means, 1)ᵀ; where no roots r are given they are one."""
     n, d = X.shape
     found, means = np.zeros((d + 1, d + 1), order="F"), np.append(means, 0.0)
-    held = np.empty((min(step_of(d + 1), n), d + 1))
-    for rows in slices(n, d + 1):
+    piece = min(PIECE, n * (d + 1) // 4)
+    held = np.empty((min(step_of(d + 1, piece), n), d + 1))
+    for rows in slices(n, d + 1, piece):
         x = held[: rows.stop - rows.start]
         x[:, :d], x[:, d] = X[rows], 1.0
         x -= means
         if roots is not None:
             x *= roots[rows, None]
-        found = dsyrk(1.0, x.T, 1.0, found, overwrite_c=1)  # the upper triangle, in its place
+        found = added(found, x.T)
     return mirrored(found)
+
+
+def added(A: Array, x: Array, across: bool = False) -> Array:
+    """A + xxᵀ (across: xᵀx) in the place of A, of which the upper triangle is known."""
+    return np.asarray(dsyrk(1.0, x, 1.0, A, trans=across, overwrite_c=1))
 
 
 def mirrored(A: Array) -> Array:
@@ -145,6 +162,18 @@ def mirrored(A: Array) -> Array:
     return A
 
 
+def inverse_of(H: Array) -> Array:
+    """The inverse of a matrix with ones on its diagonal, which is raised until it is positive."""
+    raised = 4 * len(H) * ROUNDING
+    while raised < len(H):  # where the diagonal is certain to outweigh the rest
+        np.fill_diagonal(H, 1 + raised)
+        factor, failed = dpotrf(H)
+        if not failed:
+            return mirrored(dpotri(factor, overwrite_c=True)[0])
+        raised *= 16
+    return np.full_like(H, np.nan)
+
+
 def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) -> Moments:
     n, d = X.shape
     means, levels = np.zeros(d), np.zeros(Y.shape[1])
@@ -152,21 +181,22 @@ def _gathered(X: Array, Y: Array, centre: bool, units: Whole, answers: Whole) ->
     if centre:
         means, levels = column_means(X, units), Y.mean(axis=0)
         Y -= levels
-    products, shares = np.zeros((d, d)), np.zeros((d, Y.shape[1]))
+    products, shares = np.zeros((d, d), order="F"), np.zeros((d, Y.shape[1]))
     rest = np.zeros(d)
     for rows, x in pieces(X, units, means):
-        products += x.T @ x
+        products = added(products, x.T)
         shares += x.T @ Y[rows]
         rest += _sums(x)
+    mirrored(products)
     if centre:  # what rounding left of the means
-        products -= np.outer(rest, rest) / n
+        dger(-1 / n, rest, rest, a=products, overwrite_a=1)
         shares -= np.outer(rest, Y.sum(axis=0)) / n
         means += rest / n
     still = does_not_vary(products.diagonal(), means, n)
     products[still] = products[:, still] = shares[still] = 0.0
     lengths = np.einsum("ij,ij->j", Y, Y)
     shares[:, does_not_vary(lengths, levels, n)] = 0.0
-    return Moments(means, units, products, levels, answers, shares, np.sqrt(lengths))
+    return Moments(means, units, levels, answers, products, shares, np.sqrt(lengths))
 
 
 def does_not_vary(squares: Array, means: Array, n: int) -> NDArray[np.bool_]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg.blas import dgemm
-from scipy.linalg.lapack import dpotrf, dpotri
+from scipy.linalg.lapack import dgeqrf, dorgqr
 
 from inweave.estimators.base import Array, norm, relative
 from inweave.estimators.moments import (
@@ -26,7 +26,7 @@ from inweave.estimators.moments import (
     column_means,
     column_squares,
     does_not_vary,
-    mirrored,
+    inverse_of,
     pieces,
     slices,
     units_for,
@@ -104,6 +104,20 @@ class Problem:
     def unit(self) -> int:
         """The power of two that the columns are to be measured in."""
         return int(units_for(self.X, self.squares, math.sqrt(self.penalty)).max())
+
+    def turned(self) -> tuple[Problem, Array]:
+        """The same in as many coordinates as there are rows, and these, one in a column.
+
+        The solution is made of rows, so orthogonal coordinates in which to write the rows are
+        enough, and change neither logits nor the penalty.
+        """
+        rows, n = self.X.copy(), len(self.y)
+        rows[:, self.still] = 0.0
+        found, tau, _, _ = dgeqrf(rows.T, lwork=64 * n, overwrite_a=1)
+        turned = np.ascontiguousarray(np.triu(found[:n]).T)
+        coordinates, _, _ = dorgqr(found, tau, lwork=64 * n, overwrite_a=1)
+        coordinates[self.still] = 0.0
+        return Problem.of(turned, self.y, self.penalty, self.intercept), np.asarray(coordinates)
 
     @property
     def far(self) -> NDArray[np.bool_]:
@@ -360,18 +374,6 @@ class Problem:
         rows = by * (np.abs(inverse.P) @ by + of_level * np.abs(shared))
         last = of_level * (float(by @ np.abs(shared)) + of_level * level)
         return min(trace, max(float(rows.max()), last))
-
-
-def inverse_of(H: Array) -> Array:
-    """The inverse of a matrix with ones on its diagonal, which is raised until it is positive."""
-    raised = 4 * len(H) * ROUNDING
-    while raised < len(H):  # where the diagonal is certain to outweigh the rest
-        np.fill_diagonal(H, 1 + raised)
-        factor, failed = dpotrf(H)
-        if not failed:
-            return mirrored(dpotri(factor, overwrite_c=True)[0])
-        raised *= 16
-    return np.full_like(H, np.nan)
 
 
 def _weight(z: Array) -> Array:

@@ -2,8 +2,9 @@
 
 Least squares knows its rows by their moments only, so the programs of ridge and lasso begin with a
 system Sw = b, S = XᵀX + R and b = Xᵀy: what a network whose prompt holds the rows (those of the
-gallery) computes in its first layer, at every call, is gathered once here. Logistic regression
-needs the rows, and has them in its prompt as they are. u is the query; its answer is uᵀw.
+gallery) computes in its first layer, at every call, is gathered once here. With few rows, ridge has
+S = XXᵀ + R and b = y. Logistic regression needs the rows, and has them in its prompt as they are. u
+is the query; its answer is uᵀw.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ def ridge_elimination(S: Matrix[d, d], b: Vector[d], u: Vector[d], *, low: float
 def lasso_descent(
     S: Matrix[d, d],
     b: Vector[d],
+    P: Matrix[d, d],
     t: Vector[d],
     w: Vector[d],
     v: Vector[d],
@@ -80,12 +82,13 @@ def lasso_descent(
 ) -> tuple[Scalar, Scalar]:
     """Proximal gradient with momentum (FISTA with a fixed β) on ½ wᵀSw − bᵀw + Σ tᵢ|wᵢ|, ‖S‖ = 1.
 
-    z = v − (Sv − b); w ← sign(z) max(|z| − t, 0); v ← w + β (w − w before). It starts from w and v,
-    and answers with both, so that runs follow each other.
+    z = v − P(Sv − b); w ← sign(z) max(|z| − t, 0); v ← w + β (w − w before). P is the unit matrix,
+    or, where thresholds decide nothing, the inverse of a curvature. It starts from w and v, and
+    answers with both, so that runs follow each other.
     """
 
     def step(w: Any, v: Any) -> Any:
-        z = v - S @ v + b
+        z = v - P @ (S @ v - b)
         after = inweave.relu(z - t) - inweave.relu(-z - t)
         return after, after + beta * (after - w)
 
@@ -139,7 +142,7 @@ def input_form(program: Program, sizes: Mapping[str, Any]) -> Layout | None:
         return None
     column, row, value = (d, 1), (1, d), (1, 1)
     if program is lasso_descent:
-        inputs = {"S": (d, d), "beta": value, **dict.fromkeys("btwvu", column)}
+        inputs = {"Sᵀ": (d, d), "P": (d, d), "beta": value, **dict.fromkeys("btwvu", column)}
         return Layout.of(inputs | dict.fromkeys(("scratch1", "scratch2", "scratch3"), column))
     if program is logistic_descent:
         inputs = {"Xᵀ": (d, n), "yᵀ": (1, n), "Pᵀ": (d, d), "penalty·I": (d, d)}

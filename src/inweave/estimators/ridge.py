@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -14,18 +13,15 @@ from inweave.estimators.base import (
     Array,
     InContextEstimator,
     extremes,
-    norm,
     power_above,
-    relative,
     steps_for,
 )
-from inweave.estimators.moments import ROUNDING, moments
+from inweave.estimators.moments import ROUNDING
 from inweave.estimators.programs import ridge_descent, ridge_elimination, ridge_tripling
+from inweave.estimators.systems import smaller
 
 SOLVERS = ("gradient", "depth", "closed_form")
 MOST_STEPS = 1024  # of a gradient network chosen by itself; beyond, the depth network is used
-
-GATHERED = 2  # roundings that a sum of products is off by, as a rule
 
 
 class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # type: ignore[misc]
@@ -47,8 +43,9 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
 
     Attributes
     ----------
-    network_, prompt_ : what runs, and on what: the system Sw = b of the scaled columns. coef_,
-    intercept_ : read from the network by unit queries. condition_ : the condition number of S.
+    network_, prompt_ : what runs, and on what: the system Sw = b of the scaled columns, or that of
+    the rows where these are fewer. coef_, intercept_ : read from the network by unit queries (and
+    multiplied by the rows). condition_ : the condition number of S.
     """
 
     def __init__(
@@ -74,27 +71,23 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         alpha = self._number("alpha")
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        found = moments(X, Y, self.fit_intercept)
-        squares = found.products.diagonal()
-        # A column of zeros has the coefficient 0 under any penalty; with one the system is regular.
-        with np.errstate(over="ignore"):  # a column that small has the coefficient 0
-            root = np.ldexp(math.sqrt(alpha), -found.exponents)
-        scales = np.hypot(np.sqrt(squares), np.where(squares == 0, 1.0, root))
-        S, b = found.products / scales / scales[:, None], found.shares / scales[:, None]
-        np.fill_diagonal(S, 1.0)
+        system, kept = smaller(X, Y, alpha, self.fit_intercept)
+        S, b = system.S, system.b
         low, high = extremes(S)
         if low <= len(S) * ROUNDING * high:
             raise InputError(
                 f"alpha={alpha:g} leaves the {len(S)} x {len(S)} system singular to working "
-                f"precision ({len(X)} rows): columns are linearly dependent; take a larger alpha "
-                "or drop columns"
+                f"precision ({len(X)} rows): {system.of} are linearly dependent; take a larger "
+                f"alpha or drop {system.of}"
             )
         self.condition_ = high / low
         several = np.ndim(y) == 2
-        w = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
-        w = np.atleast_2d(w).T
-        self._report(_distance(S, b, w, np.sqrt(squares) / scales, found.sizes))
-        coefficients, intercepts = found.coefficients(w, scales)
+        v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
+        v = np.atleast_2d(v).T
+        w = system.images(v)
+        self._report(system.distance(v, w, low, high, self.tol))
+        coefficients = np.zeros((X.shape[1], Y.shape[1]))
+        coefficients[kept], intercepts = system.frame.coefficients(w, system.scales)
         if several:
             self._found(coefficients.T, intercepts)
         else:
@@ -126,16 +119,3 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
     def predict(self, X: Any) -> Array:
         """uᵀw for every row u, and the intercept."""
         return self._linear(X)
-
-
-def _distance(S: Array, b: Array, w: Array, lengths: Array, sizes: Array) -> float:
-    """‖w − S⁻¹b‖/‖w‖, the worst of all responses, from the residual of what the network found.
-
-    S and b hold products of columns of such lengths, with each other and with responses of such
-    sizes: they are known to no more than rounding leaves of these, which S⁻¹ makes larger.
-    """
-    inverse, lengths = np.linalg.inv(S), lengths[:, None]
-    products = np.abs(w) + lengths * (lengths * np.abs(w)).sum(axis=0) + lengths * sizes
-    off = np.abs(inverse @ (b - S @ w)) + np.abs(inverse) @ (GATHERED * ROUNDING * products)
-    found = (relative(norm(o), norm(x)) for o, x in zip(off.T, w.T, strict=True))
-    return max(found)

@@ -1,0 +1,240 @@
+"""Ridge regression as a system Sv = b with ones on the diagonal of S: of columns, or of rows.
+
+The solution is (XᵀX + α)⁻¹Xᵀy, and Xᵀ(XXᵀ + α)⁻¹y as well: a system of as many unknowns as there
+are columns, or rows. The network solves the smaller one. The unknowns of the first are coefficients
+of scaled columns; those of the second are shares of the rows in them, and a query x is met as
+the products of x with the rows.
+
+Rows that are centred add up to zero, so that XXᵀ does nothing in the direction of ones. Nor do
+responses, so whatever is added in that direction changes no answer; the mean of the other
+eigenvalues is, because it makes the system no worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inweave.errors import InputError
+from inweave.estimators.base import norm, relative
+from inweave.estimators.moments import (
+    ROUNDING,
+    Array,
+    Frame,
+    Whole,
+    added,
+    column_means,
+    column_squares,
+    does_not_vary,
+    inverse_of,
+    mirrored,
+    moments,
+    slices,
+    step_of,
+    units_for,
+    units_of,
+)
+
+NEAR = 2  # times as many columns as rows, whose system is not much larger
+GATHERED = 2  # roundings that a sum of products is off by, as a rule
+
+
+class System:
+    """What the network solves, and how its answers become coefficients of scaled columns."""
+
+    S: Array
+    b: Array
+    frame: Frame
+    scales: Array  # of columns
+    of: str
+
+    def images(self, v: Array) -> Array:
+        """What unknowns are for the scaled columns, (d, k)."""
+        raise NotImplementedError
+
+    def _bounds(self, v: Array) -> Array:
+        """What unknowns that are this large, with any signs, may be for the scaled columns."""
+        raise NotImplementedError
+
+    def _reach(self, high: float) -> float:
+        """How much longer unknowns may get as coefficients; S is no larger than `high`."""
+        raise NotImplementedError
+
+    def _doubt(self, v: Array) -> Array:
+        """What Sv − b is known to, in roundings."""
+        raise NotImplementedError
+
+    def distance(self, v: Array, w: Array, low: float, high: float, tol: float) -> float:
+        """‖w − solution‖/‖w‖ for w = images(v), the worst of all responses.
+
+        It follows from the residual, and from what rounding left of S and b when they were
+        gathered, which S⁻¹ makes larger: by 1/low at most, which mostly settles it.
+        """
+        residual, doubt = self.b - self.S @ v, GATHERED * ROUNDING * self._doubt(v)
+        most = self._reach(high) / low
+        near = [
+            relative(most * (norm(r) + math.sqrt(len(r)) * norm(e)), norm(x))
+            for r, e, x in zip(residual.T, doubt.T, w.T, strict=True)
+        ]
+        if max(near) <= tol:
+            return max(near)
+        inverse = inverse_of(self.S.copy(order="F"))
+        off = np.abs(self.images(inverse @ residual)) + self._bounds(np.abs(inverse) @ doubt)
+        return max(relative(norm(o), norm(x)) for o, x in zip(off.T, w.T, strict=True))
+
+
+class Columns(System):
+    """XᵀX + α and XᵀY."""
+
+    of = "columns"
+
+    def __init__(self, X: Array, Y: Array, alpha: float, centre: bool) -> None:
+        self.frame = found = moments(X, Y, centre)
+        lengths = np.sqrt(found.products.diagonal())
+        # A column of zeros has the coefficient 0 under any penalty; with one the system is regular.
+        self.scales = _scales(lengths, alpha, found.exponents)
+        self.S, self.b = _scaled(found.products, self.scales), found.shares / self.scales[:, None]
+        self._lengths, self._sizes = (lengths / self.scales)[:, None], found.sizes
+
+    def images(self, v: Array) -> Array:
+        return v
+
+    _bounds = images
+
+    def _reach(self, high: float) -> float:
+        return 1.0
+
+    def _doubt(self, v: Array) -> Array:
+        by = self._lengths
+        return np.asarray(np.abs(v) + by * ((by * np.abs(v)).sum(axis=0) + self._sizes))
+
+
+class Rows(System):
+    """XXᵀ + α and Y. There is one unit for all columns, because they have one penalty."""
+
+    of = "rows"
+
+    def __init__(self, X: Array, Y: Array, alpha: float, centre: bool) -> None:
+        n, d = X.shape
+        self._X, self._centre = X, centre
+        answers = units_of(Y)
+        Y = Y * np.ldexp(1.0, -answers)
+        levels = Y.mean(axis=0) if centre else np.zeros(Y.shape[1])
+        Y -= levels
+        with np.errstate(all="ignore"):  # what overflows gets another unit
+            K, means, squares = self._gathered(np.zeros(d, dtype=np.intp), 0)
+            units, unit = units_for(X, squares), 0
+        if units.any():
+            unit = max(int(units.max()), math.frexp(math.sqrt(alpha))[1])
+            K, means, squares = self._gathered(units, unit)
+        self.frame, self._unit = Frame(means, units, levels, answers), unit
+        self.scales = _scales(np.sqrt(squares), alpha, units)
+        lengths = np.sqrt(K.diagonal())
+        if centre and n > 1:
+            K += K.trace() / (n * (n - 1))
+        np.fill_diagonal(K, K.diagonal() + math.ldexp(alpha, -2 * unit))
+        self._by = np.sqrt(K.diagonal())
+        self._by[self._by == 0] = 1.0
+        self.S, self.b = _scaled(K, self._by), Y / self._by[:, None]
+        self._lengths = (lengths / self._by)[:, None]
+
+    def _gathered(self, units: Whole, unit: int) -> tuple[Array, Array, Array]:
+        """XXᵀ, and the means and squares of columns."""
+        n, d = self._X.shape
+        K, means, squares = np.zeros((n, n), order="F"), np.empty(d), np.empty(d)
+        for columns, x, m in self._columns(units):
+            means[columns], squares[columns] = m, np.einsum("ij,ij->j", x, x)
+            if unit:
+                x *= np.ldexp(1.0, units[columns] - unit)
+            K = added(K, x.T, across=True)
+        return mirrored(K), means, squares
+
+    def _columns(self, units: Whole) -> Iterator[tuple[slice, Array, Array]]:
+        """Which columns, these columns in units and centred, zero if they do not vary, and means.
+
+        They are centred twice, for what rounding left of the means.
+        """
+        n, d = self._X.shape
+        held = np.empty(n * min(step_of(n), d))
+        for columns in slices(d, n):
+            size = columns.stop - columns.start
+            x, means = held[: n * size].reshape(n, size), np.zeros(size)
+            np.multiply(self._X[:, columns], np.ldexp(1.0, -units[columns]), out=x)
+            for _ in range(2 if self._centre else 0):
+                more = np.ones(n) @ x / n
+                x -= more
+                means += more
+            still = does_not_vary(np.einsum("ij,ij->j", x, x), means, n)
+            if still.any():
+                x[:, still] = 0.0
+            yield columns, x, means
+
+    def images(self, v: Array) -> Array:
+        return self._through(v, np.asarray)
+
+    def _bounds(self, v: Array) -> Array:
+        return self._through(v, np.abs)
+
+    def _through(self, v: Array, as_if: Callable[[Array], Any]) -> Array:
+        found, units = np.empty((self._X.shape[1], v.shape[1])), self.frame.exponents
+        shares = v / self._by[:, None]
+        for columns, x, _ in self._columns(units):
+            found[columns] = as_if(x).T @ shares
+        digits, powers = np.frexp(self.scales)
+        return np.ldexp(found * digits[:, None], (powers + 2 * (units - self._unit))[:, None])
+
+    def _reach(self, high: float) -> float:
+        return math.inf if self._unit else float(self.scales.max()) * math.sqrt(high)
+
+    def _doubt(self, v: Array) -> Array:
+        by = self._lengths
+        return np.asarray(np.abs(v) + by * (by * np.abs(v)).sum(axis=0) + np.abs(self.b))
+
+
+def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDArray[np.bool_]]:
+    """The system of columns, or of rows where these are fewer; and the columns it is about.
+
+    Rows are to be fewer than columns that vary, and, as long as the system of the columns is not
+    much larger, than columns that the penalty does not keep at zero: or else what they have in
+    common makes their system worse than that of columns, which are scaled one by one.
+    """
+    n, d = X.shape
+    kept: NDArray[np.bool_] = np.ones(d, dtype=bool)
+    if n < d:
+        np.any(X[0] != X if centre else X, axis=0, out=kept)
+        kept[0] |= not kept.any()
+        X = X if kept.all() else X[:, kept]
+        d = X.shape[1]
+    if n >= d:
+        return Columns(X, Y, alpha, centre), kept
+    if alpha == 0:
+        raise InputError(
+            f"alpha=0 and {n} rows: {d} columns are linearly dependent; take a larger alpha, or "
+            "drop columns"
+        )
+    if d <= NEAR * n:
+        with np.errstate(over="ignore"):
+            squares = column_squares(X, column_means(X) if centre else np.zeros(d))
+        if np.count_nonzero(squares > alpha) <= n:
+            return Columns(X, Y, alpha, centre), kept
+    return Rows(X, Y, alpha, centre), kept
+
+
+def _scales(lengths: Array, alpha: float, units: Whole) -> Array:
+    """The lengths of columns with the penalty added; 1 where both are 0."""
+    with np.errstate(over="ignore"):  # a column that small has the coefficient 0
+        found = np.hypot(lengths, np.ldexp(math.sqrt(alpha), -units))
+    found[found == 0] = 1.0
+    return np.asarray(found)
+
+
+def _scaled(S: Array, scales: Array) -> Array:
+    """S with ones on its diagonal, in its place."""
+    S /= scales
+    S /= scales[:, None]
+    np.fill_diagonal(S, 1.0)
+    return S
