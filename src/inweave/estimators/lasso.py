@@ -129,15 +129,16 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
 
     def _settled(self, part: Part, w: Array, v: Array) -> tuple[Array, float]:
         """w of the last of the passes that follow, and its distance from the solution."""
-        begun, last, face = self.steps_ - STEPS, math.inf, Face(part, w)
+        begun, again, last, face = self.steps_ - STEPS, 0, math.inf, Face(part, w)
         while self.steps == "auto" and face.distance > self.tol and self.steps_ < MOST_STEPS:
-            multiplied = face.multiplied()
+            multiplied = face.multiplied() if self.steps_ >= again else None
             if multiplied is not None:
                 there = Face(part, self._run(multiplied, face.w, face.w, 0.0, STEPS)[0])
                 if there.distance <= self.tol or there.objective < face.objective:
                     face = there
                     v = face.w
                     continue
+            again = max(again, 2 * self.steps_ - begun)  # what does not help is tried less and less
             if face.distance > last:  # it goes around the solution
                 v = face.w
             last = face.distance

@@ -36,9 +36,9 @@ MOST_STEPS = 1024  # of a network whose number of steps is prescribed
 QUICK = 100  # times, a step shrinks in a pass that is worth going on with the curvature it had
 SHORTER = 8  # times, a step after one that went up
 STILL = 16 * ROUNDING  # a change that is none
-# Errors of the sigmoid, with some 8400 units and 840. Fewer units hardly run faster, and where they
-# turn out to be too few, that takes another network.
-FINEST, COARSEST = 1e-8, 1e-6
+# Errors of the sigmoid, with some 8400, 2700 and 840 units. Fewer hardly run faster, and where they
+# turn out to be too few, that takes another network: so there is but one to try after the first.
+FINEST, FINE, COARSE = 1e-8, 1e-7, 1e-6
 
 
 class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[misc]
@@ -121,7 +121,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
     def _passes(self, problem: Problem) -> tuple[Array, float]:
         """w of the last pass that went down, and a bound of its distance from the solution."""
         w, by = problem.start(ahead=self.steps == "auto")
-        self.steps_, self.sigmoid_error_ = 0, _allowed(max(self.tol / 100, 10 * FINEST))
+        self.steps_, self.sigmoid_error_ = 0, COARSE if self.tol >= 100 * COARSE else FINE
         if self.steps != "auto":
             return self._prescribed(problem, w, by), math.inf
         distance = math.inf
@@ -135,7 +135,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
             most = min(self.tol, relative(was, problem.size(w))) / 4
             finer = off > most and self.sigmoid_error_ > FINEST
             if finer:
-                self.sigmoid_error_ = _allowed(self.sigmoid_error_ * most / off)
+                self.sigmoid_error_ = FINEST
             elif not down and curvature:
                 if off > self.tol:
                     break
@@ -213,10 +213,3 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
         """The likelier class."""
         second = self.decision_function(X) > 0
         return self.classes_[second.astype(int)]
-
-
-def _allowed(error: float) -> float:
-    """1 or 3 times the next power of ten below, so that data of the same size share a network."""
-    error = min(max(error, FINEST), COARSEST)
-    power = float(10.0 ** np.floor(np.log10(error)))
-    return 3 * power if error >= 3 * power else power
