@@ -41,6 +41,23 @@ def distances(X: Matrix["n", "d"], Y: Matrix["m", "d"]):
 
 
 @inweave.program
+def layer_norm(X: Matrix["n", "d"]):
+    D = X - X.mean(axis=1)[:, None]
+    return D * inweave.rsqrt((D * D).mean(axis=1) + 1, domain=(1, 4))[:, None]
+
+
+@inweave.program
+def gated(X: Matrix["n", "d"], W: Matrix["d", "m"], V: Matrix["d", "m"], b: Vector["m"]):
+    return (X @ W + b) * (X @ V)
+
+
+@inweave.program
+def loss(X: Matrix["n", "d"], W: Matrix["d", "m"], Y: Matrix["n", "m"]):
+    R = X @ W - Y
+    return (R * R).sum()
+
+
+@inweave.program
 def exponential(A: Matrix["n", "n"], v: Vector["n"]):
     term = total = v
     for j in range(1, 16):
@@ -142,6 +159,24 @@ def _distances(X: Any, Y: Any) -> Any:
     return squares[0][..., :, None] + squares[1][..., None, :] - 2 * (X @ Y.mT)
 
 
+def _layer_norm(X: Any) -> Any:
+    D = X - X.mean(axis=-1, keepdims=True)
+    return D / np.sqrt(np.einsum("...ij,...ij->...i", D, D) / X.shape[-1] + 1)[..., None]
+
+
+def _gated(X: Any, W: Any, V: Any, b: Any) -> Any:
+    out = X @ W
+    out += b[..., None, :]
+    out *= X @ V
+    return out
+
+
+def _loss(X: Any, W: Any, Y: Any) -> Any:
+    R = X @ W
+    R -= Y
+    return np.einsum("...ij,...ij->...", R, R)
+
+
 def _exponential(A: Any, v: Any) -> Any:
     term = total = v
     for j in range(1, 16):
@@ -226,6 +261,11 @@ OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
     Other(distances, {"n": 50, "m": 40, "d": 5}, {"X": (50, 5), "Y": (40, 5)}, _distances),
+    Other(layer_norm, {"n": 100, "d": 20}, {"X": (100, 20)}, _layer_norm),
+    Other(gated, {"n": 100, "d": 20, "m": 20},
+          {"X": (100, 20), "W": (20, 20), "V": (20, 20), "b": (20,)}, _gated),
+    Other(loss, {"n": 100, "d": 20, "m": 20}, {"X": (100, 20), "W": (20, 20), "Y": (100, 20)},
+          _loss),
     Other(exponential, {"n": 50}, {"A": (50, 50), "v": (50,)}, _exponential),
     Other(admm, {"n": 40}, {"M": (40, 40), "q": (40,)}, _admm),
     Other(moving_average, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _moving_average),

@@ -120,7 +120,7 @@ class Builder:
     def statement(self) -> None:
         kinds = ["add", "matmul", "matmul", "transpose", "number", "scalar", "constant", "slice",
                  "stack", "affine", "scaled", "entry", "function", "function", "entrywise",
-                 "masked", "scan", "divided", "softmax"]  # fmt: skip
+                 "masked", "summed", "centered", "scan", "divided", "softmax"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several", "descent"]
         getattr(self, self.among(kinds))()
@@ -299,6 +299,36 @@ class Builder:
         self.put(
             f"v{i} * v{j}", lambda p: p[i] * p[j],
             a.shape, 1 + max(a.depth, b.depth), a.degree + b.degree,
+        )  # fmt: skip
+
+    def summed(self) -> None:
+        """A product entry by entry, its rows or columns added up, or all of it."""
+        i = self.value(lambda k: min(k.shape) > 1)
+        if i is None:
+            return
+        a = self.pool[i]
+        j = self.value(lambda k: k.shape == a.shape)
+        assert j is not None
+        b, axis = self.pool[j], self.among((0, 1, None))
+        self.put(
+            f"(v{i} * v{j}).sum({axis})", lambda p: (p[i] * p[j]).sum(axis=axis),
+            (1 if axis is None else a.shape[1 - axis], 1), 1 + max(a.depth, b.depth),
+            a.degree + b.degree,
+        )  # fmt: skip
+
+    def centered(self) -> None:
+        """One row taken away from all rows of a matrix."""
+        i = self.value(lambda k: min(k.shape) > 1)
+        if i is None:
+            return
+        a = self.pool[i]
+        j = self.value(lambda k: k.shape[1] == a.shape[1])
+        assert j is not None
+        b, rows = self.pool[j], a.shape[0]
+        self.put(
+            f"v{i} - ones({rows}, 1) @ v{j}[:1]",
+            lambda p: p[i] - inweave.ones(rows, 1) @ p[j][:1],
+            a.shape, 1 + max(a.depth, b.depth), max(a.degree, b.degree),
         )  # fmt: skip
 
     def masked(self) -> None:

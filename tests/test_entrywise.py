@@ -101,7 +101,53 @@ def looped_matrix(A: Matrix["n", "m"], B: Matrix["n", "m"]):
     return inweave.iterate(lambda V: V - 0.5 * (V * B), A, times=5)
 
 
+def inner(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return (A * B).sum()
+
+
+def by_column(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["n", "m"]):
+    return ((A - B) * (C + B)).sum(axis=0)
+
+
+def mahalanobis(A: Matrix["n", "m"], w: Vector["m"], S: Matrix["m", "m"]):
+    D = A - w
+    return ((D @ S) * D).sum(axis=1)
+
+
+def distances(A: Matrix["n", "m"], B: Matrix["k", "m"]):
+    return (A * A).sum(axis=1)[:, None] + (B * B).sum(axis=1)[None, :] - 2 * A @ B.T
+
+
+def normalized(A: Matrix["n", "m"]):
+    D = A - A.mean(axis=1)[:, None]
+    return D * (2 - (D * D).mean(axis=1))[:, None]
+
+
+def gated(X: Matrix["n", "n"], A: Matrix["n", "m"], B: Matrix["n", "m"], w: Vector["m"]):
+    return (X @ A + w) * (X @ B)
+
+
+def squared_loss(X: Matrix["n", "m"], w: Vector["m"], a: Vector["n"]):
+    return ((X @ w - a) * (X @ w - a)).sum()
+
+
+SUMS = {
+    inner: lambda A, B: (A * B).sum(),
+    by_column: lambda A, B, C: ((A - B) * (C + B)).sum(axis=0),
+    mahalanobis: lambda A, w, S: (((A - w) @ S) * (A - w)).sum(axis=1),
+    distances: lambda A, B: ((A[:, None] - B) * (A[:, None] - B)).sum(axis=2),
+    normalized: lambda A: _normalized(A - A.sum(axis=1, keepdims=True) / A.shape[1]),
+    gated: lambda X, A, B, w: (X @ A + w) * (X @ B),
+    squared_loss: lambda X, w, a: ((X @ w - a) * (X @ w - a)).sum(),
+}
+
+
+def _normalized(D):
+    return D * (2 - (D * D).sum(axis=1, keepdims=True) / D.shape[1])
+
+
 REFERENCES = {
+    **SUMS,
     vectors: lambda a, b: a * b,
     three_vectors: lambda a, b, c: a * b * c,
     fourth_power: lambda a: a * a * a * a,
@@ -168,6 +214,11 @@ def test_networks_equal_numpy_in_rationals(function, target, data):
     answers = [output.place.read(network.layout, H) for output in network.outputs]
     for answer, expected in zip(answers, _expected(function, inputs), strict=True):
         assert (answer == np.reshape(expected, answer.shape)).all()
+    one = network.plan.from_inputs
+    for way in (one, one.alone, one.batched, network.plan.in_one_call):
+        answers = network.plan.answers(lifted, arithmetic, variant=way).values()
+        for answer, expected in zip(answers, _expected(function, inputs), strict=True):
+            assert (answer == np.reshape(expected, answer.shape)).all()
 
 
 # -- how many heads --------------------------------------------------------------------------------
@@ -362,21 +413,41 @@ def sums(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["n", "m"]):
         (squared_rows, ["mul", "matmul"]),
         (sums, ["sub", "add", "mul"]),
         (causal, ["matmul", "mul", "matmul"]),
+        (inner, ["mul", "matmul", "matmul"]),
+        (by_column, ["sub", "add", "mul", "matmul"]),
+        (mahalanobis, ["sub", "matmul", "mul", "matmul"]),
+        (distances, ["mul", "matmul", "mul", "matmul", "matmul", "mul", "add", "sub"]),
+        (gated, ["matmul", "add", "matmul", "mul"]),
+        (squared_loss, ["matmul", "sub", "mul", "matmul"]),
         (looped_matrix, ["mul", "mul", "sub"]),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
 def test_a_plan_runs_whole_matrices_and_not_their_entries(function, expected, target, n, m):
     program = inweave.program(function)
-    sizes = {name: {"n": n, "m": m}[name] for name in program.size_names}
+    sizes = {name: {"n": n, "m": m, "k": 7}[name] for name in program.size_names}
     network = inweave.compile(program, target=target, **sizes)
     assert sorted(_operations(network)) == sorted(expected), network.plan
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", SUMS, ids=lambda f: f.__name__)
+def test_a_plan_of_a_sum_of_products_does_not_grow_with_its_rows(function, mode):
+    program = inweave.program(function)
+
+    def operations(n, m, k):
+        sizes = {"n": n, "m": m, "k": k}
+        sizes = {name: sizes[name] for name in program.size_names}
+        network = inweave.compile(program, optimize=mode, verify=False, **sizes)
+        return sorted(_operations(network))
+
+    assert operations(12, 6, 7) == operations(24, 6, 13)
 
 
 @cache
 def _fast(function):
     program = inweave.program(function)
-    sizes = {name: {"n": 9, "m": 5}[name] for name in program.size_names}
+    sizes = {name: {"n": 9, "m": 5, "k": 7}[name] for name in program.size_names}
     return inweave.compile(program, optimize="speed", **sizes)
 
 

@@ -5,7 +5,8 @@ lays out diagonals one number at a time. Each of these is one operation on whole
 terms are added up, those that do the same with slices of the same values are looked at together: if
 every slice moves with the place where its term stands, down with its rows or across with its
 columns, or does not move at all, the terms are the entries of one value, computed from the wider
-slices. What they leave out, or weigh differently, is a mask.
+slices. What they leave out, or weigh differently, is a mask. And where such terms stand on top of
+each other, they are the rows of one value, added up.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from inweave.run.term import Term
 DEEP = 8  # operations inside each other that are looked into
 WIDE = 64  # slices of one term, after which no further operation is: sums of sums have very many
 FEWEST = 3  # terms that a mask replaces
+SPARSE = 2  # rows for each term that is one of them, above which they are not a matrix
 WHOLE = 1 << 31  # coefficients below which whole weights are multiplied as such
 
 ROWS, COLS, INNER = 0, 1, 2  # what an axis stands for or moves with: those of a term, or neither
@@ -37,6 +39,7 @@ Slice = tuple[int, int, int, int]
 """The row and column where a slice begins, its rows and columns."""
 
 
+Made = tuple[Pattern, list[Slice]]
 Member = tuple[Term, list[Slice]]
 
 
@@ -50,20 +53,24 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
         return list(terms)
     rest = [term for term in terms if _is_identity(term)]
     families = _families(term for term in terms if not _is_identity(term))
-    _join(graph, families)
     _look_deeper(families)
-    masked: dict[Mask, list[tuple[Fraction, Node]]] = {}
+    _join(families)
+    masked: dict[tuple[Any, ...], list[tuple[Fraction, Node]]] = {}
     waiting = [(pattern, members, True) for pattern, members in families.items()]
     for pattern, members, whole in waiting:
-        value = None if len(members) == 1 else _Family(graph, members).value(pattern)
+        value = None
+        if len(members) > 1:
+            family = _Family(graph, members)
+            value = family.value(pattern) or family.summed(pattern)
         if value is not None:
             mask, coefficient, node = value
-            masked.setdefault(mask, []).append((coefficient, node))
+            key = _added_first(mask, node) or (mask, len(masked))
+            masked.setdefault(key, []).append((coefficient, node))
         elif whole and len(members) > 1:
             waiting += [(pattern, part, False) for part in _by_diagonal(members)]
         else:
             rest += [term for term, _ in members]
-    return rest + [_standing(graph, terms[0], mask, parts) for mask, parts in masked.items()]
+    return rest + [_standing(graph, terms[0], mask, parts) for (mask, *_), parts in masked.items()]
 
 
 def _is_identity(term: Term) -> bool:
@@ -73,8 +80,8 @@ def _is_identity(term: Term) -> bool:
 def _families(terms: Iterable[Term], named: bool = False) -> dict[Pattern, list[Member]]:
     families: dict[Pattern, list[Member]] = {}
     for term in terms:
-        slices: list[Slice] = []
-        families.setdefault(_of_term(term, slices, named), []).append((term, slices))
+        pattern, slices = _Look(named).term(term)
+        families.setdefault(pattern, []).append((term, slices))
     return families
 
 
@@ -91,39 +98,30 @@ def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
             families.setdefault(pattern, []).extend(members)  # some may be alike without names
 
 
-def _join(graph: Graph, families: dict[Pattern, list[Member]]) -> None:
-    """Let a single entry, a row times a column, join those that are written another way round."""
+def _join(families: dict[Pattern, list[Member]]) -> None:
+    """Let a single term join those that are written another way round, or not named."""
     for pattern, members in list(families.items()):
-        term = members[0][0]
-        if len(members) > 1 or term.core != 1:
+        if len(members) > 1:
             continue
-        for other, slices in _ways(graph, term):
+        term = members[0][0]
+        for other, slices in _ways(term):
             if other != pattern and other in families:
                 families[other].append((term, slices))
                 del families[pattern]
                 break
 
 
-def _ways(graph: Graph, term: Term) -> Iterator[tuple[Pattern, list[Slice]]]:
-    """Of a number with one product in it, all ways to write it: as an entry, or a transposed one.
-
-    Each with either factor on the left, for a number is its own transpose.
-    """
-    products = [x for x in term.scalars if x.op == "matmul"]
-    if len(products) != 1:
-        return
-    a, b = products[0].args
-    others = term._replace(scalars=tuple(x for x in term.scalars if x is not products[0]))
-    for left, right in ((a, b), (graph.flip(b), graph.flip(a))):
-        for rows, cols in ((COLS, ROWS), (ROWS, COLS)):
-            slices: list[Slice] = []
-            parts = _of_term(others, slices)
-            factors = [
-                _pattern(left, (rows, INNER), slices),
-                _pattern(right, (INNER, cols), slices),
-            ]
-            product = ("matmul", None, *factors)
-            yield (*parts, ("flip", None, product) if rows == COLS else product), slices
+def _ways(term: Term) -> Iterator[Made]:
+    """Ways to write a term; a number that is a product is its own transpose."""
+    products = [x for x in term.scalars if x.op == "matmul"] if term.core == 1 else []
+    others = tuple(x for x in term.scalars if x not in products)
+    for named in (False, True):
+        yield _Look(named).term(term)
+        for flip in (False, True) if len(products) == 1 else ():
+            look = _Look(named)
+            pattern, slices = look.term(term._replace(scalars=others))
+            product, own = look.product(products[0], (ROWS, COLS), flip=flip)
+            yield (*pattern, product), slices + own
 
 
 def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
@@ -135,30 +133,68 @@ def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
 
 
 # -- what a term does ------------------------------------------------------------------------------
-def _of_term(term: Term, slices: list[Slice], named: bool = False) -> Pattern:
-    """The product of a term's scalars and core; scalars in the order of the values they are of."""
-    scalars = [(node, (ROWS, COLS)) for node in term.scalars]
-    parts = [pattern for pattern, _ in _sorted(scalars, slices, named, 0)]
-    if not isinstance(term.core, int):
-        parts.append(_pattern(term.core, (ROWS, COLS), slices, named))
-    return ("mul", None, *parts)
+class _Look:
+    """One look at a term, which ends after so many slices.
 
-
-def _sorted(
-    operands: Iterable[tuple[Node, Axes]], slices: list[Slice], named: bool, depth: int
-) -> list[tuple[Pattern, int]]:
-    """What operands do that may stand in any order, in that of the values they are of.
-
-    Each with the number of the operand. Their slices are appended.
+    Only slices are transposed, and what may stand in any order stands by age: a graph writes one
+    value and the next in different ways. Named values are stored anyway, so they are taken as they
+    are, unless `named` ones count too.
     """
-    found, begin = list[tuple[Pattern, list[Slice], int]](), len(slices)
-    for i, (node, axes) in enumerate(operands):
-        at = len(slices)
-        pattern = _pattern(node, axes, slices, named, depth)
-        found.append((pattern, slices[at:], i))
-    found.sort(key=lambda part: (_age(part[0]), part[1]))
-    slices[begin:] = [place for _, own, _ in found for place in own]
-    return [(pattern, i) for pattern, _, i in found]
+
+    def __init__(self, named: bool) -> None:
+        self.named, self._slices = named, 0
+
+    def term(self, term: Term) -> Made:
+        """The product of a term's scalars and core."""
+        parts = _ordered(self.node(x, (ROWS, COLS)) for x in term.scalars)
+        if not isinstance(term.core, int):
+            parts.append(self.node(term.core, (ROWS, COLS)))
+        return _joined("mul", None, parts)
+
+    def product(self, node: Node, axes: Axes, depth: int = 0, flip: bool = False) -> Made:
+        """A matrix product, or its transpose."""
+        left, right = node.args[::-1] if flip else node.args
+        parts = [
+            self.node(left, (axes[0], INNER), depth + 1, flip),
+            self.node(right, (INNER, axes[1]), depth + 1, flip),
+        ]
+        return _joined("matmul", None, parts)
+
+    def node(self, node: Node, axes: Axes, depth: int = 0, flip: bool = False) -> Made:
+        """What a node does, or its transpose, whose rows and columns stand for `axes`."""
+        base, place = node, (0, 0, node.rows, node.cols)
+        if node.op == "view":
+            base, place, flip = node.args[0], node.data[:4], flip != node.data[4]
+        looked = depth < DEEP and self._slices < WIDE and (self.named or not base.label)
+        if looked and place == (0, 0, base.rows, base.cols):
+            if base.op == "matmul":
+                return self.product(base, axes, depth, flip)
+            sums = base.op == "sum" and all(_fills(base, x) for x in base.args)
+            if sums or base.op in ("mul", "scale"):
+                parts = [self.node(x, axes, depth + 1, flip) for x in base.args]
+                return _sum(base, parts) if sums else _joined(base.op, base.data, _ordered(parts))
+        self._slices += 1
+        sizes = place[:1:-1] if flip else place[2:]
+        inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
+        return (None, base, flip, axes, inner_sizes), [place]
+
+
+def _sum(node: Node, parts: Sequence[Made]) -> Made:
+    """A sum: first what is added, then what is taken away."""
+    signs: dict[int, list[Made]] = {1: [], -1: []}
+    for (sign, _, _), part in zip(node.data[2], parts, strict=True):
+        signs[sign].append(part)
+    data = (1,) * len(signs[1]) + (-1,) * len(signs[-1])
+    return _joined("sum", data, [*_ordered(signs[1]), *_ordered(signs[-1])])
+
+
+def _ordered(parts: Iterable[Made]) -> list[Made]:
+    """Parts by the age of the values they are of."""
+    return sorted(parts, key=lambda part: (_age(part[0]), part[1]))
+
+
+def _joined(op: str, data: Any, parts: Sequence[Made]) -> Made:
+    return (op, data, *(pattern for pattern, _ in parts)), [x for _, own in parts for x in own]
 
 
 def _age(pattern: Pattern) -> tuple[int, ...]:
@@ -167,60 +203,29 @@ def _age(pattern: Pattern) -> tuple[int, ...]:
     return tuple(order for part in pattern[2:] for order in _age(part))
 
 
-def _pattern(
-    node: Node, axes: Axes, slices: list[Slice], named: bool = False, depth: int = 0
-) -> Pattern:
-    """What a node does whose rows and columns stand for `axes`; its slices are appended.
-
-    Named values are stored anyway, so they are taken as they are, unless `named` ones count too.
-    """
-    base, place, flip = node, (0, 0, node.rows, node.cols), False
-    if node.op == "view":
-        base, place, flip = node.args[0], node.data[:4], node.data[4]
-    looked = depth < DEEP and len(slices) < WIDE and (named or not base.label)
-    if looked and place == (0, 0, base.rows, base.cols):
-        inner = _operands(base, axes[::-1] if flip else axes)
-        if inner is not None:
-            operands, data = zip(base.args, inner, strict=True), base.data
-            if base.op in ("sum", "mul"):
-                parts = _sorted(operands, slices, named, depth + 1)
-                data = tuple(data[2][i][0] for _, i in parts) if base.op == "sum" else data
-                found = (base.op, data, *(pattern for pattern, _ in parts))
-            else:
-                inside = [_pattern(x, own, slices, named, depth + 1) for x, own in operands]
-                found = (base.op, data, *inside)
-            return ("flip", None, found) if flip else found
-    slices.append(place)
-    sizes = place[:1:-1] if flip else place[2:]
-    inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
-    return (None, base, flip, axes, inner_sizes)
-
-
-def _operands(node: Node, axes: Axes) -> list[Axes] | None:
-    """What the axes of an operation's operands stand for; None if it is not looked into."""
-    if node.op == "matmul":
-        return [(axes[0], INNER), (INNER, axes[1])]
-    if node.op in ("mul", "scale") or (
-        node.op == "sum" and all(_fills(node, x) for x in node.args)
-    ):
-        return [axes for _ in node.args]
-    return None
-
-
 def _fills(node: Node, part: Node) -> bool:
     return (part.rows, part.cols) == (node.rows, node.cols)
 
 
 # -- what many of them do --------------------------------------------------------------------------
 class Mask(NamedTuple):
-    """Where a value stands, and what its entries are multiplied by; None if all count alike."""
+    """Where a value stands, and what its entries are multiplied by; None if all count alike.
+
+    The value itself may be one row or column for all.
+    """
 
     top: int
     left: int
     rows: int
     cols: int
     weights: tuple[Any, ...] | None
-    shape: tuple[int, int]  # of the value itself, which may be one row or column for all
+
+
+def _added_first(mask: Mask, node: Node) -> tuple[Any, ...] | None:
+    """What values have in common that are added up before they are masked, or spread."""
+    if mask.weights is not None:
+        return (mask,)
+    return (mask, node.shape) if node.shape != (mask.rows, mask.cols) else None
 
 
 class _Family:
@@ -234,6 +239,7 @@ class _Family:
         self.begin = self.starts.min(axis=1)
         self.length = (self.starts + self.sizes).max(axis=1) - self.begin
         self.slices = np.array([own for _, own in members])
+        self._members = members
         self._read = 0  # slices of the pattern so far
         self._inside: tuple[int, int, int] | None = None  # a product: what its axes stand for
 
@@ -252,7 +258,60 @@ class _Family:
             self.graph.rollback(mark)
             return None
         (top, left), (rows, cols) = self.begin.tolist(), self.length.tolist()
-        return Mask(top, left, rows, cols, weights, (node.rows, node.cols)), first, node
+        if node.rows == 1 and weights is not None and self._is_diagonal():
+            node = self.graph.flip(node)
+        return Mask(top, left, rows, cols, weights), first, node
+
+    def _is_diagonal(self) -> bool:
+        return bool((self.sizes == 1).all()) and _constant(self.starts[0] - self.starts[1])
+
+    def summed(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
+        """The value of terms that stand in one row or column, and are what is added up there.
+
+        They are rows (or columns) of a matrix that is as high as there are slices, summed.
+        """
+        if len(self.terms) < FEWEST:
+            return None
+        for axis in (ROWS, COLS):
+            if (self.sizes[axis] > 1).any() or not _constant(self.starts[axis]):
+                continue
+            for starts in self._apart():
+                moved, mark = self._moved(axis, starts), self.graph.mark()
+                value = moved.value(pattern) or moved.summed(pattern)
+                if value is not None:
+                    return self._contracted(axis, *value)
+                self.graph.rollback(mark)
+        return None
+
+    def _apart(self) -> list[Any]:
+        """Where single slices begin, if that tells terms apart."""
+        found: dict[bytes, Any] = {}
+        for i, j in np.ndindex(self.slices.shape[1], 2):
+            starts = self.slices[:, i, j]
+            if np.ptp(starts) >= SPARSE * len(starts):
+                continue
+            if (self.slices[:, i, 2 + j] == 1).all() and not _constant(starts):
+                found.setdefault((starts - starts.min()).tobytes(), starts)
+        return list(found.values())
+
+    def _moved(self, axis: int, starts: Any) -> _Family:
+        """The same terms, each where the others are not."""
+        name = ("row", "col")[axis]
+        places = zip(self._members, starts.tolist(), strict=True)
+        return _Family(
+            self.graph, [(term._replace(**{name: at}), own) for (term, own), at in places]
+        )
+
+    def _contracted(
+        self, axis: int, mask: Mask, coefficient: Fraction, node: Node
+    ) -> tuple[Mask, Fraction, Node]:
+        """A value added up along an axis."""
+        coefficient, node = _masked(self.graph, mask, coefficient, node)
+        ones = Ones(1, mask.rows) if axis == ROWS else Ones(mask.cols, 1)
+        pair = (self.graph.const(ones), node) if axis == ROWS else (node, self.graph.const(ones))
+        node = self.graph.matmul(*pair)
+        (top, left), (rows, cols) = self.begin.tolist(), self.length.tolist()
+        return Mask(top, left, rows, cols, None), coefficient, node
 
     def _weights(self, first: Fraction) -> tuple[Any, ...] | None:
         """How much the entries count, relative to the first."""
@@ -272,8 +331,6 @@ class _Family:
         if op == "matmul":
             return self._product(*parts)
         values = [self._computed(part) for part in parts]
-        if op == "flip":
-            return self.graph.flip(values[0])
         if op == "scale":
             return self.graph.scale(data, values[0])
         if op == "sum":
@@ -288,7 +345,7 @@ class _Family:
         if self._inside is not None:
             return self.graph.matmul(self._computed(a), self._computed(b))
         read = self._read
-        for rows, cols in PRODUCTS if (self.sizes == 1).all() else PRODUCTS[:1]:
+        for rows, cols in PRODUCTS:
             self._read, self._inside = read, (rows, cols, INNER)
             try:
                 left, right = self._computed(a), self._computed(b)
@@ -309,7 +366,7 @@ class _Family:
         place = self.slices[:, self._read].T
         self._read += 1
         if self._inside is not None:
-            axes = (self._inside[axes[0]], self._inside[axes[1]])
+            axes = self._turned(axes, place[:1:-1] if flip else place[2:])
         moves = [self._move(axis, place[i], place[i + 2], INNER in axes)
                  for i, axis in enumerate(axes[::-1] if flip else axes)]  # fmt: skip
         (down, row, rows), (across, col, cols) = moves
@@ -318,6 +375,14 @@ class _Family:
             return found if axes[0] == down else self.graph.flip(found)
         turned = flip if INNER in axes else down == axes[1] or across == axes[0]
         return self.graph.view(base, row, col, rows, cols, turned)
+
+    def _turned(self, axes: Axes, sizes: Any) -> Axes:
+        """What axes stand for inside a product: what is single may stand for another."""
+        assert self._inside is not None
+        found = (self._inside[axes[0]], self._inside[axes[1]])
+        if any(a != b and (n > 1).any() for a, b, n in zip(axes, found, sizes, strict=True)):
+            raise Unlike
+        return found
 
     def _move(self, axis: int, starts: Any, sizes: Any, inside: bool) -> tuple[int, int, int]:
         """What an axis of the slices moves with, and where it begins and how long it is then.
@@ -347,19 +412,10 @@ def _constant(numbers: Any) -> bool:
 
 
 def _added(graph: Graph, parts: Sequence[tuple[int, Node]]) -> Node:
-    """A sum of values, where one row, one column or one number is added to all."""
-    rows, cols = (max(node.shape[axis] for _, node in parts) for axis in (0, 1))
-    each = [(sign, _spread(graph, node, rows, cols), 0, 0) for sign, node in parts]
-    return graph.total(rows, cols, each)
-
-
-def _spread(graph: Graph, node: Node, rows: int, cols: int) -> Node:
-    """As many rows or columns as are needed of a value that has one."""
-    if node.shape == (rows, cols):
-        return node
-    if node.op == "scale":
-        return graph.scale(node.data, _spread(graph, node.args[0], rows, cols))
-    return graph.entrywise(node, graph.const(Ones(rows, cols)))
+    """A sum of values; one row, or one column, stands for as many as are needed."""
+    rows, cols = (max(size) for size in zip(*(node.shape for _, node in parts), strict=True))
+    wide = [(sign, graph.spread(node, rows, cols), 0, 0) for sign, node in parts]
+    return graph.total(rows, cols, wide)
 
 
 def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fraction, Node]]) -> Term:
@@ -369,13 +425,17 @@ def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fracti
         ordered = sorted(parts, key=lambda part: part[0] < 0)
         signed = [(1 if c > 0 else -1, graph.scale(abs(c), part)) for c, part in ordered]
         coefficient, node = ONE, _added(graph, signed)
+    coefficient, node = _masked(graph, mask, coefficient, node)
+    return like._replace(
+        row=mask.top, col=mask.left, core=node, coefficient=coefficient, scalars=()
+    )
+
+
+def _masked(graph: Graph, mask: Mask, coefficient: Fraction, node: Node) -> tuple[Fraction, Node]:
+    """A value as large as its mask, weighted by it."""
     if mask.weights is not None:
         whole = coefficient.denominator == 1 and abs(coefficient) < WHOLE
         times = int(coefficient) if whole else coefficient
         weights = np.array(mask.weights, dtype=None if whole else object) * times
-        coefficient, node = ONE, graph.entrywise(node, graph.const(simplest(weights)))
-    elif mask.shape != (mask.rows, mask.cols):
-        node = graph.entrywise(node, graph.const(Ones(mask.rows, mask.cols)))
-    return like._replace(
-        row=mask.top, col=mask.left, core=node, coefficient=coefficient, scalars=()
-    )
+        return ONE, graph.entrywise(node, graph.const(simplest(weights)))
+    return coefficient, graph.spread(node, mask.rows, mask.cols)

@@ -22,7 +22,7 @@ from inweave.run.graph import Graph
 from inweave.run.loops import follow_loop
 from inweave.run.names import Labels
 from inweave.run.node import ALONE, Node, Price
-from inweave.run.spans import Pieces, spans
+from inweave.run.spans import Pieces, columns_read, spans
 from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import (
     around,
@@ -184,7 +184,8 @@ class Builder:
             image = written(self.graph, piece.matrix)
             if piece.block is not None:
                 block = self.layout[piece.block]
-                box = Box(0, block.start, self.layout.tokens, block.stop)
+                start, stop = columns_read(self.layout, piece)
+                box = Box(0, start, self.layout.tokens, stop)
                 read = tuple(t.moved(0, -block.start) for t in self.within(state, box))
                 image = times(self.graph, read, image)
             by = Term(0, 0, 1, piece.coefficient)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Ones, identity, zeros
-from inweave.run.graph import ONE
+from inweave.run.graph import ONE, is_outer
 from inweave.run.node import LoopBody, Node, flops, placed
 
 FEW = 32  # calls of a short piece of code
@@ -272,23 +272,35 @@ def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
     return _Encoder(live_nodes(outputs), outputs).run(nodes, outputs)
 
 
-def _even(live: set[Node]) -> set[Node]:
-    """Values with one number in all entries that are only added to others: the number will do."""
-    found = {node for node in live if _is_even(node)}
+Alike = tuple[bool, bool]
+"""Whether all rows of a value are alike, and all columns."""
+
+
+def _repeated(live: set[Node]) -> dict[Node, Alike]:
+    """Values with alike rows or columns that are only added to others: one of them will do."""
+    found = {node: alike for node in live if any(alike := _alike(node))}
     for node in live:
         if node.op == "loop":
-            found -= {*node.data.inits, *node.data.nexts}
+            used: set[Node] = {*node.data.inits, *node.data.nexts}
         elif node.op == "sum":
-            whole = [x for x in node.args if x.shape == node.shape and x not in found]
-            found -= set() if whole else {*node.args}
+            whole = any(x.shape == node.shape and x not in found for x in node.args)
+            used = set() if whole else {*node.args}
         else:
-            found -= {*node.args}
+            used = {*node.args}
+        for x in used:
+            found.pop(x, None)
     return found
 
 
-def _is_even(node: Node) -> bool:
-    if node.op == "mul" and node.args[0].is_scalar:
-        node = node.args[1]
+def _alike(node: Node) -> Alike:
+    if is_outer(node):
+        column, row = map(_is_ones, node.args)
+        return column and not row, row and not column
+    even = node.args[1] if node.op == "mul" and node.args[0].is_scalar else node
+    return (True, True) if _is_ones(even) else (False, False)
+
+
+def _is_ones(node: Node) -> bool:
     return node.op == "const" and isinstance(node.data, Ones) and node.size > 1
 
 
@@ -304,7 +316,7 @@ class _Cell(NamedTuple):
     rows: int
     cols: int
     whole: bool
-    even: bool = False  # one number stands for all entries
+    alike: Alike = (False, False)  # one row, or one column, is all there is
 
     def clipped(self, axis: int, low: int, high: int) -> _Cell | None:
         """The part between two rows (axis 0) or columns (axis 1), counted from `low`."""
@@ -312,11 +324,12 @@ class _Cell(NamedTuple):
         start, stop = max(at, low), min(at + size, high)
         if start >= stop:
             return None
-        whole = self.whole and stop - start == size
+        whole = self.whole and (self.alike[axis] or stop - start == size)
+        begin = 0 if self.alike[axis] else start - at
         if axis == 0:
-            return self._replace(row=start - low, top=self.top + start - at, rows=stop - start,
+            return self._replace(row=start - low, top=self.top + begin, rows=stop - start,
                                  whole=whole)  # fmt: skip
-        return self._replace(col=start - low, left=self.left + start - at, cols=stop - start,
+        return self._replace(col=start - low, left=self.left + begin, cols=stop - start,
                              whole=whole)  # fmt: skip
 
 
@@ -333,7 +346,9 @@ class _Encoder:
                 self.live -= {body.phis[i], body.nexts[i], *body.nexts[i].args}
         self._stacked = {place for found in self._stacks.values() for place, _ in found.values()}
         self.live |= self._stacked
-        self._even = _even(self.live) - {*outputs}
+        self._repeated = _repeated(self.live)
+        for node in outputs:
+            self._repeated.pop(node, None)
         self.out = Code()
         self.slot: dict[Node, int] = {}
         self._free: list[int] = []
@@ -390,10 +405,11 @@ class _Encoder:
             self.slot[node] = self.out.sources[node.data] = self._fresh()
             self.out.shapes[self.slot[node]] = node.shape
         elif node.op == "const":
-            content = identity(1) if node in self._even else node.data
+            content = identity(1) if node in self._repeated else node.data
             self.slot[node] = self._fixed("const", content)
-        elif node in self._even:
-            self.slot[node] = self._slice(lines, self.slot[node.args[0]], 0, 0, 1, 1)
+        elif node in self._repeated:
+            line = node.args[self._repeated[node] == (True, False)]
+            self.slot[node] = self._slice(lines, self.slot[line], 0, 0, *line.shape)
         elif node.op == "result":
             self.slot[node] = self.slot[node.args[0].data.phis[node.data]]
         elif node.op == "view":
@@ -505,12 +521,15 @@ class _Encoder:
     def _sum(self, node: Node, lines: Lines) -> None:
         rows, cols, where = node.data
         cells = [
-            _Cell(sign, self.slot[arg], row, col, 0, 0, *arg.shape, True, arg in self._even)
+            _Cell(sign, self.slot[arg], row, col, 0, 0, *arg.shape, True, self._alike(arg))
             for arg, (sign, row, col) in zip(node.args, where, strict=True)
         ]
         used: list[int] = []
         self.slot[node] = out = self._cells(lines, cells, rows, cols, used)
         self._free += [slot for slot in dict.fromkeys(used) if slot != out]
+
+    def _alike(self, node: Node) -> Alike:
+        return self._repeated.get(node, (False, False))
 
     def _cells(
         self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
@@ -547,8 +566,9 @@ class _Encoder:
         out = -1
         for cell in sorted(cells, key=lambda c: -c.sign):
             slot = cell.slot
-            if not cell.whole and not cell.even:
-                slot = self._slice(lines, slot, cell.top, cell.left, rows, cols)
+            if not cell.whole:
+                size = (1 if cell.alike[0] else rows, 1 if cell.alike[1] else cols)
+                slot = self._slice(lines, slot, cell.top, cell.left, *size)
                 used.append(slot)
             if out >= 0:
                 out = self._line(lines, "add" if cell.sign > 0 else "sub", out, slot, rows, cols)

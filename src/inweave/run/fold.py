@@ -264,7 +264,7 @@ class _Folding:
             for sign, x in parts
         ]  # fmt: skip
         spread = graph.total(*shape, products)
-        if graph.cost_since(mark) < sum(map(cost, each)) * graph.weight(b.level):
+        if graph.cost_since(mark, [spread]) < sum(map(cost, each)) * graph.weight(b.level):
             return spread
         graph.rollback(mark)
         return direct

@@ -12,7 +12,7 @@ something two ways and keep the cheaper one.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import count, pairwise
 from operator import itemgetter
@@ -76,10 +76,14 @@ class Graph:
             self._table.pop(key, None)
             scope.nodes.pop()
 
-    def cost_since(self, mark: int) -> float:
-        """Estimated nanoseconds of the nodes made since the mark, loops multiplied out."""
-        made = (node for _, node, _ in self._log[mark:])
-        return sum(cost(node, self.price) * self.weight(node.level) for node in made)
+    def cost_since(self, mark: int, wanted: Iterable[Node]) -> float:
+        """Estimated nanoseconds of what was made since the mark for these nodes, loops counted."""
+        needed, total = set(wanted), 0.0
+        for _, node, _ in reversed(self._log[mark:]):
+            if node in needed:
+                needed.update(node.args)
+                total += cost(node, self.price) * self.weight(node.level)
+        return total
 
     def weight(self, level: int) -> int:
         """How often a node of this level is computed."""
@@ -166,10 +170,15 @@ class Graph:
             return self.const(x.data.T)
         if flip and whole and x.op == "scale" and x.args[0].turns:
             return self.scale(x.data, self.flip(x.args[0]))
+        if x.op != "const" and is_even(x):
+            ones = self.view(x.args[-1], row, col, rows, cols, flip)
+            return self.mul(x.args[0], ones) if x.op == "mul" else self.scale(x.data, ones)
         if x.op == "const" and isinstance(x.data, Shift):
             part = _slice(x.data, row, col, rows, cols)
             return self.const(part.T if flip else part)
         shape = (cols, rows) if flip else (rows, cols)
+        if _is_ones(x):
+            return self.const(Ones(*shape) if rows * cols > 1 else identity(1))
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
     def flip(self, x: Node) -> Node:
@@ -192,6 +201,12 @@ class Graph:
             return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
         if left is not None or right is not None:
             return self.entrywise(left or a, b if right is None else self.flip(right))
+        if a.is_scalar or b.is_scalar:
+            return self.mul(a, b) if a.is_scalar else self.mul(b, a)
+        bands = self._diagonals(a)
+        if bands:
+            parts = [(sign, self.matmul(part, b), row, 0) for sign, part, row, _ in bands]
+            return self.total(a.rows, b.cols, parts)
         if _is_filled(a):  # ones are a column times a row: the rows of b are summed once
             return self.matmul(
                 self.const(Ones(a.rows, 1)), self.matmul(self.const(Ones(1, a.cols)), b)
@@ -200,6 +215,9 @@ class Graph:
             return self.matmul(
                 self.matmul(a, self.const(Ones(b.rows, 1))), self.const(Ones(1, b.cols))
             )
+        row, column = self.spread_from(a, 0), self.spread_from(b, 1)
+        if row is not None or column is not None:  # all rows, or all columns, are one
+            return self.spread(self.matmul(row or a, column or b), a.rows, b.cols)
         if _wants_flip(a, b):
             return self.flip(self.matmul(self.flip(b), self.flip(a)))
         trimmed = self._trimmed(a, b)
@@ -212,6 +230,12 @@ class Graph:
         node = self.make(op, (a, b), None, a.rows, b.cols)
         node.symmetric = node.symmetric or is_palindrome(node)
         return node
+
+    def _diagonals(self, x: Node) -> list[Part]:
+        """The parts of a sum, if they are diagonal matrices below each other."""
+        parts = _parts(x, 0, 0, *x.shape) or []
+        whole = all(part.cols == x.cols and _on_diagonal(part) is not None for _, part, *_ in parts)
+        return parts if len(parts) > 1 and whole else []
 
     def _moved(self, a: Node, b: Node) -> Node | None:
         """`a @ b` if one of them is a piece of an identity: rows or columns of the other, moved."""
@@ -371,11 +395,39 @@ class Graph:
         if _wants_turn((a, b)):
             return self.flip(self.entrywise(self.flip(a), self.flip(b)))
         a, b = sorted((a, b), key=lambda x: (x.op == "const", _age(x)))
+        rows, cols = max(a.rows, b.rows), max(a.cols, b.cols)
+        for x, other in ((a, b), (b, a)):
+            if is_even(x):
+                wide = self.spread(other, rows, cols)
+                if x.op == "const":
+                    return wide
+                return self.mul(x.args[0], wide) if x.op == "mul" else self.scale(x.data, wide)
+        for x, other, axis in ((x, y, axis) for x, y in ((a, b), (b, a)) for axis in (0, 1)):
+            line = self.spread_from(x, axis)
+            if line is not None:
+                return self.spread(self.entrywise(line, other), rows, cols)
         if a.rows == 1 and b.op == "const" and b.data.is_identity():
             a = self.flip(a)  # a diagonal matrix is made of a column
-        node = self.make("mul", (a, b), None, max(a.rows, b.rows), max(a.cols, b.cols))
+        node = self.make("mul", (a, b), None, rows, cols)
         node.symmetric = (a.symmetric and b.symmetric) or _on_diagonal(node) is not None
         return node
+
+    def spread(self, x: Node, rows: int, cols: int) -> Node:
+        """A value whose one row, or one column, stands for many, as large as that."""
+        if x.is_scalar:
+            return x if rows == cols == 1 else self.mul(x, self.const(Ones(rows, cols)))
+        if x.rows < rows:
+            x = self.matmul(self.const(Ones(rows, 1)), x)
+        return x if x.cols == cols else self.matmul(x, self.const(Ones(1, cols)))
+
+    def spread_from(self, x: Node, axis: int) -> Node | None:
+        """The row (axis 0) or column (axis 1) that stands in all rows or columns of a value."""
+        if x.flipped and x.args[0].shape == x.shape[::-1]:
+            line = self.spread_from(x.args[0], 1 - axis)
+            return None if line is None else self.flip(line)
+        if not is_outer(x) or not _is_ones(x.args[axis]):
+            return None
+        return x.args[1 - axis]
 
     def diagonal(self, x: Node) -> Node:
         """The diagonal of a square, as a column."""
@@ -418,7 +470,10 @@ class Graph:
         column times a row, which is larger than either, always the row is multiplied.
         """
         if is_outer(x) and level <= x.level and not x.symmetric:
-            return self.matmul(x.args[0], scaled(x.args[1]))
+            column, line = x.args
+            if _is_ones(line):
+                return self.matmul(scaled(column), line)
+            return self.matmul(column, scaled(line))
         if x.op != "matmul" or cost(x) > 2 * CALL:
             return None
         for i, part in enumerate(x.args):
@@ -454,6 +509,9 @@ class Graph:
         other = self._wider_mask(rows, cols, parts) or self._in_bands(rows, cols, parts)
         if other is not None:
             return other
+        once = self._once(rows, cols, parts)
+        if once is not None:
+            return once
         if _wants_turn([node for _, node, _, _ in parts]):
             others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
             return self.flip(self.total(cols, rows, others))
@@ -466,6 +524,17 @@ class Graph:
         node = self.make("sum", args, data, rows, cols)
         node.symmetric = rows == cols and self._mirrored(parts)
         return node
+
+    def _once(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
+        """A sum of values that are alike in all rows, or in all columns: added up once."""
+        nodes = [node for _, node, _, _ in parts]
+        if any(x.shape != (rows, cols) for x in nodes) or all(map(is_even, nodes)):
+            return None
+        for axis, shape in ((0, (1, cols)), (1, (rows, 1))):
+            if all(is_even(x) or self.spread_from(x, axis) is not None for x in nodes):
+                once = [(sign, self.view(x, 0, 0, *shape), 0, 0) for sign, x, _, _ in parts]
+                return self.spread(self.total(*shape, once), rows, cols)
+        return None
 
     def _mirrored(self, parts: Sequence[Part]) -> bool:
         """Whether every part is symmetric on the diagonal, or has its transpose across from it."""
@@ -635,9 +704,20 @@ def is_outer(x: Node) -> bool:
     return x.op == "mul" and x.args[0].cols == x.args[1].rows == 1 and min(x.shape) > 1
 
 
+def is_even(x: Node) -> bool:
+    """Whether one number stands in all entries."""
+    if (x.op == "mul" and x.args[0].is_scalar) or x.op == "scale":
+        x = x.args[-1]
+    return _is_ones(x)
+
+
+def _is_ones(x: Node) -> bool:
+    return x.op == "const" and isinstance(x.data, Ones)
+
+
 def _is_filled(x: Node) -> bool:
     """Whether a node is a matrix of ones, neither a row nor a column."""
-    return x.op == "const" and isinstance(x.data, Ones) and x.rows > 1 and x.cols > 1
+    return _is_ones(x) and x.rows > 1 and x.cols > 1
 
 
 def _wants_flip(a: Node, b: Node) -> bool:

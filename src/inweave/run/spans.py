@@ -59,7 +59,7 @@ def spans(network: Network, pieces: Pieces) -> list[Range]:
     for head in heads:
         reads = [[p for p in pieces.of(part) if p.block not in fixed] for part in head.projections]
         if sum(map(bool, reads)) > 1:
-            ranges += [_read(layout, piece) for part in reads for piece in part]
+            ranges += [columns_read(layout, piece) for part in reads for piece in part]
             ranges += [_written(piece) for piece in pieces.of(head.value)]
     return list(_merged(layout, ranges))
 
@@ -71,7 +71,7 @@ def _swept(layout: Layout, layer: AttentionLayer, pieces: Pieces) -> Iterator[Ra
         for slot, projection in enumerate(head.projections):
             for piece in pieces.of(projection):
                 if piece.block is not None:
-                    start, stop = _read(layout, piece)
+                    start, stop = columns_read(layout, piece)
                     if stop == start + 1:
                         singles.setdefault(slot, set()).add(start)
     for columns in singles.values():
@@ -85,8 +85,7 @@ def _fixed_blocks(network: Network, heads: Iterable[Head], pieces: Pieces) -> se
     changing = {fill.place.block for fill in network.fills if fill.source is not None}
     for head in heads:
         for piece in pieces.of(head.value):
-            start, stop = _written(piece)
-            changing |= {b.name for b in network.layout if b.start < stop and start < b.stop}
+            changing |= {block.name for block in network.layout.over(*_written(piece))}
     filled = {fill.place.block for fill in network.fills}
     return {None} | (filled - changing)
 
@@ -96,7 +95,8 @@ def _columns(layout: Layout, place: Place) -> Range:
     return cols.start, cols.stop
 
 
-def _read(layout: Layout, piece: Piece) -> Range:
+def columns_read(layout: Layout, piece: Piece) -> Range:
+    """The columns of the prompt that a piece reads."""
     block = layout[str(piece.block)]
     if isinstance(piece.matrix, Shift):
         start = block.start + piece.matrix.row
@@ -113,13 +113,13 @@ def _written(piece: Piece) -> Range:
 
 def _merged(layout: Layout, ranges: Iterable[Range]) -> Iterator[Range]:
     """Ranges that overlap become one; a block's border always separates, gaps stand alone."""
-    ordered = sorted(r for r in set(ranges) if r[0] < r[1])
+    inside: dict[str, list[Range]] = {block.name: [] for block in layout}
+    for start, stop in sorted(r for r in set(ranges) if r[0] < r[1]):
+        for block in layout.over(start, stop):
+            inside[block.name].append((max(start, block.start), min(stop, block.stop)))
     for block in layout:
         merged: list[Range] = []
-        for start, stop in ordered:
-            start, stop = max(start, block.start), min(stop, block.stop)
-            if start >= stop:
-                continue
+        for start, stop in inside[block.name]:
             if merged and start < merged[-1][1]:
                 merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
             else:

@@ -8,7 +8,7 @@ product. Whatever a head does with selections, identities and copies is done bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -271,15 +271,22 @@ def triple(graph: Graph, left: Matrix, middle: Matrix, right: Matrix) -> Matrix:
 
     mark = graph.mark()
     out = from_right()
-    right_cost = graph.cost_since(mark)
+    right_cost = graph.cost_since(mark, _values(out))
     if right_cost == 0:
         return out
     graph.rollback(mark)
     out = times(graph, times(graph, left, middle), right)
-    if graph.cost_since(mark) < right_cost:
+    if graph.cost_since(mark, _values(out)) < right_cost:
         return out
     graph.rollback(mark)
     return from_right()
+
+
+def _values(matrix: Matrix) -> Iterator[Node]:
+    for term in matrix:
+        yield from term.scalars
+        if isinstance(term.core, Node):
+            yield term.core
 
 
 def gather(graph: Graph, nodes: Sequence[Term]) -> list[Term]:
@@ -320,7 +327,7 @@ def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
     def rank(t: Term) -> int:
         return 0 if t.coefficient > 0 else 2 - _is_multiple(t)
 
-    ordered = sorted(fused(graph, collect(terms)), key=rank)
+    ordered = sorted(fused(graph, _narrowed(graph, collect(terms))), key=rank)
     parts: list[Part] = []
     for term in ordered:
         sign, size = (1, term.coefficient) if term.coefficient > 0 else (-1, -term.coefficient)
@@ -329,6 +336,26 @@ def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
         node = weighted(graph, term._replace(coefficient=size))
         parts.append((sign, node, term.row - box.top, term.col - box.left))
     return graph.total(box.rows, box.cols, parts)
+
+
+def _narrowed(graph: Graph, terms: Matrix) -> Sequence[Term]:
+    """The same sum; of terms with equal rows, or columns, in one place, one of them is added up."""
+    lines: dict[tuple[Box, int], list[tuple[Term, Term]]] = {}
+    for term in terms:
+        for axis in (0, 1):
+            line = graph.spread_from(term.core, axis) if isinstance(term.core, Node) else None
+            if line is not None:
+                one = standing(graph, line, 0, 0, term.coefficient, term.scalars)
+                lines.setdefault((term.box, axis), []).append((term, one))
+    for (box, _), group in lines.items():
+        if len(group) > 1:
+            inner = [one for _, one in group]
+            line = assemble(graph, inner, bounding(inner))
+            apart = {term for term, _ in group}
+            whole = graph.spread(line, box.rows, box.cols)
+            rest = (term for term in terms if term not in apart)
+            terms = (*rest, standing(graph, whole, box.top, box.left))
+    return terms
 
 
 def _is_multiple(term: Term) -> bool:
