@@ -135,7 +135,7 @@ def refusal(left: OutOfDomain, steps: list[int]) -> DomainError:
     hint = "widen the domain in the program"
     if not function.error:
         hint = "beyond it, it is not what the program means"
-    elif function.domain[0] > 0 and not left.value > 0:
+    elif function.domain and function.domain[0] > 0 and not left.value > 0:
         hint = (
             "the system is singular or not positive definite, or the domain does not fit the data"
         )
