@@ -286,7 +286,7 @@ def wide(n: int, d: int, kind: str = "plain") -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
-SHAPES = [(2, 3), (7, 8), (12, 40), (20, 200)]
+SHAPES = [(2, 3), (7, 8), (30, 45), (12, 60), (20, 200)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "far", "sizes", "constant"])
@@ -298,7 +298,7 @@ def test_ridge_of_few_rows_solves_a_system_of_the_rows(n: int, d: int, kind: str
             continue
         ours = InContextRidge(alpha, fit_intercept=intercept).fit(X, np.column_stack([y, -3 * y]))
         theirs = Ridge(alpha, solver="svd", fit_intercept=intercept).fit(X, y)
-        if d > 2 * n:
+        if d > 4 * n:
             assert ours.prompt_["S"].shape == (n, n)
         scales = np.sqrt(((X - X.mean(axis=0)) ** 2).sum(axis=0) + alpha)
         assert gap(ours.coef_[0] * scales, theirs.coef_ * scales) < 10 * ours.tol

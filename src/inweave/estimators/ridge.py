@@ -12,7 +12,6 @@ from inweave.errors import InputError
 from inweave.estimators.base import (
     Array,
     InContextEstimator,
-    extremes,
     power_above,
     steps_for,
 )
@@ -73,7 +72,7 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
         system, kept = smaller(X, Y, alpha, self.fit_intercept)
         S, b = system.S, system.b
-        low, high = extremes(S)
+        low, high = system.spectrum
         if low <= len(S) * ROUNDING * high:
             raise InputError(
                 f"alpha={alpha:g} leaves the {len(S)} x {len(S)} system singular to working "
@@ -85,7 +84,7 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
         v = np.atleast_2d(v).T
         w = system.images(v)
-        self._report(system.distance(v, w, low, high, self.tol))
+        self._report(system.distance(v, w, self.tol))
         coefficients = np.zeros((X.shape[1], Y.shape[1]))
         coefficients[kept], intercepts = system.frame.coefficients(w, system.scales)
         if several:

@@ -13,22 +13,20 @@ eigenvalues is, because it makes the system no worse.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from inweave.errors import InputError
-from inweave.estimators.base import norm, relative
+from inweave.estimators.base import extremes, norm, relative
 from inweave.estimators.moments import (
     ROUNDING,
     Array,
     Frame,
     Whole,
     added,
-    column_means,
-    column_squares,
     does_not_vary,
     inverse_of,
     mirrored,
@@ -39,7 +37,8 @@ from inweave.estimators.moments import (
     units_of,
 )
 
-NEAR = 2  # times as many columns as rows, whose system is not much larger
+NEAR = 4  # times as many columns as rows, whose system is not much larger
+BAD = 1e4  # a condition number
 GATHERED = 2  # roundings that a sum of products is off by, as a rule
 
 
@@ -56,34 +55,35 @@ class System:
         """What unknowns are for the scaled columns, (d, k)."""
         raise NotImplementedError
 
-    def _bounds(self, v: Array) -> Array:
-        """What unknowns that are this large, with any signs, may be for the scaled columns."""
-        raise NotImplementedError
-
-    def _reach(self, high: float) -> float:
-        """How much longer unknowns may get as coefficients; S is no larger than `high`."""
+    def _reach(self) -> float:
+        """How much longer than v the images of S⁻¹v may be."""
         raise NotImplementedError
 
     def _doubt(self, v: Array) -> Array:
         """What Sv − b is known to, in roundings."""
         raise NotImplementedError
 
-    def distance(self, v: Array, w: Array, low: float, high: float, tol: float) -> float:
+    @cached_property
+    def spectrum(self) -> tuple[float, float]:
+        """The smallest and largest eigenvalue of S."""
+        return extremes(self.S)
+
+    def distance(self, v: Array, w: Array, tol: float) -> float:
         """‖w − solution‖/‖w‖ for w = images(v), the worst of all responses.
 
         It follows from the residual, and from what rounding left of S and b when they were
-        gathered, which S⁻¹ makes larger: by 1/low at most, which mostly settles it.
+        gathered, by the images of S⁻¹; mostly a bound of these settles it.
         """
         residual, doubt = self.b - self.S @ v, GATHERED * ROUNDING * self._doubt(v)
-        most = self._reach(high) / low
+        most = self._reach()
         near = [
             relative(most * (norm(r) + math.sqrt(len(r)) * norm(e)), norm(x))
             for r, e, x in zip(residual.T, doubt.T, w.T, strict=True)
         ]
         if max(near) <= tol:
             return max(near)
-        inverse = inverse_of(self.S.copy(order="F"))
-        off = np.abs(self.images(inverse @ residual)) + self._bounds(np.abs(inverse) @ doubt)
+        inverse = self.images(inverse_of(self.S.copy(order="F")))
+        off = np.abs(inverse @ residual) + np.abs(inverse) @ doubt
         return max(relative(norm(o), norm(x)) for o, x in zip(off.T, w.T, strict=True))
 
 
@@ -103,10 +103,8 @@ class Columns(System):
     def images(self, v: Array) -> Array:
         return v
 
-    _bounds = images
-
-    def _reach(self, high: float) -> float:
-        return 1.0
+    def _reach(self) -> float:
+        return 1 / self.spectrum[0]
 
     def _doubt(self, v: Array) -> Array:
         by = self._lengths
@@ -174,21 +172,17 @@ class Rows(System):
             yield columns, x, means
 
     def images(self, v: Array) -> Array:
-        return self._through(v, np.asarray)
-
-    def _bounds(self, v: Array) -> Array:
-        return self._through(v, np.abs)
-
-    def _through(self, v: Array, as_if: Callable[[Array], Any]) -> Array:
         found, units = np.empty((self._X.shape[1], v.shape[1])), self.frame.exponents
         shares = v / self._by[:, None]
         for columns, x, _ in self._columns(units):
-            found[columns] = as_if(x).T @ shares
+            found[columns] = x.T @ shares
         digits, powers = np.frexp(self.scales)
-        return np.ldexp(found * digits[:, None], (powers + 2 * (units - self._unit))[:, None])
+        found *= digits[:, None]
+        return np.ldexp(found, (powers + 2 * (units - self._unit))[:, None])
 
-    def _reach(self, high: float) -> float:
-        return math.inf if self._unit else float(self.scales.max()) * math.sqrt(high)
+    def _reach(self) -> float:
+        # S is no less than the products of the rows in it.
+        return math.inf if self._unit else float(self.scales.max()) / math.sqrt(self.spectrum[0])
 
     def _doubt(self, v: Array) -> Array:
         by = self._lengths
@@ -198,9 +192,8 @@ class Rows(System):
 def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDArray[np.bool_]]:
     """The system of columns, or of rows where these are fewer; and the columns it is about.
 
-    Rows are to be fewer than columns that vary, and, as long as the system of the columns is not
-    much larger, than columns that the penalty does not keep at zero: or else what they have in
-    common makes their system worse than that of columns, which are scaled one by one.
+    Columns are scaled one by one, rows are not: where their system is bad for that, and the other
+    one not much larger, it is the better one of the two.
     """
     n, d = X.shape
     kept: NDArray[np.bool_] = np.ones(d, dtype=bool)
@@ -216,12 +209,13 @@ def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDA
             f"alpha=0 and {n} rows: {d} columns are linearly dependent; take a larger alpha, or "
             "drop columns"
         )
-    if d <= NEAR * n:
-        with np.errstate(over="ignore"):
-            squares = column_squares(X, column_means(X) if centre else np.zeros(d))
-        if np.count_nonzero(squares > alpha) <= n:
-            return Columns(X, Y, alpha, centre), kept
-    return Rows(X, Y, alpha, centre), kept
+    system: System = Rows(X, Y, alpha, centre)
+    if d <= NEAR * n and not BAD * system.spectrum[0] > system.spectrum[1]:
+        other = Columns(X, Y, alpha, centre)
+        (low, high), (least, most) = system.spectrum, other.spectrum
+        if low * most < least * high:
+            system = other
+    return system, kept
 
 
 def _scales(lengths: Array, alpha: float, units: Whole) -> Array:
