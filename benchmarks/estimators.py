@@ -4,7 +4,7 @@ Time is that of `fit` and `predict` together. Memory is what `tracemalloc` count
 Both stop at the same `tol`, which for scikit-learn's LogisticRegression and Lasso bounds the
 gradient and the duality gap, for ours the distance to the solution. The first fit compiles a
 network and proves it; what it takes more than the next one is measured at a size next to it, whose
-network is not there yet.
+network is not there yet, unless sizes share one, as those of a lasso of many columns do.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _compared(pair: Pair, n: int, d: int, threads: int) -> Iterator[Row]:
     yield Row.of("estimators", f"{name}: memory", share, against=THEIRS,
                  threads=threads, bar=pair.bar, note=", ".join(
                      f"{which} {peak / 1e6:.2f} MB" for which, peak in peaks.items()))  # fmt: skip
-    more = Spread.of([_first(pair, n, d + more) for more in (1, 2, 3)])
+    more = Spread.of([_first(pair, n + more, d + more) for more in (1, 2, 3)])
     yield Row.of("estimators", f"{name}: first fit", more, unit="ms",
                  threads=threads, bar=FIRST)  # fmt: skip
 
