@@ -68,6 +68,7 @@ class Reading:
             for less in range(1, CLOSE + 1):
                 if CLOSE < size - less in seen and size - less not in count:
                     self._named.setdefault(size - less, Extent(name, -less))
+        self._shifts: dict[Shift, Read] = {}
 
     @classmethod
     def of(cls, traced: Traced) -> Reading:
@@ -87,9 +88,12 @@ class Reading:
         return Extent("", number)
 
     def shift(self, piece: Shift) -> Read:
-        row, col = self.position(piece.row, piece.rows), self.position(piece.col, piece.cols)
-        size = self._length(piece, row, col)
-        return Read(self.extent(piece.rows), self.extent(piece.cols), row, col, size)
+        if piece not in self._shifts:
+            row, col = self.position(piece.row, piece.rows), self.position(piece.col, piece.cols)
+            size = self._length(piece, row, col)
+            rows, cols = self.extent(piece.rows), self.extent(piece.cols)
+            self._shifts[piece] = Read(rows, cols, row, col, size)
+        return self._shifts[piece]
 
     def _length(self, piece: Shift, row: Extent, col: Extent) -> Extent:
         """How long a diagonal is: up to the last column or row, or to one close to it."""

@@ -370,6 +370,8 @@ class Graph:
             return scalar
         if (scalar.op == "const" and scalar.data.is_identity()) or _is_zero(x):
             return x
+        if scalar.op == "scale" and scalar.args[0].op == "const":  # no value but a number
+            return self.scale(scalar.data, self.mul(scalar.args[0], x))
         placed = self._inside_place(x, lambda part: self.mul(scalar, part))
         if placed is not None:
             return placed
