@@ -319,3 +319,18 @@ def test_loops_with_matrices_of_numbers_are_one_matrix(optimize, steps):
     assert equal_in_rationals(network)
     if optimize == "depth" and steps > 2:
         assert network.depth <= 3
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "depth"), [(4, 1000, 1), (40, 1000, 1000), (2, 20_001, 20_001)]
+)
+def test_powers_of_numbers_are_written_out_only_while_they_are_short(n, steps, depth):
+    """A step adds some 55 bits to every entry; beyond 25 million in all, a loop stays a loop."""
+    L = 0.1 * (np.eye(n, k=1) + np.eye(n, k=-1) - 2 * np.eye(n))
+
+    @inweave.program
+    def heat(u: Vector["n"]):
+        return inweave.iterate(lambda u: u + L @ u, u, steps)
+
+    for optimize in ("speed", "depth"):
+        assert inweave.compile(heat, n=n, optimize=optimize).depth == depth

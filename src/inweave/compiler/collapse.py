@@ -9,6 +9,7 @@ stays.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -35,8 +36,10 @@ from inweave.compiler.sandwich import sandwich
 from inweave.compiler.segments import Front, Segments
 from inweave.compiler.simpler import apart, flattened, geometric, varying
 from inweave.compiler.stacked import Reader, stacked, together, vectors
+from inweave.exact.constants import Dense, magnitude
 
 LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
+MOST_BITS = 25_000_000  # of all entries of such a power: seconds, and megabytes of weights
 
 
 def collapse(written: Written, options: Options) -> Written:
@@ -96,8 +99,9 @@ class Collapser(Rewriter):
     def _connected(self, loop: LoopForm) -> list[End]:
         """The same for values each of which has to do with the others."""
         places = sandwiched(loop, self.forms)
-        if loop.times > LONGEST and places is not None and _multiplies_by_numbers(places):
-            return []
+        if places is not None and _multiplies_by_numbers(places):
+            if loop.times > LONGEST or loop.times * _bits(loop, places) > MOST_BITS:
+                return []
         for row in (False, True):  # row recurrences: the same, transposed
             found = self._affine(loop, row) or self._varying(loop, row)
             if found:
@@ -303,6 +307,24 @@ def _multiplies_by_numbers(places: Sequence[Places]) -> bool:
     found = [f for each in places for place, left in each.items() if place != FIXED
              for f in (left, place.right) if f is not None]  # fmt: skip
     return all(f.is_constant for f in found) and not all(f.is_identity for f in found)
+
+
+def _bits(loop: LoopForm, places: Sequence[Places]) -> float:
+    """About how many bits a step adds to the entries of all that was multiplied so far."""
+    found = [(place, left) for each in places for place, left in each.items() if place != FIXED]
+    each = [_length(left) + (0 if p.right is None else _length(p.right)) for p, left in found]
+    turned = any(place.turned for place, _ in found)
+    left = turned or any(_length(f) for _, f in found)
+    right = turned or any(place.right is not None and _length(place.right) for place, _ in found)
+    sides = ((leaf.rows if left else 1, leaf.cols if right else 1) for leaf in loop.carried)
+    side = sum(max(a, b) if len(found) == 1 else a * b for a, b in sides)
+    return max(each) * side**2
+
+
+def _length(f: Form) -> float:
+    """Bits of the entries of a constant, over their denominator; a multiple is as long."""
+    dense = [k for k, _ in f.constants if isinstance(k, Dense)]
+    return max((math.log2(k.whole.bottom) + max(magnitude(k), 0) + 1 for k in dense), default=0)
 
 
 def _alike(carried: Sequence[CarriedLeaf], row: bool) -> bool:

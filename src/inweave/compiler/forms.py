@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 from inweave.errors import ShapeError
 from inweave.exact import constants
-from inweave.exact.constants import Constant, Dense, Ones, identity
+from inweave.exact.constants import Constant, Ones, Shift, identity
 from inweave.exact.schema import rational_text
 from inweave.language.expressions import parts_first, shortened
 from inweave.model.layout import Block
@@ -629,8 +629,8 @@ class Forms:
         return self.form(a.rows, b.cols, consts=parts)
 
     def multiplied(self, k: Constant, m: Constant) -> tuple[Fraction, Constant]:
-        """The product of two constants; of two that are written out, remembered."""
-        if not (isinstance(k, Dense) and isinstance(m, Dense)):
+        """The product of two constants; remembered where one has to be written out."""
+        if isinstance(k, Shift) and isinstance(m, Shift):
             return constants.product(k, m)
         if (k, m) not in self._multiplied:
             self._multiplied[k, m] = constants.product(k, m)

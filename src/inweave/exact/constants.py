@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -254,11 +254,11 @@ def magnitude(constant: Constant) -> float:
     """The size of the largest entry; 0 if there is none."""
     if not isinstance(constant, Dense):
         return 0.0
-    entries = constant.array.ravel()
-    if entries.dtype != object:
-        top = float(np.abs(entries).max(initial=0.0))
+    if constant.array.dtype != object:
+        top = float(np.abs(constant.array).max(initial=0.0))
         return math.log2(top) if top else 0.0
-    return max((log2(x) for x in entries if x), default=0.0)
+    most, bottom = np.abs(constant.whole.top).max(initial=0), constant.whole.bottom
+    return math.log2(int(most)) - math.log2(bottom) if most else 0.0
 
 
 def balanced(constant: Constant) -> tuple[Fraction, Constant]:
@@ -288,11 +288,13 @@ def added(parts: Iterable[tuple[Fraction, Constant]]) -> Constant:
     return simplest(total)
 
 
+@lru_cache(maxsize=4)  # candidates of one program ask for the same
 def power(constant: Constant, e: int) -> tuple[Fraction, Constant]:
     """A constant to the power of e as (coefficient, constant), in range."""
     return balanced(simplest(divided(*rational.power(constant.whole, e))))
 
 
+@lru_cache(maxsize=4)
 def geometric(constant: Constant, e: int) -> tuple[Fraction, Constant]:
     """`A^0 + ... + A^(e-1)` of a constant A as (coefficient, constant), in range."""
     return balanced(simplest(divided(*rational.geometric(constant.whole, e))))

@@ -80,6 +80,7 @@ class Runs(Alphabet):
         self.field, self.rng = field, rng
         self._drawn: dict[int, int] = {}
         self._shorter: dict[Word, tuple[int, Word]] = {}
+        self._scalars: dict[Chain, Short] = {}
 
     # -- numbers ----------------------------------------------------------------------------------
     def residue(self, c: Number) -> int:
@@ -110,12 +111,12 @@ class Runs(Alphabet):
         if word not in self._shorter:
             numbers = [chain for chain in word[0] if self._is_number(chain)]
             chains = [chain for chain in word[0] if not self._is_number(chain)]
-            *short, last = (self._shortened(chain) for chain in (*chains, word[1]))
+            *short, last = (*map(self._scalar, chains), self._shortened(word[1]))
             if sum(runs for _, _, runs in (*short, last)) > 1:
                 raise NotProved("products of matrices are repeated in several places of a word")
             worth = prod(self._worth(chain[0]) for chain in numbers)
             worth *= prod(worth for worth, _, _ in (*short, last))
-            scalars = sorted(self._least(chain) for _, chain, _ in short)
+            scalars = sorted(chain for _, chain, _ in short)
             self._shorter[word] = self.residue(worth), (tuple(scalars), last[1])
         return self._shorter[word]
 
@@ -125,6 +126,13 @@ class Runs(Alphabet):
 
     def _is_carried(self, letter: object) -> bool:
         return isinstance(letter, Symbol) and isinstance(letter.key, Carried)
+
+    def _scalar(self, chain: Chain) -> Short:
+        """A chain that is a scalar, of which words have many and few are different."""
+        if chain not in self._scalars:
+            worth, left, places = self._shortened(chain)
+            self._scalars[chain] = worth, self._least(left), places
+        return self._scalars[chain]
 
     def _shortened(self, chain: Chain) -> Short:
         worth, left, places = 1, list[Letter](), 0

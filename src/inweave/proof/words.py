@@ -95,6 +95,11 @@ class Alphabet:
         """Whether there is a size on which nothing depended so far."""
         return not self.fixed >= self.reading.sizes.keys()
 
+    def is_settled(self, *letters: Letter) -> bool:
+        """Whether letters have no size of which nothing depended so far."""
+        sizes = self.reading.sizes_of(*(number for x in letters for number in self.shape(x)))
+        return sizes <= self.fixed
+
     def fix(self, *numbers: int) -> None:
         """Something depends on how large these numbers are, if they are sizes."""
         self.fixed |= self.reading.sizes_of(*numbers)
@@ -558,7 +563,9 @@ class Lines:
         if len(found) < self.count and self.alphabet.is_free:
             for term in (term for i in self.at.keys() - set(lines) for term in self.at[i]):
                 pair = (term, other) if self.end == LAST else (other, term)
-                self.alphabet.written((*pair[0][0][1], *pair[1][0][1]))  # what makes it vanish
+                before, after = pair[0][0][1], pair[1][0][1]
+                if not self.alphabet.is_settled(before[-1], after[0]):
+                    self.alphabet.written((*before, *after))  # what makes it vanish
         return found
 
 
