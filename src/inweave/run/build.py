@@ -27,6 +27,7 @@ from inweave.run.term import Box, Matrix, State, Term, bounding
 from inweave.run.terms import (
     around,
     assemble,
+    behind,
     clip,
     clip_cols,
     collect,
@@ -37,7 +38,6 @@ from inweave.run.terms import (
     scalar_product,
     scaled,
     standing,
-    times,
     transposed,
     triple,
     weighted,
@@ -181,13 +181,14 @@ class Builder:
         """`H W + B`."""
         terms: list[Term] = []
         for piece in self._pieces.of(projection):
-            image = written(self.graph, piece.matrix)
-            if piece.block is not None:
+            if piece.block is None:
+                image = written(self.graph, piece.matrix)
+            else:
                 block = self.layout[piece.block]
                 start, stop = columns_read(self.layout, piece)
                 box = Box(0, start, self.layout.tokens, stop)
                 read = tuple(t.moved(0, -block.start) for t in self.within(state, box))
-                image = times(self.graph, read, image)
+                image = behind(self.graph, read, piece.matrix)
             by = Term(0, 0, 1, piece.coefficient)
             terms += [scaled(t.moved(0, piece.at), by) for t in image]
         return collect(terms)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from inweave.exact.constants import Constant, Dense, Shift, exact, identity, simplest, zeros
+from inweave.exact.constants import Constant, Dense, Ones, Shift, exact, identity, simplest, zeros
 from inweave.run.alike import fused
 from inweave.run.graph import ONE, Graph, is_near
 from inweave.run.node import Node, Part
@@ -105,6 +105,30 @@ def written(graph: Graph, constant: Constant) -> Matrix:
         if runs:
             return tuple(run.moved(row, col) for run in runs)
     return collect([standing(graph, graph.const(constant), row, col)])
+
+
+def behind(graph: Graph, matrix: Matrix, constant: Constant) -> Matrix:
+    """`matrix @ constant`, the columns of zeros of the constant left out and put back."""
+    if isinstance(constant, Dense):
+        some = np.flatnonzero((constant.array != 0).any(axis=0))
+        if 0 < 2 * len(some) <= int(np.ptp(some)) + 1:
+            product = behind(graph, matrix, simplest(constant.array[:, some]))
+            return times(graph, product, tuple(Term(i, j, 1) for i, j in enumerate(some.tolist())))
+        parts = _with_ones(graph, constant)
+        if parts:
+            return times(graph, matrix, parts)
+    return times(graph, matrix, written(graph, constant))
+
+
+def _with_ones(graph: Graph, constant: Dense) -> Matrix:
+    """A large constant as a multiple of ones and few pieces of identities, as one that centers."""
+    entries = constant.array
+    if min(entries.shape) < LARGE or not entries[0, -1]:
+        return ()
+    rest = entries - entries[0, -1]
+    runs = _runs(Dense(rest)) if np.count_nonzero(rest) <= min(entries.shape) else []
+    ones = standing(graph, graph.const(Ones(*entries.shape)), 0, 0, exact(entries[0, -1]))
+    return (*runs, ones) if runs else ()
 
 
 def _runs(constant: Dense) -> list[Term]:
