@@ -12,6 +12,7 @@ each other, they are the rows of one value, added up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -174,6 +175,7 @@ class _Look:
                 parts = [self.node(x, axes, depth + 1, flip) for x in base.args]
                 return _sum(base, parts) if sums else _joined(base.op, base.data, _ordered(parts))
         self._slices += 1
+        flip = flip and not node.is_scalar
         sizes = place[:1:-1] if flip else place[2:]
         inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
         return (None, base, flip, axes, inner_sizes), [place]
@@ -245,7 +247,8 @@ class _Family:
 
     def value(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
         """The value whose entries the terms are, its mask and a common factor; None if unlike."""
-        first, few = self.terms[0].coefficient, len(self.terms) < FEWEST
+        first = self.terms[0].coefficient
+        few = len(self.terms) < FEWEST and not self._is_diagonal()
         if few and any(t.coefficient != first for t in self.terms):
             return None
         weights = self._weights(first)
@@ -263,7 +266,9 @@ class _Family:
         return Mask(top, left, rows, cols, weights), first, node
 
     def _is_diagonal(self) -> bool:
-        return bool((self.sizes == 1).all()) and _constant(self.starts[0] - self.starts[1])
+        """Whether the terms are the entries on a diagonal, without a gap."""
+        single = bool((self.sizes == 1).all()) and self.length[0] == len(self.terms)
+        return single and _constant(self.starts[0] - self.starts[1])
 
     def summed(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
         """The value of terms that stand in one row or column, and are what is added up there.
@@ -365,6 +370,13 @@ class _Family:
         """All that the terms read of a value, its axes standing for what they stand for there."""
         place = self.slices[:, self._read].T
         self._read += 1
+        if (place[2:] == 1).all():  # which may be the entries of a row as well as of a column
+            with suppress(Unlike):
+                return self._slice(base, flip, axes, place)
+            flip = not flip
+        return self._slice(base, flip, axes, place)
+
+    def _slice(self, base: Node, flip: bool, axes: Axes, place: Any) -> Node:
         if self._inside is not None:
             axes = self._turned(axes, place[:1:-1] if flip else place[2:])
         moves = [self._move(axis, place[i], place[i + 2], INNER in axes)

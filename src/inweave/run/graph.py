@@ -416,8 +416,12 @@ class Graph:
 
     def spread(self, x: Node, rows: int, cols: int) -> Node:
         """A value whose one row, or one column, stands for many, as large as that."""
+        if x.shape == (rows, cols):
+            return x
+        if x.op == "scale":
+            return self.scale(x.data, self.spread(x.args[0], rows, cols))
         if x.is_scalar:
-            return x if rows == cols == 1 else self.mul(x, self.const(Ones(rows, cols)))
+            return self.mul(x, self.const(Ones(rows, cols)))
         if x.rows < rows:
             x = self.matmul(self.const(Ones(rows, 1)), x)
         return x if x.cols == cols else self.matmul(x, self.const(Ones(1, cols)))

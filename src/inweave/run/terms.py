@@ -111,7 +111,7 @@ def behind(graph: Graph, matrix: Matrix, constant: Constant) -> Matrix:
     """`matrix @ constant`, the columns of zeros of the constant left out and put back."""
     if isinstance(constant, Dense):
         some = np.flatnonzero((constant.array != 0).any(axis=0))
-        if 0 < 2 * len(some) <= int(np.ptp(some)) + 1:
+        if len(some) and 3 * len(some) <= 2 * (int(np.ptp(some)) + 1):
             product = behind(graph, matrix, simplest(constant.array[:, some]))
             return times(graph, product, tuple(Term(i, j, 1) for i, j in enumerate(some.tolist())))
         parts = _with_ones(graph, constant)
