@@ -311,3 +311,23 @@ def scalar_carried_with_vector(x: Vector["n"], A: Matrix["n", "n"], *, steps: in
 
     s, v = inweave.iterate(step, (1.0, x), steps)
     return {"s": s, "v": v, "scaled": s * A}
+
+
+@case(n=3, m=2)
+@inweave.program
+def part_of_a_symmetric_sum(A: Matrix["m", "n"], B: Matrix["m", "n"]):
+    P = A @ B.T
+    return {"row": (P + P.T)[0], "product": (P + P.T) * P, "difference": (P - 2 * P.T)[:, 1]}
+
+
+@case(n=3)
+@inweave.program
+def alike_in_rows_and_columns(s: Scalar, x: Vector["n"]):
+    even = s + np.ones((3, 3))
+    return even + even * even + x[:, None] - 2 * x[None, :]
+
+
+@case(n=3, steps=3)
+@inweave.program
+def rows_entry_by_entry(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
+    return inweave.iterate(lambda w: w * A[1] - w * A[:, 0] + x, x, steps)

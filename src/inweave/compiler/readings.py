@@ -139,7 +139,7 @@ class Readings:
             if free is not None:
                 light.append((free[0], free[1], free[2], c))
             elif len(readers := self._readers.get(p, [])) > 1:
-                shared.setdefault(tuple(readers), []).append((p, t, c))
+                shared.setdefault((*readers, t, c), []).append((p, t, c))
             else:
                 own.append((p, t, c))
         groups = [self._alike(terms) for terms in shared.values()]

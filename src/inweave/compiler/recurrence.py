@@ -187,6 +187,15 @@ def diagonal(matrix: Form, forms: Forms) -> Form | None:
             continue
         if chain[-1].rows > 1:
             chain = list(forms.mirrored(chain))
+        if chain[-1].rows > 1:  # E_ji is e_j e_iᵀ
+            if _row(chain[0]) != _row(forms.transpose(chain[0])):
+                chain = list(forms.mirrored(chain))
+            end = chain[-1]
+            row, col = _row(end), _row(forms.transpose(end))
+            if row is None or col is None:
+                return None
+            units = Shift(end.rows, 1, row, 0, 1), Shift(1, end.cols, 0, col, 1)
+            chain[-1:] = map(forms.constant, units)
         at = _row(chain[0])
         if len(chain) < 3 or at is None or at != _row(forms.transpose(chain[-1])):
             return None

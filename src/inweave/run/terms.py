@@ -371,15 +371,15 @@ def _narrowed(graph: Graph, terms: Matrix) -> Sequence[Term]:
             if line is not None:
                 one = standing(graph, line, 0, 0, term.coefficient, term.scalars)
                 lines.setdefault((term.box, axis), []).append((term, one))
+    left, made = set(terms), list[Term]()
     for (box, _), group in lines.items():
-        if len(group) > 1:
-            inner = [one for _, one in group]
+        inner = [one for term, one in group if term in left]  # it may have both, and goes with one
+        if len(inner) > 1:
             line = assemble(graph, inner, bounding(inner))
-            apart = {term for term, _ in group}
+            left -= {term for term, _ in group}
             whole = graph.spread(line, box.rows, box.cols)
-            rest = (term for term in terms if term not in apart)
-            terms = (*rest, standing(graph, whole, box.top, box.left))
-    return terms
+            made.append(standing(graph, whole, box.top, box.left))
+    return [*(term for term in terms if term in left), *made]
 
 
 def _is_multiple(term: Term) -> bool:
