@@ -125,3 +125,18 @@ def test_a_domain_that_is_left_is_left_in_a_step(lead):
     given["X"][..., 2, :] = 40.0
     with pytest.raises(inweave.DomainError, match="step 2"):
         net(**given)
+
+
+def test_a_product_with_a_vector_is_not_taken_for_one_with_a_number():
+    @inweave.program
+    def nested(X: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"]):
+        def outer(carried, r):
+            U, v = carried
+            v = inweave.iterate(lambda u: u / 2 + r * u, v, 3)
+            U = U / 2 + inweave.outer(v, r)
+            return (U, v), U @ r
+
+        return inweave.scan(outer, (X, x), B)[1]
+
+    for mode in ("faithful", "speed", "depth"):
+        assert equal_in_rationals(inweave.compile(nested, n=3, optimize=mode, verify=False))

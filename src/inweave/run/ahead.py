@@ -55,7 +55,8 @@ def _may_be(node: Node) -> bool:
     ready = sum(row or x.level < node.level for row, x in zip(rows, node.args, strict=True))
     if node.op not in ("scale", "apply", "mul", "matmul", "sum") or not any(rows):
         return False
-    rows_first = node.op == "mul" and rows[1] and node.args[0].op in ("mul", "scale")
+    number = node.args[0]
+    rows_first = node.op == "mul" and rows[1] and number.is_scalar and number.op in ("mul", "scale")
     return rows_first or ready >= min(2, len(rows))
 
 
@@ -72,7 +73,9 @@ def of_rows(graph: Graph, node: Node, args: Sequence[Node]) -> Node | None:
     if node.op == "matmul":
         return _product(graph, args, rows)
     found = _entrywise(graph, args, rows)
-    return _rows_first(graph, args[0], second) if found is None and second is not None else found
+    if found is None and second is not None and args[0].is_scalar:
+        return _rows_first(graph, args[0], second)
+    return found
 
 
 def _alone(graph: Graph, node: Node, row: Row | None) -> Node | None:

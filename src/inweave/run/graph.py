@@ -364,6 +364,7 @@ class Graph:
 
     def mul(self, scalar: Node, x: Node) -> Node:
         """A 1 x 1 node times a matrix."""
+        assert scalar.is_scalar
         if x.flipped:
             return self.flip(self.mul(scalar, self.flip(x)))
         if x.op == "const" and x.is_scalar and x.data.is_identity():
