@@ -21,7 +21,7 @@ from inweave.exact.whole import is_whole
 from inweave.language import products
 from inweave.language.expressions import ConstantExpr, Entrywise, Expr, Product, Sum, Units
 from inweave.language.refusals import refuse
-from inweave.language.shapes import ONE
+from inweave.language.shapes import MATRIX, ONE, labelled
 from inweave.language.values import Value, lift
 
 if TYPE_CHECKING:
@@ -93,8 +93,8 @@ def constant(array: Any) -> Any:
 
 
 def hstack(blocks: Iterable[Block]) -> Matrix[Any, Any]:
-    """Blocks side by side."""
-    return block([blocks])
+    """Blocks side by side; of vectors, one too, the matrix with these columns."""
+    return _matrix(labelled(lift(block([blocks])), MATRIX))
 
 
 @overload
