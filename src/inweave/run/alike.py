@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,8 +41,17 @@ Slice = tuple[int, int, int, int]
 """The row and column where a slice begins, its rows and columns."""
 
 
-Made = tuple[Pattern, list[Slice]]
-Member = tuple[Term, list[Slice]]
+class Made(NamedTuple):
+    """What is done, with which slices, and how old the values are that they are of."""
+
+    pattern: Pattern
+    slices: tuple[Slice, ...]
+    ages: tuple[int, ...]
+
+
+Member = tuple[Term, tuple[Slice, ...]]
+Known = dict[tuple[Any, ...], Made]
+"""What nodes do, by all that a look at them depends on."""
 
 
 class Unlike(Exception):
@@ -53,9 +63,10 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
     if len(terms) < 2:
         return list(terms)
     rest = [term for term in terms if _is_identity(term)]
-    families = _families(term for term in terms if not _is_identity(term))
-    _look_deeper(families)
-    _join(families)
+    known: Known = {}
+    families = _families(known, (term for term in terms if not _is_identity(term)))
+    _look_deeper(known, families)
+    _join(known, families)
     masked: dict[tuple[Any, ...], list[tuple[Fraction, Node]]] = {}
     waiting = [(pattern, members, True) for pattern, members in families.items()]
     for pattern, members, whole in waiting:
@@ -78,20 +89,22 @@ def _is_identity(term: Term) -> bool:
     return isinstance(term.core, int) and (term.core > 1 or not term.scalars)
 
 
-def _families(terms: Iterable[Term], named: bool = False) -> dict[Pattern, list[Member]]:
+def _families(
+    known: Known, terms: Iterable[Term], named: bool = False
+) -> dict[Pattern, list[Member]]:
     families: dict[Pattern, list[Member]] = {}
     for term in terms:
-        pattern, slices = _Look(named).term(term)
+        pattern, slices, _ = _Look(known, named).term(term)
         families.setdefault(pattern, []).append((term, slices))
     return families
 
 
-def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
+def _look_deeper(known: Known, families: dict[Pattern, list[Member]]) -> None:
     """Let single terms join whose values have names of their own, but are made alike."""
     single = {pattern: members[0][0] for pattern, members in families.items() if len(members) == 1}
     if len(single) < FEWEST:
         return
-    for pattern, members in _families(single.values(), named=True).items():
+    for pattern, members in _families(known, single.values(), named=True).items():
         if len(members) >= FEWEST:
             joined = {term for term, _ in members}
             for other in [other for other, term in single.items() if term in joined]:
@@ -99,30 +112,34 @@ def _look_deeper(families: dict[Pattern, list[Member]]) -> None:
             families.setdefault(pattern, []).extend(members)  # some may be alike without names
 
 
-def _join(families: dict[Pattern, list[Member]]) -> None:
+def _join(known: Known, families: dict[Pattern, list[Member]]) -> None:
     """Let a single term join those that are written another way round, or not named."""
     for pattern, members in list(families.items()):
         if len(members) > 1:
             continue
         term = members[0][0]
-        for other, slices in _ways(term):
+        for other, slices, _ in _ways(known, term):
             if other != pattern and other in families:
                 families[other].append((term, slices))
                 del families[pattern]
                 break
 
 
-def _ways(term: Term) -> Iterator[Made]:
+def _ways(known: Known, term: Term) -> Iterator[Made]:
     """Ways to write a term; a number that is a product is its own transpose."""
     products = [x for x in term.scalars if x.op == "matmul"] if term.core == 1 else []
     others = tuple(x for x in term.scalars if x not in products)
     for named in (False, True):
-        yield _Look(named).term(term)
+        yield _Look(known, named).term(term)
         for flip in (False, True) if len(products) == 1 else ():
-            look = _Look(named)
-            pattern, slices = look.term(term._replace(scalars=others))
-            product, own = look.product(products[0], (ROWS, COLS), flip=flip)
-            yield (*pattern, product), slices + own
+            look = _Look(known, named)
+            found = look.term(term._replace(scalars=others))
+            product = look.product(products[0], (ROWS, COLS), flip=flip)
+            yield Made(
+                (*found.pattern, product.pattern),
+                found.slices + product.slices,
+                found.ages + product.ages,
+            )
 
 
 def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
@@ -142,8 +159,8 @@ class _Look:
     are, unless `named` ones count too.
     """
 
-    def __init__(self, named: bool) -> None:
-        self.named, self._slices = named, 0
+    def __init__(self, known: Known, named: bool) -> None:
+        self.known, self.named, self._slices = known, named, 0
 
     def term(self, term: Term) -> Made:
         """The product of a term's scalars and core."""
@@ -162,7 +179,22 @@ class _Look:
         return _joined("matmul", None, parts)
 
     def node(self, node: Node, axes: Axes, depth: int = 0, flip: bool = False) -> Made:
-        """What a node does, or its transpose, whose rows and columns stand for `axes`."""
+        """What a node does, or its transpose, whose rows and columns stand for `axes`.
+
+        That is as another look has found it, if both have seen all of it or end at one place.
+        """
+        whole: tuple[Any, ...] = (node, axes, depth, flip, self.named)
+        start, found = self._slices, self.known.get(whole)
+        if found is None or start + len(found.slices) > WIDE:
+            part = (*whole, min(start, WIDE))
+            found = self.known.get(part)
+            if found is None:
+                found = self._looked(node, axes, depth, flip)
+                self.known[whole if self._slices <= WIDE else part] = found
+        self._slices = start + len(found.slices)
+        return found
+
+    def _looked(self, node: Node, axes: Axes, depth: int, flip: bool) -> Made:
         base, place = node, (0, 0, node.rows, node.cols)
         if node.op == "view":
             base, place, flip = node.args[0], node.data[:4], flip != node.data[4]
@@ -178,7 +210,7 @@ class _Look:
         flip = flip and not node.is_scalar
         sizes = place[:1:-1] if flip else place[2:]
         inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
-        return (None, base, flip, axes, inner_sizes), [place]
+        return Made((None, base, flip, axes, inner_sizes), (place,), (base.order,))
 
 
 def _sum(node: Node, parts: Sequence[Made]) -> Made:
@@ -192,17 +224,15 @@ def _sum(node: Node, parts: Sequence[Made]) -> Made:
 
 def _ordered(parts: Iterable[Made]) -> list[Made]:
     """Parts by the age of the values they are of."""
-    return sorted(parts, key=lambda part: (_age(part[0]), part[1]))
+    return sorted(parts, key=lambda part: (part.ages, part.slices))
 
 
 def _joined(op: str, data: Any, parts: Sequence[Made]) -> Made:
-    return (op, data, *(pattern for pattern, _ in parts)), [x for _, own in parts for x in own]
-
-
-def _age(pattern: Pattern) -> tuple[int, ...]:
-    if pattern[0] is None:
-        return (pattern[1].order,)
-    return tuple(order for part in pattern[2:] for order in _age(part))
+    return Made(
+        (op, data, *(part.pattern for part in parts)),
+        tuple(x for part in parts for x in part.slices),
+        tuple(age for part in parts for age in part.ages),
+    )
 
 
 def _fills(node: Node, part: Node) -> bool:
@@ -247,6 +277,8 @@ class _Family:
 
     def value(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
         """The value whose entries the terms are, its mask and a common factor; None if unlike."""
+        if self._strays:
+            return None
         first = self.terms[0].coefficient
         few = len(self.terms) < FEWEST and not self._is_diagonal()
         if few and any(t.coefficient != first for t in self.terms):
@@ -265,6 +297,13 @@ class _Family:
             node = self.graph.flip(node)
         return Mask(top, left, rows, cols, weights), first, node
 
+    @cached_property
+    def _strays(self) -> int:
+        """How many ways slices move in which no axis of the places does."""
+        begin = self.slices[:, :, :2].reshape(len(self.terms), -1)
+        moves = {move.tobytes() for move in (begin - begin[0]).T if move.any()}
+        return len(moves - {(starts - starts[0]).tobytes() for starts in self.starts})
+
     def _is_diagonal(self) -> bool:
         """Whether the terms are the entries on a diagonal, without a gap."""
         single = bool((self.sizes == 1).all()) and self.length[0] == len(self.terms)
@@ -275,11 +314,11 @@ class _Family:
 
         They are rows (or columns) of a matrix that is as high as there are slices, summed.
         """
-        if len(self.terms) < FEWEST:
+        lines = [axis for axis in (ROWS, COLS)
+                 if _constant(self.starts[axis]) and (self.sizes[axis] == 1).all()]  # fmt: skip
+        if len(self.terms) < FEWEST or self._strays > len(lines):
             return None
-        for axis in (ROWS, COLS):
-            if (self.sizes[axis] > 1).any() or not _constant(self.starts[axis]):
-                continue
+        for axis in lines:
             for starts in self._apart():
                 moved, mark = self._moved(axis, starts), self.graph.mark()
                 value = moved.value(pattern) or moved.summed(pattern)
