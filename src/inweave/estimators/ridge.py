@@ -43,8 +43,8 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
     Attributes
     ----------
     network_, prompt_ : what runs, and on what: the system Sw = b of the scaled columns, or that of
-    the rows where these are fewer. coef_, intercept_ : read from the network by unit queries (and
-    multiplied by the rows). condition_ : the condition number of S.
+    the rows (or combinations of them) where these are fewer. coef_, intercept_ : read from the
+    network by unit queries (and multiplied by the rows). condition_ : the condition number of S.
     """
 
     def __init__(
@@ -81,7 +81,8 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
             )
         self.condition_ = high / low
         several = np.ndim(y) == 2
-        v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high)
+        needed = steps_for((high - low) / (high + low), self.tol * system.grade())
+        v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high, needed)
         v = np.atleast_2d(v).T
         w = system.images(v)
         self._report(system.distance(v, w, self.tol))
@@ -93,9 +94,8 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
             self._found(coefficients[:, 0], float(intercepts[0]))
         return self
 
-    def _solved(self, S: Array, b: Array, low: float, high: float) -> Array:
+    def _solved(self, S: Array, b: Array, low: float, high: float, needed: int) -> Array:
         """What the network for the spectrum [low, high] makes of a system."""
-        needed = steps_for((high - low) / (high + low), self.tol)
         prompt, d = {"S": S, "b": b}, len(S)
         self.solver_ = self.solver
         if self.solver == "closed_form":

@@ -8,6 +8,12 @@ the products of x with the rows.
 Rows that are centred add up to zero, so that XXᵀ does nothing in the direction of ones. Nor do
 responses, so whatever is added in that direction changes no answer; the mean of the other
 eigenvalues is, because it makes the system no worse.
+
+Columns are scaled one by one, rows are not, and columns in large units, or many that go together,
+make the system of the rows bad. Then the rows are turned, into orthogonal combinations of them, so
+that no row but the first has a part in the largest column, none but two in the largest that is then
+left, and so on: a triangle, by QR with columns exchanged. What is large stands in few rows, and
+scaled one by one they make a good system.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from inweave.errors import InputError
 from inweave.estimators.base import extremes, norm, relative
@@ -37,8 +44,8 @@ from inweave.estimators.moments import (
     units_of,
 )
 
-NEAR = 4  # times as many columns as rows, whose system is not much larger
-BAD = 1e4  # a condition number
+BAD = 1e4  # a condition number, beyond which rows are turned
+PROBES = 4  # of what rounding may have done
 GATHERED = 2  # roundings that a sum of products is off by, as a rule
 
 
@@ -53,6 +60,10 @@ class System:
 
     def images(self, v: Array) -> Array:
         """What unknowns are for the scaled columns, (d, k)."""
+        raise NotImplementedError
+
+    def grade(self) -> float:
+        """The least that unknowns of one size are for the columns, beside the most."""
         raise NotImplementedError
 
     def _reach(self) -> float:
@@ -103,6 +114,9 @@ class Columns(System):
     def images(self, v: Array) -> Array:
         return v
 
+    def grade(self) -> float:
+        return 1.0
+
     def _reach(self) -> float:
         return 1 / self.spectrum[0]
 
@@ -118,11 +132,12 @@ class Rows(System):
 
     def __init__(self, X: Array, Y: Array, alpha: float, centre: bool) -> None:
         n, d = X.shape
-        self._X, self._centre = X, centre
+        self._X, self._centre, self._alpha = X, centre, alpha
+        self._turn: Array | None = None
         answers = units_of(Y)
         Y = Y * np.ldexp(1.0, -answers)
         levels = Y.mean(axis=0) if centre else np.zeros(Y.shape[1])
-        Y -= levels
+        self._Y = Y - levels
         with np.errstate(all="ignore"):  # what overflows gets another unit
             K, means, squares = self._gathered(np.zeros(d, dtype=np.intp), 0)
             units, unit = units_for(X, squares), 0
@@ -131,14 +146,31 @@ class Rows(System):
             K, means, squares = self._gathered(units, unit)
         self.frame, self._unit = Frame(means, units, levels, answers), unit
         self.scales = _scales(np.sqrt(squares), alpha, units)
-        lengths = np.sqrt(K.diagonal())
+        self._sizes = np.ldexp(np.sqrt(squares), units - unit)
+        self._lengths = np.sqrt(K.diagonal())[:, None]
         if centre and n > 1:
             K += K.trace() / (n * (n - 1))
-        np.fill_diagonal(K, K.diagonal() + math.ldexp(alpha, -2 * unit))
+        self._scale(K)
+
+    def turn(self) -> None:
+        """Take combinations of the rows that make a better system."""
+        units = self.frame.exponents
+        x = np.empty(self._X.shape, order="F")
+        for columns, piece, _ in self._columns(units):
+            np.multiply(piece, np.ldexp(1.0, units[columns] - self._unit), out=x[:, columns])
+        Q, _, order = qr(x, mode="economic", pivoting=True, overwrite_a=True, check_finite=False)
+        del x, self.spectrum
+        self._turn, self._place = Q.T, np.argsort(order)
+        self._Y = Q.T @ self._Y
+        if self._centre:
+            self._Y[-1] = 0.0
+        self._scale(self._gathered(units, self._unit)[0])
+
+    def _scale(self, K: Array) -> None:
+        np.fill_diagonal(K, K.diagonal() + math.ldexp(self._alpha, -2 * self._unit))
         self._by = np.sqrt(K.diagonal())
         self._by[self._by == 0] = 1.0
-        self.S, self.b = _scaled(K, self._by), Y / self._by[:, None]
-        self._lengths = (lengths / self._by)[:, None]
+        self.S, self.b = _scaled(K, self._by), self._Y / self._by[:, None]
 
     def _gathered(self, units: Whole, unit: int) -> tuple[Array, Array, Array]:
         """XXᵀ, and the means and squares of columns."""
@@ -169,6 +201,11 @@ class Rows(System):
             still = does_not_vary(np.einsum("ij,ij->j", x, x), means, n)
             if still.any():
                 x[:, still] = 0.0
+            if self._turn is not None:
+                x = self._turn @ x
+                x[np.arange(n)[:, None] > self._place[columns]] = 0.0
+                if self._centre:  # centred rows have one dimension less
+                    x[-1] = 0.0
             yield columns, x, means
 
     def images(self, v: Array) -> Array:
@@ -180,21 +217,52 @@ class Rows(System):
         found *= digits[:, None]
         return np.ldexp(found, (powers + 2 * (units - self._unit))[:, None])
 
+    def grade(self) -> float:
+        low, high = self.spectrum
+        return float(self._by.min() / self._by.max()) * math.sqrt(low / high)
+
+    def distance(self, v: Array, w: Array, tol: float) -> float:
+        found = super().distance(v, w, tol)
+        return found if self._turn is None else max(found, self._strayed(v, w))
+
+    def _strayed(self, v: Array, w: Array) -> float:
+        """What roundings in the turned rows make of w, by a few that might have been.
+
+        Columns that are off by E make products with the shares that are off by Eᵀv, of which
+        I − Xᵀ(XXᵀ + α)⁻¹X is left in the solution: what tells apart columns that are alike.
+        """
+        units, by = self.frame.exponents, self._by[:, None]
+        off = np.random.default_rng(0).normal(size=(len(w), PROBES, 1))
+        off *= GATHERED * ROUNDING * self._sizes[:, None, None]
+        off = (off * np.linalg.norm(v / by, axis=0)).reshape(len(w), -1)
+        inner = np.zeros((len(v), off.shape[1]))
+        for columns, x, _ in self._columns(units):
+            inner += (x * np.ldexp(1.0, units[columns] - self._unit)) @ off[columns]
+        inner = inverse_of(self.S.copy(order="F")) @ (inner / by)
+        off *= np.ldexp(self.scales, units - self._unit)[:, None]
+        lengths = np.linalg.norm(off - self.images(inner), axis=0).reshape(PROBES, -1).max(axis=0)
+        return max(relative(o, norm(x)) for o, x in zip(lengths, w.T, strict=True))
+
     def _reach(self) -> float:
         # S is no less than the products of the rows in it.
         return math.inf if self._unit else float(self.scales.max()) / math.sqrt(self.spectrum[0])
 
     def _doubt(self, v: Array) -> Array:
-        by = self._lengths
-        return np.asarray(np.abs(v) + by * (by * np.abs(v)).sum(axis=0) + np.abs(self.b))
+        by, units = self._by[:, None], self.frame.exponents
+        if self._turn is None:
+            lengths = self._lengths / by
+            return np.asarray(
+                np.abs(v) + lengths * (lengths * np.abs(v)).sum(axis=0) + np.abs(self.b)
+            )
+        found = np.abs(v) + np.linalg.norm(self._Y, axis=0) / by
+        for columns, x, _ in self._columns(units):
+            x = np.abs(x) * np.ldexp(1.0, units[columns] - self._unit)
+            found += x @ (x.T @ np.abs(v / by)) / by
+        return np.asarray(found)
 
 
 def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDArray[np.bool_]]:
-    """The system of columns, or of rows where these are fewer; and the columns it is about.
-
-    Columns are scaled one by one, rows are not: where their system is bad for that, and the other
-    one not much larger, it is the better one of the two.
-    """
+    """The system of columns, or of rows where these are fewer; and the columns it is about."""
     n, d = X.shape
     kept: NDArray[np.bool_] = np.ones(d, dtype=bool)
     if n < d:
@@ -209,12 +277,9 @@ def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDA
             f"alpha=0 and {n} rows: {d} columns are linearly dependent; take a larger alpha, or "
             "drop columns"
         )
-    system: System = Rows(X, Y, alpha, centre)
-    if d <= NEAR * n and not BAD * system.spectrum[0] > system.spectrum[1]:
-        other = Columns(X, Y, alpha, centre)
-        (low, high), (least, most) = system.spectrum, other.spectrum
-        if low * most < least * high:
-            system = other
+    system = Rows(X, Y, alpha, centre)
+    if not BAD * system.spectrum[0] > system.spectrum[1]:
+        system.turn()
     return system, kept
 
 
