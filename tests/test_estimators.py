@@ -432,6 +432,64 @@ def test_the_lasso_looks_at_columns_that_it_left_out(
     assert np.all(np.abs(slopes - alpha * np.sign(ours.coef_))[used] <= near[used])
 
 
+def duality_gap(ours: Any, X: np.ndarray, y: np.ndarray) -> float:
+    """By how much more than least the objective may be, beside that of no columns at all."""
+    if ours.fit_intercept:
+        X, y = X - X.mean(axis=0), y - y.mean()
+    r, penalty = y - X @ ours.coef_, len(y) * ours.alpha
+    part = min(1.0, penalty / np.abs(X.T @ r).max())
+    above = (1 - part) ** 2 * (r @ r) / 2 + penalty * np.abs(ours.coef_).sum()
+    return float((above - part * ((y - r) @ r)) / (y @ y / 2))
+
+
+def alike(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """Forty rows of three hundred columns, many of which others make up for."""
+    X, rng = wide(40, 300)[0], np.random.default_rng(0)
+    if kind == "copies":
+        X[:, 100:140] = X[:, :1]
+    elif kind == "opposite":
+        X[:, 150:] = -X[:, :150]
+    elif kind == "ones":
+        X[:, 100:140] = 1.0
+    elif kind == "ten times":
+        X = np.repeat(X[:, :30], 10, axis=1)
+    elif kind == "in units":
+        X = np.repeat(X[:, :30], 10, axis=1) * np.tile(10.0 ** np.arange(-5, 5), 30)
+    elif kind == "few directions":
+        X = X[:, :3] @ rng.normal(size=(3, 300))
+    elif kind == "whole":
+        X = np.round(X)
+    y = X[:, :100:10] @ (1 / np.abs(X[:, :100:10]).max(axis=0)) + 5 + rng.normal(size=40) / 4
+    return X, y
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("share", [0.3, 0.1, 0.01])
+@pytest.mark.parametrize(
+    "kind", ["copies", "opposite", "ones", "ten times", "in units", "few directions", "whole"]
+)
+def test_columns_that_are_alike_do_not_keep_others_out(
+    kind: str, share: float, intercept: bool
+) -> None:
+    X, y = alike(kind)
+    centred, residual = (X - X.mean(axis=0), y - y.mean()) if intercept else (X, y)
+    alpha = share * np.abs(centred.T @ residual).max() / len(y)
+    ours = InContextLasso(alpha, fit_intercept=intercept).fit(X, y)  # and a warning is an error
+    assert duality_gap(ours, X, y) < ours.tol
+    theirs = Lasso(alpha, tol=1e-10, max_iter=10**5, fit_intercept=intercept).fit(X, y)
+    assert gap(ours.predict(X), theirs.predict(X)) < 1e-6
+
+
+def test_columns_that_do_not_settle_are_exchanged_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("inweave.estimators.lasso.Face.multiplied", lambda _: None)
+    X, y = alike("ten times")
+    with pytest.warns(ConvergenceWarning):
+        ours = InContextLasso(0.01).fit(X, y)
+    assert duality_gap(ours, X, y) < 1e-6
+
+
 def test_columns_that_the_first_look_missed_are_found() -> None:
     X, y = wide(40, 300)
     used = np.flatnonzero(InContextLasso(1e-3).fit(X, y).coef_)

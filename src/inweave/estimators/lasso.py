@@ -3,7 +3,9 @@
 Of many columns the solution uses few, no more than there are rows. So the network has those columns
 in its prompt that go with the response most, and what the others have in common with the residual
 is looked at after a pass: as long as that is more than the penalty allows, columns that are not in
-use give way. Their number is a power of two, so that data of many sizes share a network.
+use give way. Their number is a power of two, so that data of many sizes share a network. Columns
+that do not settle within a share of the steps are looked at all the same, and then there are twice
+as many: in the end all of them.
 
 Where a step leaves the signs as they are, the solution among the columns in use is that of a linear
 system. So after a pass of plain steps there is one with the inverse P of the curvature among these
@@ -17,7 +19,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs, dpstrf
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
@@ -47,6 +49,7 @@ from inweave.estimators.programs import lasso_descent
 
 STEPS = 64  # of a pass
 MOST_STEPS = 16384  # of all of them
+SHARE = 16 * STEPS  # after which columns that do not settle are looked at beside the others
 EARLY = 2 * STEPS  # steps, at which columns are exchanged as soon as there is a reason
 FARTHEST = 1e100  # a threshold that nothing reaches
 FEW, MANY = 32, 128  # columns that are not worth a choice, and that are whatever the rows
@@ -103,22 +106,28 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         if self.steps == "auto" and alpha > 0 and len(w) > max(FEW, min(len(X), MANY)):
             others = Others(X, y, len(X) * alpha, self.fit_intercept)
         columns = others.first() if others else np.arange(len(w))
-        instead, distance = columns, math.inf
-        while True:
-            part = Part(X, y, alpha, self.fit_intercept, columns)
-            first = self._first(part, w[columns] * part.scales)
+        distance, done = math.inf, False
+        while not done:
+            part, begun, whole = (
+                Part(X, y, alpha, self.fit_intercept, columns),
+                self.steps_,
+                columns,
+            )
+            found, v = self._first(part, w[columns] * part.scales)
             # A look after one pass is enough at first; later it might go around in circles.
-            for settle in (False, True) if self.steps_ <= EARLY else (True,):
-                found, distance = self._settled(part, *first) if settle else (first[0], math.inf)
+            settle = self.steps_ > EARLY
+            while columns is whole and not done:
+                if settle:
+                    found, v, distance = self._settled(part, found, v, begun)
                 w[columns], level = part.coefficients(found)
-                instead = others.instead(columns, w, grow=settle) if others else columns
-                if instead is not columns:
-                    break
-            if instead is columns or self.steps_ >= MOST_STEPS:
-                break
-            columns = instead
-        self._report(distance if instead is columns else math.inf)
-        self.columns_ = columns
+                if others:
+                    unsettled = settle and not distance <= self.tol
+                    columns = others.instead(columns, w, settle, self._least(columns, unsettled))
+                done = self.steps_ >= MOST_STEPS
+                done |= settle and columns is whole and (not others or distance <= self.tol)
+                settle = True
+        self._report(distance if columns is whole else math.inf)
+        self.columns_ = whole
         self._found(w, level)
         return self
 
@@ -127,10 +136,21 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         steps = STEPS if self.steps == "auto" else int(self.steps)
         return self._run(part.steps, w, w, _momentum(part.ratio, self.tol, steps), steps)
 
-    def _settled(self, part: Part, w: Array, v: Array) -> tuple[Array, float]:
-        """w of the last of the passes that follow, and its distance from the solution."""
-        begun, again, last, face = self.steps_ - STEPS, 0, math.inf, Face(part, w)
-        while self.steps == "auto" and face.distance > self.tol and self.steps_ < MOST_STEPS:
+    def _least(self, columns: Whole, unsettled: bool) -> int:
+        """How many columns take the place of these, at least: in the end there are all of them."""
+        if 2 * self.steps_ >= MOST_STEPS:
+            return self.n_features_in_
+        return 2 * len(columns) if unsettled else len(columns)
+
+    def _settled(self, part: Part, w: Array, v: Array, begun: int) -> tuple[Array, Array, float]:
+        """w of the last of the passes that follow, its momentum, and distance from the solution.
+
+        Some of the columns get a share of the steps before the others are looked at.
+        """
+        again, last, face = 0, math.inf, Face(part, w)
+        most = MOST_STEPS if len(w) == self.n_features_in_ else self.steps_ + SHARE
+        most = min(most, MOST_STEPS)
+        while self.steps == "auto" and face.distance > self.tol and self.steps_ < most:
             multiplied = face.multiplied() if self.steps_ >= again else None
             if multiplied is not None:
                 there = Face(part, self._run(multiplied, face.w, face.w, 0.0, STEPS)[0])
@@ -145,7 +165,7 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
             beta = _momentum(face.curvature, self.tol, self.steps_ + STEPS - begun)
             w, v = self._run(part.steps, face.w, v, beta, STEPS)
             face = Face(part, w)
-        return face.w, face.distance
+        return face.w, v, face.distance
 
     def _run(self, by: Steps, w: Array, v: Array, beta: float, steps: int) -> tuple[Array, Array]:
         """Where a pass leads."""
@@ -191,7 +211,7 @@ class Others:
         shares = self._shares(self.y)
         return self._most(shares, min(len(self.y), int(np.count_nonzero(shares > self.allowed))))
 
-    def instead(self, columns: Whole, w: Array, grow: bool) -> Whole:
+    def instead(self, columns: Whole, w: Array, grow: bool, least: int) -> Whole:
         """The same columns, or those in use and others that have more than the penalty allows."""
         used = columns[w[columns] != 0]
         if len(columns) == len(w) or not (grow or len(used) + SPARE <= len(columns)):
@@ -203,7 +223,7 @@ class Others:
         if not over.any():
             return columns
         shares[used] = np.inf
-        return self._most(shares, len(used), len(columns))
+        return self._most(shares, len(used), least)
 
     def _most(self, shares: Array, least: int, before: int = 0) -> Whole:
         """The columns most above what is allowed, for their length: 2^k of them, or all."""
@@ -255,6 +275,8 @@ class Part:
         self.S /= high
         self.b /= high
         self.steps = Steps(self.S, self.b, np.eye(len(self.S)), self.t)
+        self.size = float(found.sizes[0]) / high
+        """Of the responses: no share is larger."""
         self.ratio = low / high
         """Of the least curvature to the largest."""
 
@@ -275,7 +297,9 @@ class Face:
         self.part, self.w = part, w
         slope = part.S @ w - part.b
         z = w - slope
-        after = np.sign(z) * np.maximum(np.abs(z) - part.t, 0.0)
+        # A column that stands beside one like it in use comes to the penalty, to rounding.
+        off = GATHERED * ROUNDING * (part.size + np.abs(part.S) @ np.abs(w))
+        after = np.sign(z) * np.maximum(np.abs(z) - part.t - np.where(w == 0, off, 0.0), 0.0)
         self.objective = float(w @ (slope - part.b) / 2 + part.t @ np.abs(w))
         self._used, self._sign = after != 0, np.sign(after)
         self._stays = np.array_equal(np.sign(w), self._sign)
@@ -292,6 +316,13 @@ class Face:
         factor, failed = dpotrf(self.part.S[np.ix_(used, used)])
         least = factor.diagonal().min()
         return None if failed or not least**2 > self._floor else factor
+
+    def _independent(self, used: Whole) -> Whole:
+        """Which of these columns make up for all of them."""
+        if self._regular(used) is not None:
+            return np.arange(len(used))
+        _, order, rank, _ = dpstrf(self.part.S[np.ix_(used, used)], tol=4 * self._floor)
+        return np.asarray(np.sort(order[:rank] - 1))
 
     @property
     def _floor(self) -> float:
@@ -319,7 +350,8 @@ class Face:
 
         The others stay at zero, and what is at rest is the solution among these, if it has their
         signs. So columns that come to zero on the way to it are left out before, one after the
-        other; there is such a way down also where the curvature is singular.
+        other; there is such a way down also where the curvature is singular. Where none does, as
+        among columns that are alike, those that the others make up for are left out.
         """
         S, b, t = self.part.S, self.part.b, self.part.t
         used, raised = np.flatnonzero(self._used), self._floor
@@ -334,7 +366,11 @@ class Face:
             to = dpotrs(factor, b[used] - t[used] * sign)[0]
             wrong = to * sign <= 0
             if not wrong.any():
-                break
+                free = self._independent(used)
+                if len(free) == len(used):
+                    break
+                x, used = x[free], used[free]
+                continue
             part = np.full(len(used), np.inf)
             part[wrong] = x[wrong] / (x[wrong] - to[wrong])
             x = (x + part.min() * (to - x))[part > part.min()]
