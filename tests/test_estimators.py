@@ -329,15 +329,16 @@ def unequal(n: int, d: int, kind: str) -> tuple[np.ndarray, np.ndarray]:
     return X, y
 
 
+@pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("alpha", [1e-3, 1.0, 1e3])
 @pytest.mark.parametrize("kind", ["1e3", "1e5", "1e9", "1e-6", "half", "together", "twice"])
 @pytest.mark.parametrize(("n", "d"), [*SHAPES, (60, 20)])
 def test_ridge_does_not_depend_on_the_unit_of_columns(
-    n: int, d: int, kind: str, alpha: float
+    n: int, d: int, kind: str, alpha: float, solver: str
 ) -> None:
     X, y = unequal(n, d, kind)
     expected, lengths = scaled_ridge(X, y, alpha)
-    ours = InContextRidge(alpha)
+    ours = InContextRidge(alpha, solver=solver)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         ours.fit(X, y)

@@ -63,7 +63,7 @@ class System:
         raise NotImplementedError
 
     def grade(self) -> float:
-        """The least that unknowns of one size are for the columns, beside the most."""
+        """About the least that unknowns of one size are for the columns, beside the most."""
         raise NotImplementedError
 
     def _reach(self) -> float:
@@ -218,8 +218,7 @@ class Rows(System):
         return np.ldexp(found, (powers + 2 * (units - self._unit))[:, None])
 
     def grade(self) -> float:
-        low, high = self.spectrum
-        return float(self._by.min() / self._by.max()) * math.sqrt(low / high)
+        return float(self._by.min() / self._by.max())
 
     def distance(self, v: Array, w: Array, tol: float) -> float:
         found = super().distance(v, w, tol)
