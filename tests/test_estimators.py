@@ -348,6 +348,16 @@ def test_ridge_does_not_depend_on_the_unit_of_columns(
     assert not said or kind == "half"
 
 
+@pytest.mark.parametrize("power", [20, 100, 150])
+def test_columns_of_any_size_are_fitted_where_rows_are_few(power: int) -> None:
+    X, y = wide(10, 12)
+    X *= 10.0 ** np.linspace(-power, power, 12)
+    for alpha in (1e-8, 1.0, 1e8):
+        ours = InContextRidge(alpha).fit(X, y)  # and a warning is an error
+        expected, lengths = scaled_ridge(X, y, alpha)
+        assert gap(ours.coef_ * lengths, expected) < 10 * ours.tol
+
+
 @pytest.mark.parametrize("power", [3, 6, 9])
 def test_columns_in_large_units_that_come_twice_are_not_silently_off(power: int) -> None:
     for n, d in SHAPES:

@@ -18,7 +18,7 @@ from inweave.estimators.base import (
 )
 from inweave.estimators.moments import ROUNDING
 from inweave.estimators.programs import ridge_descent, ridge_elimination, ridge_tripling
-from inweave.estimators.systems import smaller
+from inweave.estimators.systems import System, smaller
 
 SOLVERS = ("gradient", "depth", "closed_form")
 MOST_STEPS = 1024  # of a gradient network chosen by itself; beyond, the depth network is used
@@ -71,29 +71,26 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         alpha = self._number("alpha")
         X, y = validate_data(self, X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        system, kept = smaller(X, Y, alpha, self.fit_intercept)
-        S, b = system.S, system.b
-        low, high = system.spectrum
-        if low <= len(S) * ROUNDING * high:
-            raise InputError(
-                f"alpha={alpha:g} leaves the {len(S)} x {len(S)} system singular to working "
-                f"precision ({len(X)} rows): {system.of} are linearly dependent; take a larger "
-                f"alpha or drop {system.of}"
-            )
-        self.condition_ = high / low
-        several = np.ndim(y) == 2
-        needed = steps_for((high - low) / (high + low), self.tol * system.grade())
-        distance, last = math.inf, math.inf
-        while not distance <= self.tol:
-            v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high, needed)
-            v = np.atleast_2d(v).T
-            w = system.images(v)
-            last, distance = distance, system.distance(v, w, self.tol)
-            # What is near for the rows may not be for columns that have little part in them.
-            exact = self.steps != "auto" or self.solver_ == "closed_form"
-            if exact or system.of == "columns" or not distance < last / 2:
+        kept, systems = smaller(X, Y, alpha, self.fit_intercept)
+        several, best, distance = np.ndim(y) == 2, None, math.inf
+        for system in systems:
+            low, high = system.spectrum
+            if not low > len(system.S) * ROUNDING * high:
+                continue
+            there, w = self._answer(system, several)
+            if best is None or there < distance:
+                best, distance = system, there
+            if distance <= self.tol or self.steps != "auto":
                 break
-            needed = 2 * self.steps_
+        if best is None:
+            raise InputError(
+                f"alpha={alpha:g} leaves the {len(system.S)} x {len(system.S)} system singular to "
+                f"working precision ({len(X)} rows): {system.of} are linearly dependent; take a "
+                f"larger alpha or drop {system.of}"
+            )
+        if best is not system:  # it is what attributes tell of
+            system = best
+            distance, w = self._answer(system, several)
         self._report(distance)
         coefficients = np.zeros((X.shape[1], Y.shape[1]))
         coefficients[kept], intercepts = system.frame.coefficients(w, system.scales)
@@ -102,6 +99,25 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
         else:
             self._found(coefficients[:, 0], float(intercepts[0]))
         return self
+
+    def _answer(self, system: System, several: bool) -> tuple[float, Array]:
+        """Coefficients of scaled columns, and their distance from the solution."""
+        S, b = system.S, system.b
+        low, high = system.spectrum
+        self.condition_ = high / low
+        needed = steps_for((high - low) / (high + low), self.tol * system.grade())
+        distance = math.inf
+        while True:
+            v = self._solved(S, b.T[:, None, :] if several else b[:, 0], low, high, needed)
+            v = np.atleast_2d(v).T
+            with np.errstate(all="ignore"):  # what is beyond floats is far
+                w = system.images(v)
+                last, distance = distance, system.distance(v, w, self.tol)
+            # What is near for the rows may not be for columns that have little part in them.
+            exact = self.steps != "auto" or self.solver_ == "closed_form" or system.of == "columns"
+            if exact or distance <= self.tol or not distance < last / 2:
+                return distance, w
+            needed = 2 * self.steps_
 
     def _solved(self, S: Array, b: Array, low: float, high: float, needed: int) -> Array:
         """What the network for the spectrum [low, high] makes of a system."""

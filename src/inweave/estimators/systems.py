@@ -222,7 +222,8 @@ class Rows(System):
 
     def distance(self, v: Array, w: Array, tol: float) -> float:
         found = super().distance(v, w, tol)
-        return found if self._turn is None else max(found, self._strayed(v, w))
+        strayed = 0.0 if self._turn is None else self._strayed(v, w)
+        return max(found, strayed) if found + strayed < math.inf else math.inf
 
     def _strayed(self, v: Array, w: Array) -> float:
         """What roundings in the turned rows make of w, by a few that might have been.
@@ -260,8 +261,13 @@ class Rows(System):
         return np.asarray(found)
 
 
-def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDArray[np.bool_]]:
-    """The system of columns, or of rows where these are fewer; and the columns it is about."""
+def smaller(
+    X: Array, Y: Array, alpha: float, centre: bool
+) -> tuple[NDArray[np.bool_], Iterator[System]]:
+    """Which columns count, and the system of them, or of the rows where these are fewer.
+
+    Where rounding leaves too little of that of the rows, that of the columns follows.
+    """
     n, d = X.shape
     kept: NDArray[np.bool_] = np.ones(d, dtype=bool)
     if n < d:
@@ -270,16 +276,29 @@ def smaller(X: Array, Y: Array, alpha: float, centre: bool) -> tuple[System, NDA
         X = X if kept.all() else X[:, kept]
         d = X.shape[1]
     if n >= d:
-        return Columns(X, Y, alpha, centre), kept
+        return kept, iter([Columns(X, Y, alpha, centre)])
     if alpha == 0:
         raise InputError(
             f"alpha=0 and {n} rows: {d} columns are linearly dependent; take a larger alpha, or "
             "drop columns"
         )
+    return kept, _both(X, Y, alpha, centre)
+
+
+def _both(X: Array, Y: Array, alpha: float, centre: bool) -> Iterator[System]:
     system = Rows(X, Y, alpha, centre)
-    if not BAD * system.spectrum[0] > system.spectrum[1]:
+    if BAD * system.spectrum[0] > system.spectrum[1]:
+        yield system
+        return
+    with np.errstate(all="ignore"):
         system.turn()
-    return system, kept
+    yield system
+    # Where more columns than rows outweigh the penalty, their system is singular.
+    n, d = X.shape
+    with np.errstate(all="ignore"):
+        shares = np.ldexp(math.sqrt(alpha), -system.frame.exponents) / system.scales
+    if np.partition(shares, n)[n] ** 2 > d * ROUNDING:
+        yield Columns(X, Y, alpha, centre)
 
 
 def _scales(lengths: Array, alpha: float, units: Whole) -> Array:
