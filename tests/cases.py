@@ -325,9 +325,3 @@ def part_of_a_symmetric_sum(A: Matrix["m", "n"], B: Matrix["m", "n"]):
 def alike_in_rows_and_columns(s: Scalar, x: Vector["n"]):
     even = s + np.ones((3, 3))
     return even + even * even + x[:, None] - 2 * x[None, :]
-
-
-@case(n=3, steps=3)
-@inweave.program
-def rows_entry_by_entry(A: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return inweave.iterate(lambda w: w * A[1] - w * A[:, 0] + x, x, steps)

@@ -280,11 +280,17 @@ def an_entry_that_is_zero(A: Matrix[1, "n"], b: Vector["n"], d: Vector["n"]):
     return inweave.outer(d + np.array([0.5, 0, -1, 0.5]), b)[1, 2] * A
 
 
+@inweave.program
+def rows_entry_by_entry(A: Matrix["n", "n"], x: Vector["n"]):
+    return inweave.iterate(lambda w: w * A[1] - w * A[:, 0] + x, x, 3)
+
+
 @pytest.mark.parametrize("target", ["elsa", "lsa"])
 @pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
 @pytest.mark.parametrize(
     ("program", "sizes"),
     [
+        (rows_entry_by_entry, {"n": 3}),
         (inner_loop_stays, {"n": 3}),
         (times_an_entry, {"n": 4, "m": 2}),
         (once_with_a_number, {}),
