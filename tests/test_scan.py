@@ -339,3 +339,20 @@ def test_what_a_step_stacks_is_written_into_its_row_and_nowhere_else():
     wide = [node.op for node in loop.nodes if node.shape == (6, 3)]
     assert set(wide) == {"phi", "place", "sum"}
     assert wide.count("place") == 1
+
+
+@pytest.mark.parametrize("lead", [(0,), (2, 0)])
+@pytest.mark.parametrize("library", ["numpy", "torch", "jax.numpy"])
+def test_no_prompts_have_no_answers(library, lead):
+    """What is stacked, and powers that are looked at, have as many rows as with some prompts."""
+    xp = pytest.importorskip(library)
+
+    @inweave.program
+    def program(X: Matrix["n", "n"], a: Vector["n"]):
+        stacked = inweave.scan(lambda h, x: (a * h + x,) * 2, X[0], X)[1]
+        return stacked, inweave.iterate(lambda w: X @ w + a, a, 60)
+
+    net = inweave.compile(program, n=8, verify=False)
+    stacked, ranked = net(X=xp.ones((*lead, 8, 8)), a=xp.ones((*lead, 8)))
+    assert tuple(stacked.shape) == (*lead, 8, 8)
+    assert tuple(ranked.shape) == (*lead, 8)

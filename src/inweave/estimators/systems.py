@@ -19,6 +19,7 @@ scaled one by one they make a good system.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from functools import cached_property
 
@@ -49,7 +50,7 @@ PROBES = 4  # of what rounding may have done
 GATHERED = 2  # roundings that a sum of products is off by, as a rule
 
 
-class System:
+class System(ABC):
     """What the network solves, and how its answers become coefficients of scaled columns."""
 
     S: Array
@@ -58,21 +59,21 @@ class System:
     scales: Array  # of columns
     of: str
 
+    @abstractmethod
     def images(self, v: Array) -> Array:
         """What unknowns are for the scaled columns, (d, k)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def grade(self) -> float:
         """About the least that unknowns of one size are for the columns, beside the most."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _reach(self) -> float:
         """How much longer than v the images of S⁻¹v may be."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _doubt(self, v: Array) -> Array:
         """What Sv − b is known to, in roundings."""
-        raise NotImplementedError
 
     @cached_property
     def spectrum(self) -> tuple[float, float]:

@@ -79,7 +79,8 @@ def loop(loop: Repeat, body: Sequence[Callable[[list[Any]], None]]) -> Callable[
             slots[phi] = value
         for stack, rows in zip(loop.stacks, left, strict=True):
             blocks = jnp.moveaxis(rows[::-1] if stack.backward else rows, 0, -3)
-            matrix = blocks.reshape(*blocks.shape[:-3], -1, blocks.shape[-1])
+            *lead, count, height, cols = blocks.shape
+            matrix = blocks.reshape(*lead, count * height, cols)
             slots[stack.out] = matrix.mT if stack.flip else matrix
 
     return step

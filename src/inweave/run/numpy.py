@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,6 @@ APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
 BLOCK = (1 << 25) - (1 << 13)  # bytes
 
-with suppress(MemoryError):
-    # glibc hands the arrays of a batch back to the system after every call, and then every page of
-    # them is cleared again: up to two thirds of the time. It keeps twice as much as the largest
-    # block that was ever freed, so one is, of the most that counts; it is never touched.
-    np.empty(BLOCK, np.uint8)
-
 Look = Callable[[Array], None]
 """Raises where an array is not what it should be."""
 
@@ -46,6 +41,18 @@ Look = Callable[[Array], None]
 def loop(loop: Repeat, otherwise: Step, writer: type[InPlace]) -> Step:
     """A loop as a step over slots."""
     return stepping(loop, writer, otherwise)
+
+
+@cache
+def _keep_memory() -> None:
+    """Let the memory of a batch stay for the next one; done before the first.
+
+    glibc hands the arrays of a batch back to the system after every call, and then every page of
+    them is cleared again: up to two thirds of the time. It keeps twice as much as the largest block
+    that was ever freed, so one is, of the most that counts; it is never touched.
+    """
+    with suppress(MemoryError):
+        np.empty(BLOCK, np.uint8)
 
 
 def in_pieces(
@@ -62,6 +69,7 @@ def in_pieces(
     next one reads it; and new memory of such size comes from the system, which clears it first.
     Also the `look` at the inputs that are not `shown`, piece by piece, brings them nearer.
     """
+    _keep_memory()
     sources = {slot: slots[slot] for slot in code.sources.values()}
     count = max((x.shape[0] for x in sources.values() if x.ndim > 2), default=0) if piece else 0
     whole = {slot: x for slot, x in sources.items() if piece and x.ndim > 2 and len(x) == count}
@@ -138,8 +146,8 @@ def _rows(x: Array, height: int) -> Array:
 
 def _joined(blocks: Array) -> Array:
     """The matrix of which these are the rows, the first axis counting blocks of them."""
-    _, *lead, _, cols = blocks.shape
-    return (moved(blocks, 0, -3) if lead else blocks).reshape(*lead, -1, cols)
+    count, *lead, height, cols = blocks.shape
+    return (moved(blocks, 0, -3) if lead else blocks).reshape(*lead, count * height, cols)
 
 
 def _shared_right(a: Array, b: Array, out: Array) -> None:

@@ -81,18 +81,22 @@ class Look:
         """The same for every prompt; powers that all of them share are looked at once."""
         rows, count, (*lead, _, _) = self.made.rows, self.count, arrays[-1].shape
         powers, width = arrays[:count], len(self.each)
+        prompts = powers[0].shape[:-2]
         sums = abs(np.concatenate(powers)).reshape(-1, width).dot(self.each)
         if self.made.beside:
             sums = sums.reshape(-1, width, 2)[:, :rows].swapaxes(1, 2)
         each = 1 + self.made.beside
-        norms = _largest(sums.reshape(-1, rows)).reshape(count, -1, each).swapaxes(1, 2)
+        norms = _largest(sums.reshape(-1, rows)).reshape(count, math.prod(prompts), each)
         shape = (*lead, rows, 1)
         columns = [
             x if x.shape == shape else np.broadcast_to(x[..., :rows, :], shape)
             for x in arrays[count:]
         ]
-        values = _largest(abs(np.concatenate(columns)).reshape(-1, rows)).reshape(-1, *lead)
-        return self.parted(norms.reshape(-1, *powers[0].shape[:-2]), values)
+        values = _largest(abs(np.concatenate(columns)).reshape(-1, rows))
+        return self.parted(
+            norms.swapaxes(1, 2).reshape(count * each, *prompts),
+            values.reshape(len(columns), *lead),
+        )
 
     def parted(self, norms: Any, values: Any) -> tuple[Any, Any, Any]:
         """The norms of powers, of what they add, and of values."""
