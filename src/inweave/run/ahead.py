@@ -13,7 +13,8 @@ from fractions import Fraction
 from typing import NamedTuple
 
 from inweave.exact.constants import Ones
-from inweave.run.graph import ONE, Graph
+from inweave.run.graph import Graph
+from inweave.run.kinds import ONE
 from inweave.run.node import LoopBody, Node, Part
 
 

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Ones, simplest
-from inweave.run.graph import ONE, Graph
+from inweave.run.graph import Graph
+from inweave.run.kinds import ONE
 from inweave.run.node import Node
 from inweave.run.term import Term
 

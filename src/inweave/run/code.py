@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Ones, identity, zeros
-from inweave.run.graph import ONE, is_outer
+from inweave.run.kinds import ONE, is_outer
 from inweave.run.node import LoopBody, Node, flops, placed
 
 FEW = 32  # calls of a short piece of code

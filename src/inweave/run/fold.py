@@ -23,7 +23,8 @@ from typing import NamedTuple
 
 from inweave.exact.constants import identity
 from inweave.run.ahead import of_rows, rows_together
-from inweave.run.graph import Graph, is_near, is_outer
+from inweave.run.graph import Graph
+from inweave.run.kinds import is_near, is_outer
 from inweave.run.multiples import as_matrix, as_number, common
 from inweave.run.needed import clipped, needed, operand
 from inweave.run.node import ALONE, BATCHED, CALL, ENTRY, LoopBody, Node, Part, Work, cost

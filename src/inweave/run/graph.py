@@ -1,144 +1,41 @@
-"""The values of a plan: each computed once, as far outside the loops as it can be.
+"""The values of a plan, as a graph: slices, products and multiples, each in one form.
 
-A plan is a graph of matrix values. Two rules, both applied while the graph is built, do the work of
-several compiler passes. A value made twice from the same parts is one node, so nothing is computed
-twice. And a node belongs to the innermost loop that any of its parts changes in, so whatever a loop
-does not change is computed before it. A third rule makes the first one stronger: a value and its
-transpose are one node and a view of it, and a node known to be symmetric is its own transpose, so
-that `(X w)ᵀ` and `wᵀ Xᵀ` are recognised as one product. `mark` and `rollback` let a caller build
-something two ways and keep the cheaper one.
+What `scopes` does for nodes made from the same parts, the rules here do for one value made in
+several ways. A value and its transpose are one node and a view of it, and a node known to be
+symmetric is its own transpose, so that `(X w)ᵀ` and `wᵀ Xᵀ` are recognised as one product. Pieces
+of identities move rows, unit vectors pick them, ones spread them, and zeros are left out.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from fractions import Fraction
-from itertools import count, pairwise
-from operator import itemgetter
 from typing import Any
 
-import numpy as np
+from inweave.exact.constants import Ones, Shift, identity, zeros
+from inweave.run.kinds import (
+    age,
+    is_even,
+    is_near,
+    is_ones,
+    is_outer,
+    is_zero,
+    more_turned,
+    on_diagonal,
+    parts_of,
+    wants_turn,
+)
+from inweave.run.mirror import is_palindrome
+from inweave.run.node import CALL, Node, Part, cost
+from inweave.run.sums import Sums
 
-from inweave.exact.constants import Constant, Ones, Shift, identity, simplest, zeros
-from inweave.run import newton
-from inweave.run.mirror import is_palindrome, word
-from inweave.run.node import ALONE, CALL, LoopBody, Node, Part, Price, cost, free_nodes, placed
-
-ONE = Fraction(1)
-NEAR = 20  # powers of two from one, within which a number multiplies later rather than sooner
-SCALE = 64  # and within which it is multiplied with others first
+SCALE = 64  # powers of two from one, within which a number is multiplied with others first
 ONCE = 100  # and within which it multiplies at once: float32 ends at 126
 DOUBLE = 1020  # and beyond which no float is, so that it is refused where it is written down
 
 
-class Graph:
-    """Nodes under construction. `scopes[0]` is the straight line, the others are open loops.
-
-    Of two orders of a product, the cheaper one is taken by `price`.
-    """
-
-    def __init__(self, price: Price = ALONE) -> None:
-        self.price = price
-        self.scopes = [LoopBody(1)]
-        self._table: dict[Any, Node] = {}
-        self._log: list[tuple[Any, Node, LoopBody]] = []
-        self._order = count()
-        self._read: set[Node] = set()  # by a product or a function, in part or as a whole
-        self.trimmed: dict[Constant, tuple[int, int, Constant]] = {}
-
-    # -- the rules --------------------------------------------------------------------------------
-    def make(
-        self, op: str, args: tuple[Node, ...], data: Any, rows: int, cols: int, level: int = 0
-    ) -> Node:
-        """The node for an operation: the one that exists, or a new one where it belongs."""
-        key = (op, args, data)
-        found = self._table.get(key)
-        if found is not None:
-            return found
-        level = max((arg.level for arg in args), default=level)
-        node = Node(op, args, data, rows, cols, level, next(self._order))
-        if op in ("matmul", "mul", "apply") and not is_outer(node):
-            self._read.update(arg.args[0] if arg.op == "view" else arg for arg in args)
-        self._table[key] = node
-        self.scopes[level].nodes.append(node)
-        self._log.append((key, node, self.scopes[level]))
-        return node
-
-    def mark(self) -> int:
-        """A point to roll back to."""
-        return len(self._log)
-
-    def rollback(self, mark: int) -> None:
-        """Forget every node made since the mark."""
-        while len(self._log) > mark:
-            key, _, scope = self._log.pop()
-            self._table.pop(key, None)
-            scope.nodes.pop()
-
-    def cost_since(self, mark: int, wanted: Iterable[Node]) -> float:
-        """Estimated nanoseconds of what was made since the mark for these nodes, loops counted."""
-        needed, total = set(wanted), 0.0
-        for _, node, _ in reversed(self._log[mark:]):
-            if node in needed:
-                needed.update(node.args)
-                total += cost(node, self.price) * self.weight(node.level)
-        return total
-
-    def weight(self, level: int) -> int:
-        """How often a node of this level is computed."""
-        times = 1
-        for scope in self.scopes[1 : level + 1]:
-            times *= scope.repeat
-        return times
-
-    # -- loops ------------------------------------------------------------------------------------
-    def open(self, repeat: int) -> LoopBody:
-        """Begin a loop; nodes that depend on its phis are collected in it."""
-        self.scopes.append(LoopBody(repeat))
-        return self.scopes[-1]
-
-    def phi(self, rows: int, cols: int) -> Node:
-        """A value that the innermost open loop carries from step to step."""
-        body = self.scopes[-1]
-        node = self.make("phi", (), (body, len(body.phis)), rows, cols, len(self.scopes) - 1)
-        body.phis = (*body.phis, node)
-        return node
-
-    def unit(self, rows: int, backward: bool, height: int = 1) -> Node:
-        """The unit vectors that the innermost open loop moves on by `height` rows in every step."""
-        at = self.at(self.scopes[-1], backward, height, len(self.scopes) - 1)
-        return self.make("unit", (at,), rows, rows, height)
-
-    def at(self, body: LoopBody, backward: bool, height: int, level: int) -> Node:
-        """Where a loop is that takes so many rows in every step."""
-        return self.make("at", (), (body, backward, height), 1, 1, level)
-
-    def abandon(self, mark: int) -> None:
-        """Forget the innermost open loop and everything made since the mark."""
-        self.rollback(mark)
-        self.scopes.pop()
-
-    def close(self, inits: Sequence[Node], nexts: Sequence[Node]) -> tuple[Node, ...]:
-        """End the innermost loop and give the nodes that hold its phis after the last step."""
-        body = self.scopes.pop()
-        body.inits, body.nexts = tuple(inits), tuple(nexts)
-        outer = tuple(dict.fromkeys([*inits, *free_nodes(body)]))
-        loop = self.make("loop", outer, body, 0, 0)
-        return tuple(
-            self.make("result", (loop,), i, phi.rows, phi.cols) for i, phi in enumerate(body.phis)
-        )
-
-    # -- operations -------------------------------------------------------------------------------
-    def source(self, name: Any, rows: int, cols: int, label: str) -> Node:
-        node = self.make("source", (), name, rows, cols)
-        node.label = label
-        return node
-
-    def const(self, constant: Constant) -> Node:
-        node = self.make("const", (), constant, constant.rows, constant.cols)
-        node.symmetric = isinstance(constant, (Shift, Ones)) and constant == constant.T
-        return node
+class Graph(Sums):
+    """What a plan is built in: scopes and sums, with slices and products."""
 
     def view(self, x: Node, row: int, col: int, rows: int, cols: int, flip: bool = False) -> Node:
         """`x[row : row + rows, col : col + cols]`, transposed if `flip`; views never nest."""
@@ -153,7 +50,7 @@ class Graph:
             return self.view(x.args[0], up + row, left + col, rows, cols, flip != flipped)
         if flip and x.symmetric:
             return self.view(x, col, row, cols, rows)
-        parts = _parts(x, row, col, rows, cols)
+        parts = parts_of(x, row, col, rows, cols)
         if parts == []:
             return self.const(zeros(cols, rows) if flip else zeros(rows, cols))
         if parts is not None and len(parts) == 1:
@@ -177,7 +74,7 @@ class Graph:
             part = _slice(x.data, row, col, rows, cols)
             return self.const(part.T if flip else part)
         shape = (cols, rows) if flip else (rows, cols)
-        if _is_ones(x):
+        if is_ones(x):
             return self.const(Ones(*shape) if rows * cols > 1 else identity(1))
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
@@ -196,7 +93,7 @@ class Graph:
         moved = self._moved(a, b)
         if moved is not None:
             return moved
-        left, right = _on_diagonal(a), _on_diagonal(b)
+        left, right = on_diagonal(a), on_diagonal(b)
         if left is not None and right is not None:
             return self.entrywise(self.entrywise(left, right), self.const(identity(a.rows)))
         if left is not None or right is not None:
@@ -233,8 +130,8 @@ class Graph:
 
     def _diagonals(self, x: Node) -> list[Part]:
         """The parts of a sum, if they are diagonal matrices below each other."""
-        parts = _parts(x, 0, 0, *x.shape) or []
-        whole = all(part.cols == x.cols and _on_diagonal(part) is not None for _, part, *_ in parts)
+        parts = parts_of(x, 0, 0, *x.shape) or []
+        whole = all(part.cols == x.cols and on_diagonal(part) is not None for _, part, *_ in parts)
         return parts if len(parts) > 1 and whole else []
 
     def _moved(self, a: Node, b: Node) -> Node | None:
@@ -249,17 +146,6 @@ class Graph:
             part = self.view(other, 0, to, other.rows, one.data.size)
             return self.total(a.rows, b.cols, [(1, part, 0, start)] if one.data.size else [])
         return None
-
-    def _without_zeros(self, x: Node) -> tuple[int, Node]:
-        """A sum without the rows of zeros above and below it, and how many there are above."""
-        if x.op != "sum":
-            return 0, x
-        parts = [(sign, y, row, col) for y, (sign, row, col) in zip(x.args, x.data[2], strict=True)]
-        low, high = min(row for _, _, row, _ in parts), max(row + y.rows for _, y, row, _ in parts)
-        if (low, high) == (0, x.rows):
-            return 0, x
-        moved = [(sign, y, row - low, col) for sign, y, row, col in parts]
-        return low, self.total(high - low, x.cols, moved)
 
     def _trimmed(self, a: Node, b: Node) -> Node | None:
         """`a @ b` without the rows of b that are zero, or the columns of a."""
@@ -369,7 +255,7 @@ class Graph:
             return self.flip(self.mul(scalar, self.flip(x)))
         if x.op == "const" and x.is_scalar and x.data.is_identity():
             return scalar
-        if (scalar.op == "const" and scalar.data.is_identity()) or _is_zero(x):
+        if (scalar.op == "const" and scalar.data.is_identity()) or is_zero(x):
             return x
         if scalar.op == "scale" and scalar.args[0].op == "const":  # no value but a number
             return self.scale(scalar.data, self.mul(scalar.args[0], x))
@@ -395,9 +281,9 @@ class Graph:
         for column, row in ((a, b), (b, a)):
             if column.cols == 1 == row.rows:
                 return self.matmul(column, row)
-        if _wants_turn((a, b)):
+        if wants_turn((a, b)):
             return self.flip(self.entrywise(self.flip(a), self.flip(b)))
-        a, b = sorted((a, b), key=lambda x: (x.op == "const", _age(x)))
+        a, b = sorted((a, b), key=lambda x: (x.op == "const", age(x)))
         rows, cols = max(a.rows, b.rows), max(a.cols, b.cols)
         for x, other in ((a, b), (b, a)):
             if is_even(x):
@@ -412,7 +298,7 @@ class Graph:
         if a.rows == 1 and b.op == "const" and b.data.is_identity():
             a = self.flip(a)  # a diagonal matrix is made of a column
         node = self.make("mul", (a, b), None, rows, cols)
-        node.symmetric = (a.symmetric and b.symmetric) or _on_diagonal(node) is not None
+        node.symmetric = (a.symmetric and b.symmetric) or on_diagonal(node) is not None
         return node
 
     def spread(self, x: Node, rows: int, cols: int) -> Node:
@@ -432,7 +318,7 @@ class Graph:
         if x.flipped and x.args[0].shape == x.shape[::-1]:
             line = self.spread_from(x.args[0], 1 - axis)
             return None if line is None else self.flip(line)
-        if not is_outer(x) or not _is_ones(x.args[axis]):
+        if not is_outer(x) or not is_ones(x.args[axis]):
             return None
         return x.args[1 - axis]
 
@@ -441,7 +327,7 @@ class Graph:
         return self.make("diagonal", (x,), None, x.rows, 1)
 
     def scale(self, number: Fraction, x: Node) -> Node:
-        if number == 1 or _is_zero(x):
+        if number == 1 or is_zero(x):
             return x
         if x.op == "scale" and is_near(number * x.data, SCALE):
             return self.scale(number * x.data, x.args[0])
@@ -478,7 +364,7 @@ class Graph:
         """
         if is_outer(x) and level <= x.level and not x.symmetric:
             column, line = x.args
-            if _is_ones(line):
+            if is_ones(line):
                 return self.matmul(scaled(column), line)
             return self.matmul(column, scaled(line))
         if x.op != "matmul" or cost(x) > 2 * CALL:
@@ -489,243 +375,6 @@ class Graph:
                 return self.matmul(scaled(a), b) if i == 0 else self.matmul(a, scaled(b))
         return None
 
-    def total(self, rows: int, cols: int, parts: Sequence[Part]) -> Node:
-        """The rows x cols sum of nodes standing at their places; fixed parts are summed first."""
-        signs: dict[tuple[Node, int, int], int] = {}
-        for sign, node, row, col in map(self._unpadded, parts):
-            sign, node = _signed(sign, node)
-            signs[node, row, col] = signs.get((node, row, col), 0) + sign
-        parts = [
-            (1 if sign > 0 else -1, self.scale(Fraction(abs(sign)), node), row, col)
-            for (node, row, col), sign in signs.items()
-            if sign and not _is_zero(node)
-        ]
-        parts = self._adjoined(self._in_one_place(parts))
-        if not parts:
-            return self.const(zeros(rows, cols))
-        if len(parts) == 1 and (parts[0][1].rows, parts[0][1].cols) == (rows, cols):
-            sign, node, _, _ = parts[0]
-            return node if sign > 0 else self.scale(-ONE, node)
-        mark = self.mark()
-        refined = newton.step(rows, cols, parts, self.scale)
-        if refined is None:
-            self.rollback(mark)
-        else:
-            x, function = refined
-            return self.apply(function, x)
-        other = self._wider_mask(rows, cols, parts) or self._in_bands(rows, cols, parts)
-        if other is not None:
-            return other
-        once = self._once(rows, cols, parts)
-        if once is not None:
-            return once
-        if _wants_turn([node for _, node, _, _ in parts]):
-            others = [(sign, self.flip(node), col, row) for sign, node, row, col in parts]
-            return self.flip(self.total(cols, rows, others))
-        parts = self._by_change(rows, cols, parts)
-        args, data = _summed(rows, cols, [(-p[0], *p[1:]) for p in parts])
-        negative = self._table.get(("sum", args, data))
-        if negative is not None:  # which a product can be the negative of as well
-            return self.scale(-ONE, negative)
-        args, data = _summed(rows, cols, parts)
-        node = self.make("sum", args, data, rows, cols)
-        node.symmetric = rows == cols and self._mirrored(parts)
-        return node
-
-    def _once(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
-        """A sum of values that are alike in all rows, or in all columns: added up once."""
-        nodes = [node for _, node, _, _ in parts]
-        if any(x.shape != (rows, cols) for x in nodes) or all(map(is_even, nodes)):
-            return None
-        for axis, shape in ((0, (1, cols)), (1, (rows, 1))):
-            if all(is_even(x) or self.spread_from(x, axis) is not None for x in nodes):
-                once = [(sign, self.view(x, 0, 0, *shape), 0, 0) for sign, x, _, _ in parts]
-                return self.spread(self.total(*shape, once), rows, cols)
-        return None
-
-    def _mirrored(self, parts: Sequence[Part]) -> bool:
-        """Whether every part is symmetric on the diagonal, or has its transpose across from it."""
-        boxes = {(row, col, x.rows, x.cols) for _, x, row, col in parts}
-        if boxes != {(col, row, x.cols, x.rows) for _, x, row, col in parts}:
-            return False
-        there = Counter((sign, word(x), row, col) for sign, x, row, col in parts)
-        across = Counter((sign, word(x, turned=True), col, row) for sign, x, row, col in parts)
-        return there == across
-
-    def _unpadded(self, part: Part) -> Part:
-        """A part that is nothing but another one with zeros around it, as that one."""
-        sign, node, row, col = part
-        x = node.args[0] if node.flipped and node.args[0].shape == node.shape[::-1] else node
-        if x.op != "sum" or len(x.args) > 1:
-            return part
-        (inner, up, left), y = x.data[2][0], x.args[0]
-        if x is not node:
-            up, left, y = left, up, self.flip(y)
-        return sign * inner, y, row + up, col + left
-
-    def _in_bands(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
-        """A sum in the straight line that leaves rows of one part as they are: band below band.
-
-        So what reads some rows only, reads them where they stand, and the whole is perhaps never
-        put together. A loop carries the whole anyway.
-        """
-        whole = [part for part in parts if part[1].shape == (rows, cols)]
-        inner = [part for part in parts if part not in whole]
-        low = min((row for _, _, row, _ in inner), default=0)
-        high = max((row + x.rows for _, x, row, _ in inner), default=0)
-        if len(whole) != 1 or whole[0][0] < 0 or low >= high or (low, high) == (0, rows):
-            return None
-        if any(node.level for _, node, _, _ in parts):
-            return None
-        x = whole[0][1]
-        middle = [(1, self.view(x, low, 0, high - low, cols), 0, 0)]
-        middle += [(sign, node, row - low, col) for sign, node, row, col in inner]
-        bands = [*self._bands(x, 0, low), (1, self.total(high - low, cols, middle), low, 0)]
-        return self.total(rows, cols, [*bands, *self._bands(x, high, rows)])
-
-    def _bands(self, x: Node, top: int, bottom: int) -> list[Part]:
-        """Some rows of a matrix, where they stand: of bands, those that are met.
-
-        A sum that something else reads is there, so its rows need not be taken one by one.
-        """
-        if top >= bottom:
-            return []
-        low, inside = self._without_zeros(x)
-        if x in self._read or inside in self._read:
-            first, last = max(top, low), min(bottom, low + inside.rows)
-            if first >= last:
-                return []
-            return [(1, self.view(inside, first - low, 0, last - first, x.cols), first, 0)]
-        if x.op != "sum" or any(node.cols != x.cols for node in x.args) or _overlap(x):
-            return [(1, self.view(x, top, 0, bottom - top, x.cols), top, 0)]
-        found = []
-        for sign, node, up, _ in _parts(x, top, 0, bottom - top, x.cols) or ():
-            first, last = max(up, top), min(up + node.rows, bottom)
-            found.append((sign, self.view(node, first - up, 0, last - first, x.cols), first, 0))
-        return found
-
-    def _by_change(self, rows: int, cols: int, parts: list[Part]) -> list[Part]:
-        """The same parts, those that a loop changes and those that it does not summed apart.
-
-        The fixed ones are then summed before the loop. The others are the same value wherever they
-        meet other fixed ones, as in `relu(x - t) - relu(-x - t)`, and up to a sign.
-        """
-        top = max(node.level for _, node, _, _ in parts)
-        fixed = [p for p in parts if p[1].level < top]
-        if fixed:
-            parts = [part for one in parts for part in self._opened(rows, cols, one, top)]
-            fixed = [p for p in parts if p[1].level < top]
-        if sum(p[1].size for p in fixed) < rows * cols or len(fixed) == len(parts):
-            fixed = [p for p in fixed if p[1].size == rows * cols]
-        varying = [p for p in parts if p not in fixed]
-        if len(fixed) > 1:
-            fixed = [(*_signed(1, self.total(rows, cols, fixed)), 0, 0)]
-        if fixed and len(varying) > 1:
-            sign = min(varying, key=lambda part: part[1].order)[0]
-            inner = [(sign * p[0], *p[1:]) for p in varying]
-            varying = [(*_signed(sign, self.total(rows, cols, inner)), 0, 0)]
-        return [*varying, *fixed]
-
-    def _opened(self, rows: int, cols: int, part: Part, top: int) -> list[Part]:
-        """A sum of which a loop changes some, as its parts."""
-        sign, node, *_ = part
-        if node.op != "sum" or any(x.shape != (rows, cols) for x in (node, *node.args)):
-            return [part]
-        if all(x.level == top for x in node.args):
-            return [part]
-        own = zip(node.args, node.data[2], strict=True)
-        return [(sign * inner, x, 0, 0) for x, (inner, _, _) in own]
-
-    def _in_one_place(self, parts: list[Part]) -> list[Part]:
-        """Rows that stand in the same place, summed before they are put there."""
-        out, groups = list[Part](), dict[Any, list[tuple[int, Node]]]()
-        for sign, node, row, col in parts:
-            found = placed(node)
-            if found is None:
-                out.append((sign, node, row, col))
-            else:
-                place, flip = found
-                key = (place.args[1], place.shape, flip, row, col)
-                groups.setdefault(key, []).append((sign, place))
-        if all(len(group) == 1 for group in groups.values()):
-            return parts
-        for (_, (_, cols), flip, row, col), group in groups.items():
-            each = [(sign, place.args[0], 0, 0) for sign, place in group]
-            summed = self.total(each[0][1].rows, cols, each)
-            whole = self.place(summed, group[0][1])
-            out.append((1, self.flip(whole) if flip else whole, row, col))
-        return out
-
-    def _adjoined(self, parts: list[Part]) -> list[Part]:
-        """Neighbouring slices of a value that stand as they do there, as one slice."""
-        for axis in (0, 1):
-            groups: dict[Any, list[tuple[int, int, Part]]] = {}
-            for part in parts:
-                sign, node, row, col = part
-                if node.op != "view":
-                    continue
-                *box, flip = node.data
-                start, size = box[axis], box[2 + axis]
-                moved = (col - box[0], row - box[1]) if flip else (row - box[0], col - box[1])
-                key = (sign, node.args[0], flip, moved, box[1 - axis], box[3 - axis])
-                groups.setdefault(key, []).append((start, start + size, part))
-            for (sign, base, flip, *_), group in groups.items():
-                if len(group) == 1:
-                    continue
-                group.sort(key=itemgetter(0))
-                if any(end != start for (_, end, _), (start, _, _) in pairwise(group)):
-                    continue
-                (start, _, (_, first, row, col)), (_, end, _) = group[0], group[-1]
-                box = [*first.data[:4]]
-                box[2 + axis] = end - start
-                parts = [part for part in parts if part not in [other for _, _, other in group]]
-                top, left, rows, cols = box
-                parts.append((sign, self.view(base, top, left, rows, cols, flip), row, col))
-        return parts
-
-    def _wider_mask(self, rows: int, cols: int, parts: Sequence[Part]) -> Node | None:
-        """A mask with zeros around it, as a mask of as much more of what it masks."""
-        if len(parts) > 1 or parts[0][1].op != "mul" or parts[0][1].args[1].op != "const":
-            return None
-        sign, node, down, right = parts[0]
-        x, mask = node.args
-        if x.op != "view" or x.data[4] or (x.rows, x.cols) != (node.rows, node.cols):
-            return None
-        base, (row, col, *_) = x.args[0], x.data
-        row, col = row - down, col - right
-        if min(row, col) < 0 or row + rows > base.rows or col + cols > base.cols:
-            return None
-        entries = mask.data.entries()
-        wide = np.zeros((rows, cols), dtype=entries.dtype)
-        wide[down : down + node.rows, right : right + node.cols] = sign * entries
-        return self.entrywise(self.view(base, row, col, rows, cols), self.const(simplest(wide)))
-
-
-def is_near(c: Fraction, near: int = NEAR) -> bool:
-    """Whether a number is some powers of two from one."""
-    return abs(c.numerator.bit_length() - c.denominator.bit_length()) <= near
-
-
-def is_outer(x: Node) -> bool:
-    """Whether a node is a column times a row."""
-    return x.op == "mul" and x.args[0].cols == x.args[1].rows == 1 and min(x.shape) > 1
-
-
-def is_even(x: Node) -> bool:
-    """Whether one number stands in all entries."""
-    if (x.op == "mul" and x.args[0].is_scalar) or x.op == "scale":
-        x = x.args[-1]
-    return _is_ones(x)
-
-
-def _is_ones(x: Node) -> bool:
-    return x.op == "const" and isinstance(x.data, Ones)
-
-
-def _is_filled(x: Node) -> bool:
-    """Whether a node is a matrix of ones, neither a row nor a column."""
-    return _is_ones(x) and x.rows > 1 and x.cols > 1
-
 
 def _wants_flip(a: Node, b: Node) -> bool:
     """Whether `bᵀ aᵀ` is computed for `a b`: one of the two, always the same one.
@@ -735,44 +384,12 @@ def _wants_flip(a: Node, b: Node) -> bool:
     """
     if (a.rows == 1) != (b.cols == 1):
         return a.rows == 1
-    turned = _turned((a, b))
+    turned = more_turned((a, b))
     if turned or a.turns or b.turns:  # the transpose of a constant is another node
         return turned > 0
     if a.level != b.level and a.flipped != b.flipped:
         return (a.level > b.level) == a.flipped
-    return _age(b) < _age(a)
-
-
-def _parts(x: Node, row: int, col: int, rows: int, cols: int) -> list[Part] | None:
-    """The parts of a sum that a slice meets; None of what is no sum."""
-    if x.op != "sum":
-        return None
-    placed = zip(x.args, x.data[2], strict=True)
-    return [
-        (sign, node, up, left)
-        for node, (sign, up, left) in placed
-        if up < row + rows and row < up + node.rows and left < col + cols and col < left + node.cols
-    ]
-
-
-def _signed(sign: int, x: Node) -> tuple[int, Node]:
-    """The negative of a value as that value, taken away."""
-    return (-sign, x.args[0]) if x.op == "scale" and x.data == -1 else (sign, x)
-
-
-def _summed(rows: int, cols: int, parts: Sequence[Part]) -> tuple[tuple[Node, ...], Any]:
-    """What is summed and where, in an order of its own."""
-    parts = sorted(parts, key=lambda part: (-part[0], part[1].order, *part[2:]))
-    where = tuple((sign, row, col) for sign, _, row, col in parts)
-    return tuple(node for _, node, _, _ in parts), (rows, cols, where)
-
-
-def _overlap(x: Node) -> bool:
-    """Whether bands of a sum lie over each other."""
-    ends = sorted(
-        (row, row + node.rows) for node, (_, row, _) in zip(x.args, x.data[2], strict=True)
-    )
-    return any(start < stop for (_, stop), (start, _) in pairwise(ends))
+    return age(b) < age(a)
 
 
 def _slice(x: Shift, row: int, col: int, rows: int, cols: int) -> Shift:
@@ -785,32 +402,6 @@ def _slice(x: Shift, row: int, col: int, rows: int, cols: int) -> Shift:
     return Shift(rows, cols, down + start, right + start, size)
 
 
-def _is_zero(x: Node) -> bool:
-    return x.op == "const" and isinstance(x.data, Shift) and x.data.size == 0
-
-
-def _on_diagonal(x: Node) -> Node | None:
-    """The column on the diagonal of a diagonal matrix, which is that column times the identity."""
-    is_made = x.op == "mul" and x.args[0].cols == 1 and x.rows == x.cols > 1
-    return (
-        x.args[0] if is_made and x.args[1].op == "const" and x.args[1].data.is_identity() else None
-    )
-
-
-def _turned(nodes: Sequence[Node]) -> int:
-    """How many more of these nodes are transposed than not; what is either way does not count."""
-    free = [x for x in nodes if not (x.symmetric or x.is_scalar or x.turns)]
-    return sum(1 if x.flipped else -1 for x in free)
-
-
-def _wants_turn(nodes: Sequence[Node]) -> bool:
-    """Whether an operation entry by entry is computed transposed: where less is so, or the oldest.
-
-    So a value is one node, whichever way round it is asked for.
-    """
-    turned = _turned(nodes)
-    return turned > 0 or (turned == 0 and min((_age(x), x.flipped) for x in nodes)[1])
-
-
-def _age(node: Node) -> int:
-    return node.args[0].order if node.op == "view" else node.order
+def _is_filled(x: Node) -> bool:
+    """Whether a node is a matrix of ones, neither a row nor a column."""
+    return is_ones(x) and x.rows > 1 and x.cols > 1

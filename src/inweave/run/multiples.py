@@ -15,7 +15,8 @@ from fractions import Fraction
 from functools import reduce
 
 from inweave.exact.constants import exact, identity
-from inweave.run.graph import ONE, Graph
+from inweave.run.graph import Graph
+from inweave.run.kinds import ONE
 from inweave.run.node import Node
 
 Monomial = tuple[Node, ...]

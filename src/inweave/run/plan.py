@@ -34,11 +34,12 @@ from inweave.run.cost import price
 from inweave.run.domains import OutOfDomain, marked, refusal
 from inweave.run.execute import Bound, in_batch
 from inweave.run.fold import Asked, folded
-from inweave.run.graph import ONE, Graph
+from inweave.run.graph import Graph
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
+from inweave.run.kinds import ONE
 from inweave.run.node import ALONE, ARITHMETIC, BATCHED, STAGED, LoopBody, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import Known, Short, is_usual, ready

@@ -28,7 +28,8 @@ from inweave.run.code import live_nodes, stacked
 from inweave.run.collected import Collected, Outside, rows_of, state
 from inweave.run.cotangents import HALF, Asked, ask, product, summed, total
 from inweave.run.cut import Copy, alive, cut, like
-from inweave.run.graph import ONE, Graph
+from inweave.run.graph import Graph
+from inweave.run.kinds import ONE
 from inweave.run.node import LoopBody, Node
 from inweave.run.slopes import Slope, by_power, inside
 

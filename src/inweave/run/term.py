@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
-from inweave.run.graph import ONE
+from inweave.run.kinds import ONE
 from inweave.run.node import Node
 
 

@@ -17,7 +17,8 @@ import numpy as np
 
 from inweave.exact.constants import Constant, Dense, Ones, Shift, exact, identity, simplest, zeros
 from inweave.run.alike import fused
-from inweave.run.graph import ONE, Graph, is_near
+from inweave.run.graph import Graph
+from inweave.run.kinds import ONE, is_near
 from inweave.run.node import Node, Part
 from inweave.run.term import Box, Matrix, Term, bounding
 
