@@ -206,7 +206,7 @@ MUTANTS = [
     ),
     # -- run
     Mutant(
-        "run/graph.py",
+        "run/scopes.py",
         "        if found is not None:\n            return found\n        level = max",
         "        level = max",
         "tests/test_plan.py",
