@@ -116,7 +116,7 @@ def test_a_matrix_with_transposes_across_is_symmetric_and_is_powered(sign):
             missed = X @ w + c * one - y
             return w - eta * (X.T @ missed), c - sign * eta * (one.T @ missed)
 
-        return inweave.iterate(step, (inweave.zeros(2), 0), 50)
+        return inweave.iterate(step, (inweave.zeros(2), 0), 100)
 
     network = inweave.compile(descent, n=4, d=2, verify=False)
     powered = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint=True)))

@@ -63,6 +63,8 @@ def made(name: str) -> np.ndarray:
     chain = rng.random((N, N))
     Q = np.linalg.qr(random)[0]
     jordan = 0.5 * np.eye(N) + 2 * np.eye(N, k=1)
+    cornered = Q @ jordan @ Q.T
+    cornered[0, -1] = cornered[-1, 0]
     return {
         "chain": chain / chain.sum(1, keepdims=True),
         "discounted": 0.9 * chain / chain.sum(1, keepdims=True),
@@ -73,6 +75,8 @@ def made(name: str) -> np.ndarray:
         "descent": np.eye(N) - 0.1 * random.T @ random / np.linalg.norm(random, 2) ** 2,
         "jordan": jordan,
         "hidden": Q @ jordan @ Q.T,
+        "cornered": cornered,
+        "mirrored": (Q * np.linspace(-0.9, 0.95, N)) @ Q.T,
         "triangle": 0.5 * np.eye(N) + np.triu(100 * random, 1),
         "grcar": 0.25 * (np.tri(N, N, 3) - np.tri(N, N, -1) - np.eye(N, k=-1)),
         "momentum": momentum(1e4),
@@ -80,8 +84,8 @@ def made(name: str) -> np.ndarray:
     }[name]
 
 
-KEPT = ["chain", "discounted", "random", "descent", "mild momentum"]
-GROWN = ["hidden", "momentum", "triangle"]
+KEPT = ["chain", "discounted", "random", "descent", "mild momentum", "mirrored"]
+GROWN = ["hidden", "cornered", "momentum", "triangle"]
 NAMES = [*KEPT, *GROWN, "transposed", "decaying", "rotating", "jordan", "grcar"]
 
 
@@ -144,9 +148,9 @@ def test_powers_are_trusted_where_they_stay_small_and_only_there(name):
 @pytest.mark.parametrize("bad", [None, 0, 3])
 def test_prompts_of_any_size_stand_side_by_side_and_one_that_grows_is_seen(bad):
     """Also those that are small beside others: every prompt is compared with its own answer."""
-    names = ["random", "discounted", "chain", "mild momentum"]
+    names = ["mirrored", "discounted", "chain", "mild momentum"]
     if bad is not None:
-        names[bad] = "hidden"
+        names[bad] = "cornered"
     A = np.stack([made(name) for name in names])
     b, x = (np.stack(v) for v in zip(*map(vectors, range(4)), strict=True))
     sizes = np.array([1.0, 1e-30, 1e30, 1e-12])[:, None, None]
@@ -163,6 +167,19 @@ def test_prompts_of_any_size_stand_side_by_side_and_one_that_grows_is_seen(bad):
         for i in range(4):
             each = [value[i] for value in given.values()]
             keeps_digits(found[i], by_steps[i], exact(*each), np.float64)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_steps_at_once_keep_the_digits_of_any_matrix_unseen(name):
+    network = compiled(steps=2 * STEPS + 1)
+    given = sources(made(name), *vectors(2))
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    right = exact(*given.values(), steps=2 * STEPS + 1)
+    for joint in (True, False):
+        way = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint)))
+        (repeat,) = [node.data.repeat for node in way.nodes if node.op == "loop"]
+        assert repeat == STEPS
+        keeps_digits(way.bind(Floats()).run(given)[0], by_steps, right, np.float64)
 
 
 @pytest.mark.parametrize("shared", ["A", "b", "x"])

@@ -53,7 +53,7 @@ WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.85, (STAGED, False): 0.95,
          (ALONE, True): 0.9, (BATCHED, True): 0.8, (STAGED, True): 0.95}  # fmt: skip
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
 
-WORTH_A_LOOK = {ALONE: 0.35, BATCHED: 0.6}
+WORTH_A_LOOK = {ALONE: 0.75, BATCHED: 0.85}
 """The same for powers that are looked at: data with which they fail pay for both ways."""
 
 LARGEST = sys.float_info.max

@@ -11,8 +11,12 @@ add and x that of the largest value on the way, in units of the rounding of one 
 
 and g is compared with the answer, for every prompt by itself. Rounding errors are of either sign,
 so those of sums of n are rather √n than n, and an error is a tenth of what is allowed or less;
-steps make about as many. Loops that carry several values are not looked at: as with momentum, the
-powers of what they do grow for a while even where nothing is lost, and the look would be in vain.
+steps make about as many. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X
+with a diagonal D, no power is larger than what it does: there are `repeat` roundings at most, and
+where so many are allowed nothing more is looked at.
+
+Loops that carry several values are not looked at: as with momentum, the powers of what they do grow
+for a while even where nothing is lost, and the look would be in vain.
 """
 
 from __future__ import annotations
@@ -26,6 +30,7 @@ import numpy as np
 from inweave.exact.constants import Array
 
 ALLOWED = 128.0  # roundings that the bound may come to, beside the answer, times the root of rows
+MIRRORED = 8.0  # roundings within which two entries are taken for one
 CALLS = 14  # that a look takes
 _greatest = np.maximum.reduce
 
@@ -54,12 +59,16 @@ class Look:
     def __init__(self, made: Powers, dtype: Any) -> None:
         self.made, self.count = made, made.squarings + 1
         self.allowed = ALLOWED * math.sqrt(made.rows)
+        self.few = made.repeat <= self.allowed
+        self.rounding = MIRRORED * float(np.finfo(dtype).eps)
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
         self.each, self.all = each, np.kron(np.eye(self.count, dtype=dtype), each)
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         last = arrays[-1]
+        if self.few and self.mirrored(arrays[0][..., : self.made.rows, : self.made.rows]):
+            return last
         alone = last.ndim == 2
         norms, added, values = self.alone(arrays) if alone else self.batched(arrays)
         error = self.error(norms, added, max(values) if alone else _greatest(values))
@@ -67,6 +76,15 @@ class Look:
         if not (kept if alone else kept.all()):
             raise Grown
         return last
+
+    def mirrored(self, step: Array) -> bool:
+        """Whether a step is symmetric up to roundings of its first entry; a corner tells most."""
+        one = step if step.ndim == 2 else step[(0,) * (step.ndim - 2)]
+        if abs(one.item(0, -1) - one.item(-1, 0)) > self.rounding * abs(one.item(0, 0)):
+            return False
+        if one is step:
+            return bool((step - step.T).max() <= self.rounding * abs(step.item(0, 0)))
+        return bool((step - step.mT <= self.rounding * abs(step[..., :1, :1])).all())
 
     def alone(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
         """How large everything is for one prompt, in few calls."""
