@@ -54,14 +54,6 @@ TENS = {20: "twenty", 30: "thirty"}
 ridge: inweave.Program = runpy.run_path(str(ROOT / "examples" / "ridge.py"))["ridge"]
 
 
-def stepped() -> tuple[Any, Any]:
-    """What a step multiplies by, of two entries of the gallery on their own data."""
-    given = gallery.get("weighted_least_squares").example()
-    X, D, lam, eta = (np.asarray(given[name]) for name in ("X", "D", "lam", "eta"))
-    weighted = np.eye(X.shape[1]) - eta * (X.T @ D @ X + lam * np.eye(X.shape[1]))
-    return gallery.get("neumann_series").example()["A"], weighted
-
-
 @dataclass(frozen=True)
 class Claim:
     """A text with fields, and the values of the fields as they should be."""
@@ -279,8 +271,6 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               "{:.0f} seconds", lambda: (by_entry.MEMORY / 1e6, by_entry.PATIENCE)),
         Claim("those of up to {} columns are written out", lambda: (staging.SMALL,)),
         Claim("for one prompt and for batches of {} and {}.", lambda: modes.BATCHES[1:]),
-        Claim("shrink (‖A‖₂ is {:.1f} and {:.1f}), the largest sum of a row is {:.1f} and {:.1f};",
-              lambda: tuple(np.linalg.norm(A, kind) for kind in (2, np.inf) for A in stepped())),
         Claim("At ({}, {}) its matrices do not fit", lambda: dense.COUNTED[0]),
         Claim("to a relative accuracy of {:.0e}:", lambda: (direct.DIGITS,)),
         Claim("ridge gradient descent, T = {}.", lambda: (problem.STEPS,)),

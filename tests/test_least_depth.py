@@ -73,6 +73,25 @@ def test_a_loop_of_one_step_that_adds_no_layer_has_none():
         assert inweave.compile(copied, n=2, optimize="depth", target=target).depth == 1
 
 
+def test_one_step_of_which_one_value_is_read_is_no_deeper_than_without_a_loop():
+    """bᵀ A³ b, beside a value that nothing reads: stacked on top of each other they took three."""
+
+    @inweave.program
+    def looped(A: Matrix["n", "n"], b: Vector["n"]):
+        return b.T @ inweave.iterate(lambda w, v: (A @ (A @ (A @ w)), w + v), (b, b), 1)[0]
+
+    for target in TARGETS:
+        assert inweave.compile(looped, n=2, optimize="depth", target=target).depth == 2
+
+
+def test_entries_that_are_multiplied_each_by_itself_are_no_deeper_than_for_speed():
+    @inweave.program
+    def scaled(A: Matrix["n", "n"], w: Vector["n"], x: Vector["n"]):
+        return inweave.iterate(lambda w: w * A[1] - w * A[:, 0] + x, w, 3)
+
+    assert inweave.compile(scaled, n=3, optimize="depth").depth <= 4
+
+
 @st.composite
 def loops(draw):
     """An affine loop over one or two vectors whose words are drawn; perhaps with a read-out."""

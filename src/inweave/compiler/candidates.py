@@ -155,17 +155,24 @@ def _best(origin: Origin, candidate: str) -> Compilation:
 def _compiled(
     origin: Origin, recorded: Traced, candidate: str, asked: dict[str, Any]
 ) -> Compilation:
-    """The compilation of a candidate; for least depth, or with nothing moved out of the loops."""
-    least_depth = origin.optimize == "depth" and origin.layout is None
-    steady = origin.optimize == "speed"
-    done = run(recorded, candidate=candidate, least_depth=least_depth, steady=steady, **asked)
-    kept = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
+    """The compilation of a candidate; for least depth, the least deep of several.
+
+    Where steps are cut is chosen by estimates, which may cost a layer that loops cut as for speed,
+    or with nothing moved out of them, do not have.
+    """
+    tried = partial(run, recorded, **asked)
+    if origin.optimize != "depth":
+        return tried(candidate=candidate, steady=origin.optimize == "speed")
+    done = tried(candidate=candidate, least_depth=origin.layout is None)
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
-    few = bool(steps) and max(steps) < done.network.depth  # a step takes a layer or more
-    if origin.optimize == "depth" and (kept or few):
-        both = list(_built([lambda: done, lambda: run(recorded, candidate=AS_WRITTEN, **asked)]))
-        done = min(both, key=lambda tried: tried.network.depth)
-    return done
+    ways: list[dict[str, Any]] = []
+    if steps:
+        ways.append({"candidate": candidate, "steady": True})
+    kept = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
+    if kept or (steps and max(steps) < done.network.depth):  # a step takes a layer or more
+        ways.append({"candidate": AS_WRITTEN})
+    built = _built([lambda: done, *(partial(tried, **way) for way in ways)])
+    return min(built, key=lambda made: made.network.depth)
 
 
 def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> Compilation:

@@ -61,7 +61,8 @@ class Collapser(Rewriter):
     def each(self, old: LoopForm) -> LoopForm | Sequence[Form]:
         loop = self.loop(old)
         once, level = self._once(loop) if loop.times == 1 else None, self._level(loop)
-        if once and max(map(level, once)) <= max(map(level, loop.init)):  # a step without a layer
+        still = once and max(map(level, once)) <= max(map(level, loop.init))  # it takes no layer
+        if once and (still or not self.least_depth):
             return once
         flat = flattened(old, self.forms)
         found = [] if flat is None else self._ends(self.loop(flat))
