@@ -165,14 +165,13 @@ def _compiled(
         return tried(candidate=candidate, steady=origin.optimize == "speed")
     done = tried(candidate=candidate, least_depth=origin.layout is None)
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
-    ways: list[dict[str, Any]] = []
+    attempts: list[Callable[[], Compilation]] = [lambda: done]
     if steps:
-        ways.append({"candidate": candidate, "steady": True})
+        attempts.append(partial(tried, candidate=candidate, steady=True))
     kept = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
     if kept or (steps and max(steps) < done.network.depth):  # a step takes a layer or more
-        ways.append({"candidate": AS_WRITTEN})
-    built = _built([lambda: done, *(partial(tried, **way) for way in ways)])
-    return min(built, key=lambda made: made.network.depth)
+        attempts.append(partial(tried, candidate=AS_WRITTEN))
+    return min(_built(attempts), key=lambda made: made.network.depth)
 
 
 def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> Compilation:
