@@ -54,7 +54,7 @@ class Bound:
         self.of: Callable[[Sequence[Array]], list[Array]] = self._straight
         if self.library == "numpy":
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
-            several = functions | {"matmul": numpy.matmul}
+            several = functions | {"matmul": numpy.matmul} | writer.entrywise
 
             def in_numpy(loop: Repeat, body: list[Step]) -> Step:
                 return numpy.loop(loop, _repeated(arithmetic, loop, body), writer)
@@ -181,7 +181,7 @@ def steps_of(
             if not stretch:
                 steps.append((stretched or _stretch)(stretch))
             side = None if reused is None else reused.get(i)
-            function = functions[line.op] if side is None else into(line.op, side)
+            function = functions[line.op] if side is None else into(functions[line.op], side)
             stretch.append((function, line.a, line.b, line.out))
             if i in shown:
                 stretch = []

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -201,6 +201,10 @@ class InPlace(Writer):
     """In numpy: arrays are made before the loop."""
 
     concrete = True
+    entrywise: ClassVar[dict[str, Any]] = {
+        "add": np.add, "sub": np.subtract, "mul": np.multiply,
+    }  # fmt: skip
+    """Outside of loops; each may write into an operand (`inweave.run.reuse`)."""
 
     def __init__(
         self, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool = False

@@ -13,12 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from inweave.run.code import Line, Lines
 from inweave.run.term import Box
 
-INTO: dict[str, Any] = {"add": np.add, "sub": np.subtract, "mul": np.multiply}
+INTO = ("add", "sub", "mul")
 MAKES = ("matmul", "add", "sub", "mul", "concat")
 VIEWS = ("getitem", "flip", "one", "more")  # what they make reads, not they
 LARGE = 32  # entries for each problem from which on it pays
@@ -110,9 +108,8 @@ def _side(
     return None
 
 
-def into(op: str, side: int) -> Callable[[Any, Any], Any]:
+def into(apply: Callable[..., Any], side: int) -> Callable[[Any, Any], Any]:
     """An operation that writes into one of its operands, if that has the result's batch axes."""
-    apply = INTO[op]
 
     def run(a: Any, b: Any) -> Any:
         target, other = (b, a) if side else (a, b)
