@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Network, Vector
+from inweave import Matrix, Network, Scalar, Vector
 from inweave.exact.arithmetic import Floats
 from inweave.run.fold import Asked
 from inweave.run.node import Price
@@ -28,8 +28,12 @@ def affine(A: Matrix["n", "n"], b: Vector["n"], x: Vector["n"], *, steps: int):
 
 
 @inweave.program
-def beside(A: Matrix["n", "n"], C: Matrix["n", "n"], x: Vector["n"], *, steps: int):
-    return inweave.iterate(lambda x, z: (A @ x, z / 10 + C @ x), (x, x), steps)
+def heavy_ball(H: Matrix["n", "n"], b: Vector["n"], eta: Scalar, beta: Scalar, *, steps: int):
+    def step(w, v):
+        return w - eta * (H @ w - b) + beta * (w - v), w
+
+    start = inweave.zeros(H.shape[0])
+    return inweave.iterate(step, (start, start), steps)[0]
 
 
 def compiled(program: inweave.Program = affine, steps: int = STEPS) -> Network:
@@ -89,9 +93,14 @@ GROWN = ["hidden", "cornered", "momentum", "triangle"]
 NAMES = [*KEPT, *GROWN, "transposed", "decaying", "rotating", "jordan", "grcar"]
 
 
+def rational(x: np.ndarray) -> np.ndarray:
+    """The same numbers, to be computed with exactly."""
+    return np.array([[Fraction(v) for v in row] for row in x.tolist()])
+
+
 def exact(A, b, x, steps=STEPS):
     """After all steps, in rational numbers."""
-    A, b, x = ([[Fraction(float(v)) for v in row] for row in m] for m in (A, b, x))
+    A, b, x = (rational(m).tolist() for m in (A, b, x))
     for _ in range(steps):
         x = [[sum(a * v[0] for a, v in zip(row, x, strict=True)) + c[0]]
              for row, c in zip(A, b, strict=True)]  # fmt: skip
@@ -169,17 +178,29 @@ def test_prompts_of_any_size_stand_side_by_side_and_one_that_grows_is_seen(bad):
             keeps_digits(found[i], by_steps[i], exact(*each), np.float64)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_two_steps_at_once_keep_the_digits_of_any_matrix_unseen(name):
-    network = compiled(steps=2 * STEPS + 1)
-    given = sources(made(name), *vectors(2))
-    (by_steps,) = network.plan.from_inputs.run(given, Floats())
-    right = exact(*given.values(), steps=2 * STEPS + 1)
-    for joint in (True, False):
-        way = Variant(*network.plan.from_inputs._made, Asked(Way(DEAR, joint)))
-        (repeat,) = [node.data.repeat for node in way.nodes if node.op == "loop"]
-        assert repeat == STEPS
-        keeps_digits(way.bind(Floats()).run(given)[0], by_steps, right, np.float64)
+@pytest.mark.parametrize("k", [1e1, 1e3, 1e5])
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+def test_an_eigenvalue_that_is_there_twice_does_not_move(mode, k):
+    """A² rounded has others, and every step would move along: 2.9 after 100 steps for 10."""
+    A = 0.9 * np.array([[1 + k, -k], [k, 1 - k]])
+    b, x = np.ones(2), np.zeros(2)
+    network = inweave.compile(affine, n=2, steps=100, optimize=mode)
+    right = exact(A, b[:, None], x[:, None], 100)
+    by_steps = x
+    for _ in range(100):
+        by_steps = A @ by_steps + b
+    for lead in ((), (3,)):
+        given = {"A": A, "b": b, "x": x}
+        found = network(**{n: np.broadcast_to(v, (*lead, *v.shape)) for n, v in given.items()})
+        for each in np.reshape(found, (-1, 2, 1)):
+            keeps_digits(each, by_steps[:, None], right, np.float64)
+
+
+@pytest.mark.parametrize("lead", [(0,), (2, 0)])
+def test_powers_of_no_prompts_are_looked_at(lead):
+    network = compiled(steps=1000)
+    found = network(A=np.zeros((*lead, N, N)), b=np.ones(N), x=np.ones(N))
+    assert found.shape == (*lead, N)
 
 
 @pytest.mark.parametrize("shared", ["A", "b", "x"])
@@ -193,11 +214,44 @@ def test_what_a_batch_shares_is_looked_at_with_the_rest(shared):
         np.testing.assert_allclose(way.bind(Floats()).run(given)[0], by_steps, rtol=1e-13)
 
 
-def test_loops_that_carry_several_values_are_not_looked_at():
-    variant = compiled(beside).plan.from_inputs
-    for joint in (True, False):
-        way = Variant(*variant._made, Asked(Way(DEAR, joint, looks=True)))
-        assert not any(node.op == "trusted" for node in way.nodes)
+@pytest.mark.parametrize("condition", [3.0, 100.0, 1e4, 1e6])
+@pytest.mark.parametrize("steps", [60, 200])
+def test_loops_that_carry_several_values_are_looked_at_together(condition, steps):
+    """Momentum: its powers grow, the more so the worse the condition is."""
+    network = compiled(heavy_ball, steps)
+    M = momentum(condition)
+    root = condition**0.5
+    beta, eta = ((root - 1) / (root + 1)) ** 2, 4 / (root + 1) ** 2
+    H = ((1 + beta) * np.eye(3) - M[:3, :3]) / eta
+    H = np.block([[H, np.zeros((3, 3))], [np.zeros((3, 3)), np.eye(3)]])
+    b, _ = vectors(4)
+    given = {"H": H, "b": b, "eta": np.full((1, 1), eta), "beta": np.full((1, 1), beta)}
+    given = {("input", name): value for name, value in given.items()}
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    H, b, one = (rational(value) for value in (H, b, np.eye(N)))
+    eta, beta = Fraction(float(eta)), Fraction(float(beta))
+    step = np.block([[(1 + beta) * one - eta * H, -beta * one], [one, 0 * one]])
+    start = np.concatenate([0 * b, 0 * b])
+    right = exact(step, np.concatenate([eta * b, 0 * b]), start, steps)[:N]
+    for way in ways(network):
+        (look,) = [node.data for node in way.nodes if node.op == "trusted"]
+        assert look.values == 2
+        keeps_digits(way.run(given, Floats())[0], by_steps, right, np.float64)
+
+
+def test_powers_that_overflow_where_steps_do_not_are_not_trusted():
+    """A is large and soon nothing: its square is beyond floats before it is zero."""
+    network = compiled()
+    A = np.zeros((N, N))
+    A[0, 1] = A[1, 2] = 1e200
+    x = np.zeros((N, 1))
+    x[2] = 1e-200
+    given = sources(A, 0 * x, x)
+    (by_steps,) = network.plan.from_inputs.run(given, Floats())
+    assert (by_steps == 0).all()
+    for way in ways(network):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(way.run(given, Floats())[0], by_steps)
 
 
 def test_errors_that_add_up_over_very_many_steps_are_seen():

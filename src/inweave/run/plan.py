@@ -53,8 +53,10 @@ WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.85, (STAGED, False): 0.95,
          (ALONE, True): 0.9, (BATCHED, True): 0.8, (STAGED, True): 0.95}  # fmt: skip
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
 
-WORTH_A_LOOK = {ALONE: 0.75, BATCHED: 0.85}
-"""The same for powers that are looked at: data with which they fail pay for both ways."""
+WORTH_A_LOOK = {(ALONE, False): 0.75, (BATCHED, False): 0.85,
+                (ALONE, True): 0.35, (BATCHED, True): 0.45}  # fmt: skip
+"""The same for powers that are looked at, by whether a loop carries several values, as with
+momentum: data with which they fail pay for both ways, and then that is more likely."""
 
 LARGEST = sys.float_info.max
 KEPT = 64  # signatures of inputs whose short way is kept: batches may come in any size
@@ -101,9 +103,11 @@ class Variant:
         if not loops:
             return self
         other = Variant(*self._made, Asked(way, stays=True)).ahead
-        if any(node.op == "trusted" for node in other.nodes):
+        looks = [node.data for node in other.nodes if node.op == "trusted"]
+        if looks:
             other.unseen = self._quickest(way._replace(looks=False), side)
-            most = WORTH_A_LOOK[way.price] * price(other.unseen, way.price)
+            several = any(look.values > 1 for look in looks)
+            most = WORTH_A_LOOK[way.price, several] * price(other.unseen, way.price)
             return other if price(other, way.price) < most else other.unseen
         worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
         if price(other, way.price) < worth * price(self, way.price):

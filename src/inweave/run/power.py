@@ -10,8 +10,9 @@ identity in their place: everything that it multiplies from the left keeps its c
 
 Only symmetric matrices are powered unseen: the powers of others, such as those of momentum, may be
 large on the way where the values that a loop goes through are small, and their rounding errors then
-too. But the square of any matrix is: `A² x` errs by |A| |A| |x| roundings, as `A (A x)` does. Where
-values can be looked at, more powers of others are `trusted` if they were small, for one column.
+too. Not even a square is safe in a loop: its error is the same in every step, and moves eigenvalues
+that lie close together far more than errors of either sign. Where values can be looked at, powers
+of others are `trusted` if they were small, for columns.
 Beside values that a symmetric S multiplies there may be sums of them, `z ← z + L x`, as c is a sum:
 the power of [S 0; L I] has L (I + S + S² + ...) below the power of S.
 
@@ -75,19 +76,13 @@ class Way(NamedTuple):
 class _Course(NamedTuple):
     """How often to square, A and c as one matrix or apart, and what that costs.
 
-    What is left of the steps is written out, or a `loop` of which every step is one product, and
-    one sum where they are apart.
+    Or a `loop` of which every step is one product.
     """
 
     cost: float
     squarings: int
     joint: bool
     loop: bool = False
-
-    @property
-    def is_safe(self) -> bool:
-        """Whether it keeps the digits that steps keep, whatever the matrix is."""
-        return self.loop or self.squarings == 1
 
 
 def powered(
@@ -115,12 +110,9 @@ def powered(
                 if len(made) > 1:
                     return _beside(graph, made, courses, way)
                 trusted = way.any_matrix or made[0].is_symmetric
-                looks = way.looks and width == 1 and len(kept) == 1 and len(graph.scopes) == 1
+                looks = way.looks and width == 1 and len(graph.scopes) == 1
                 if not trusted:
-                    courses = [
-                        *(c for c in courses if c.is_safe),
-                        *(_looked_at(c, size, way) for c in courses if looks and not c.is_safe),
-                    ]
+                    courses = [c for c in _looked_at(courses, size, way) if c.loop or looks]
                     courses = [course for course in courses if course.cost < loop]
                 return made[0].last(_cheapest(courses), trusted)
             except StaysALoop:
@@ -164,17 +156,18 @@ def _courses(repeat: int, size: int, width: int, way: Way) -> Iterator[_Course]:
         for squarings in range(repeat.bit_length()):
             low = repeat & ((1 << squarings) - 1)
             products = (repeat >> squarings) + low.bit_count()
-            cost = squarings * doubled + products * each
             if repeat >> squarings <= MOST:
-                yield _Course(cost, squarings, joint)
-            if squarings <= 1:
-                yield _Course(cost, squarings, joint, loop=True)
+                yield _Course(squarings * doubled + products * each, squarings, joint)
+        if joint:
+            yield _Course(repeat * each, 0, joint, loop=True)
 
 
-def _looked_at(course: _Course, size: int, way: Way) -> _Course:
+def _looked_at(courses: Sequence[_Course], size: int, way: Way) -> Iterator[_Course]:
     """The same with the look that powers of any matrix need."""
-    look = Work(CALLS, 3 * (course.squarings + 1) * size**2, 0)
-    return course._replace(cost=course.cost + way.price.of(look))
+    for course in courses:
+        entries = 3 * (course.squarings + 1) * size**2
+        look = 0.0 if course.loop else way.price.of(Work(CALLS, entries, 0))
+        yield course._replace(cost=course.cost + look)
 
 
 class _Wide(NamedTuple):
@@ -256,20 +249,18 @@ class _Powers:
         rest = () if joint else one
         power = self._settled((*step, *one), parts) + rest
         repeat = self.body.repeat
+        if course.loop:
+            state, repeat = self._repeated(power, state, rows), 0
         powers, states = [power], [state]
         for j in range(course.squarings):
             if repeat >> j & 1:
                 states.append(self._applied(power, states[-1], ends))
             power = self._settled(times(self.graph, power, power), parts) + rest
             powers.append(power)
-        left = repeat >> course.squarings
-        if course.loop:
-            states.append(self._repeated(power, states[-1], parts, left))
-        else:
-            for _ in range(left):
-                states.append(self._applied(power, states[-1], ends))
+        for _ in range(repeat >> course.squarings):
+            states.append(self._applied(power, states[-1], ends))
         state = states[-1]
-        if not (trusted or course.is_safe):
+        if not (trusted or course.loop):
             state = self._looked_at(course, powers, states, parts, ends[0])
         return [self._end(state, i) for i in range(len(self.kept))]
 
@@ -288,19 +279,18 @@ class _Powers:
         args += [] if _is_zero(start) else [start]
         args += [self._node(state, end) for state in states[1:]]
         beside = course.joint and added
-        made = Powers(self.rows, self.body.repeat, course.squarings, beside, added)
+        values = len(self.kept)
+        made = Powers(self.rows, self.body.repeat, course.squarings, beside, added, values)
         node = self.graph.make("trusted", tuple(args), made, end.rows, 1)
         return (standing(self.graph, node, 0, 0),)
 
-    def _repeated(self, power: Matrix, state: Matrix, parts: Sequence[Box], repeat: int) -> Matrix:
-        """The state after a loop of one product each, and one sum where A and c are apart."""
+    def _repeated(self, step: Matrix, state: Matrix, rows: int) -> Matrix:
+        """The state after a loop whose every step is one product."""
         graph = self.graph
-        matrix, *added = [self._node(power, box) for box in parts]
-        start = self._node(state, Box(0, 0, matrix.cols, self.width))
-        graph.open(repeat)
-        value = graph.matmul(matrix, graph.phi(matrix.cols, self.width))
-        step = graph.total(*start.shape, [(1, node, 0, 0) for node in (value, *added)])
-        (last,) = graph.close([start], [step])
+        matrix = self._node(step, Box(0, 0, rows, rows))
+        start = self._node(state, Box(0, 0, rows, self.width))
+        graph.open(self.body.repeat)
+        (last,) = graph.close([start], [graph.matmul(matrix, graph.phi(rows, self.width))])
         return (standing(graph, last, 0, 0),)
 
     def _carried(self) -> zip[tuple[int, bool]]:

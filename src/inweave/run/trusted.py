@@ -9,14 +9,12 @@ add and x that of the largest value on the way, in units of the rounding of one 
     what is added is added to its own power,              f ← (1 + vᵢ) (f + cᵢ) + e cᵢ
     and a product with the value brings all of it in,     g ← vᵢ (g + x) + e x + f + cᵢ
 
-and g is compared with the answer, for every prompt by itself. Rounding errors are of either sign,
-so those of sums of n are rather √n than n, and an error is a tenth of what is allowed or less;
-steps make about as many. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X
-with a diagonal D, no power is larger than what it does: there are `repeat` roundings at most, and
-where so many are allowed nothing more is looked at.
-
-Loops that carry several values are not looked at: as with momentum, the powers of what they do grow
-for a while even where nothing is lost, and the look would be in vain.
+and g is compared with the answer, for every prompt by itself. Norms of products are rarely the
+products of norms, and rounding errors are of either sign, so what is lost is less by orders of
+magnitude: where g is ALLOWED roundings, about ten times what steps lose; but the errors of very
+many steps do add up. Where the matrix turns out
+to be symmetric, but for roundings, as Xᵀ D X with a diagonal D, no power is larger than what it
+does: there is a rounding for every step at most, and of few steps nothing more is looked at.
 """
 
 from __future__ import annotations
@@ -29,7 +27,8 @@ import numpy as np
 
 from inweave.exact.constants import Array
 
-ALLOWED = 128.0  # roundings that the bound may come to, beside the answer, times the root of rows
+ALLOWED = 4096.0  # roundings that the bound may come to, beside the answer, times the root of rows
+MANY, FEWER = 1024, 128.0  # steps whose own roundings, doubled by every square, count: then fewer
 MIRRORED = 8.0  # roundings within which two entries are taken for one
 CALLS = 14  # that a look takes
 _greatest = np.maximum.reduce
@@ -46,11 +45,12 @@ class Powers(NamedTuple):
     end with as well; that with which all begins does not. Everything but powers is a column.
     """
 
-    rows: int  # of the carried value
+    rows: int  # of the carried values, on top of each other
     repeat: int
     squarings: int
     beside: bool
     added: bool
+    values: int = 1  # that are carried
 
 
 class Look:
@@ -58,8 +58,8 @@ class Look:
 
     def __init__(self, made: Powers, dtype: Any) -> None:
         self.made, self.count = made, made.squarings + 1
-        self.allowed = ALLOWED * math.sqrt(made.rows)
-        self.few = made.repeat <= self.allowed
+        self.few = made.repeat <= MANY
+        self.allowed = (ALLOWED if self.few else FEWER) * math.sqrt(made.rows)
         self.rounding = MIRRORED * float(np.finfo(dtype).eps)
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
@@ -67,24 +67,27 @@ class Look:
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         last = arrays[-1]
-        if self.few and self.mirrored(arrays[0][..., : self.made.rows, : self.made.rows]):
+        rows = self.made.rows
+        if self.few and self.mirrored(arrays[0][..., :rows, :rows]):
             return last
         alone = last.ndim == 2
         norms, added, values = self.alone(arrays) if alone else self.batched(arrays)
         error = self.error(norms, added, max(values) if alone else _greatest(values))
-        kept = error <= self.allowed * values[-1]
+        most = self.allowed * values[-1]
+        kept = (error <= most) & (most < math.inf)
         if not (kept if alone else kept.all()):
             raise Grown
         return last
 
     def mirrored(self, step: Array) -> bool:
         """Whether a step is symmetric up to roundings of its first entry; a corner tells most."""
-        one = step if step.ndim == 2 else step[(0,) * (step.ndim - 2)]
-        if abs(one.item(0, -1) - one.item(-1, 0)) > self.rounding * abs(one.item(0, 0)):
-            return False
-        if one is step:
-            return bool((step - step.T).max() <= self.rounding * abs(step.item(0, 0)))
-        return bool((step - step.mT <= self.rounding * abs(step[..., :1, :1])).all())
+        if step.ndim > 2:
+            first = step[..., :1, :1]
+            corner = abs(step[..., :1, -1:] - step[..., -1:, :1]) <= self.rounding * abs(first)
+            return bool(corner.all() and (step - step.mT <= self.rounding * abs(first)).all())
+        most = self.rounding * abs(step.item(0, 0))
+        corner = abs(step.item(0, -1) - step.item(-1, 0)) <= most
+        return bool(corner and (step - step.T).max() <= most)
 
     def alone(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
         """How large everything is for one prompt, in few calls."""
