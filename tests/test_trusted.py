@@ -88,9 +88,9 @@ def made(name: str) -> np.ndarray:
     }[name]
 
 
-KEPT = ["chain", "discounted", "random", "descent", "mild momentum", "mirrored"]
+KEPT = ["chain", "transposed", "discounted", "random", "descent", "mild momentum", "mirrored"]
 GROWN = ["hidden", "cornered", "momentum", "triangle"]
-NAMES = [*KEPT, *GROWN, "transposed", "decaying", "rotating", "jordan", "grcar"]
+NAMES = [*KEPT, *GROWN, "decaying", "rotating", "jordan", "grcar"]
 
 
 def rational(x: np.ndarray) -> np.ndarray:

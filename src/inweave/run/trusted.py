@@ -2,8 +2,9 @@
 
 The powers of a matrix that is not symmetric may be large on the way to a small answer, and their
 rounding errors then too. Whether they are, is known with the data only, but quickly once they are
-computed. With vᵢ the norm of the power Pᵢ (its largest sum of a row), cᵢ that of what so many steps
-add and x that of the largest value on the way, in units of the rounding of one product
+computed. With vᵢ the norm of the power Pᵢ (its largest sum of a row, or of a column), cᵢ that of
+what so many steps add and x that of the largest value on the way, in units of the rounding of one
+product
 
     squaring errs by vᵢ² and doubles what was there,      e ← vᵢ (2 e + vᵢ)
     what is added is added to its own power,              f ← (1 + vᵢ) (f + cᵢ) + e cᵢ
@@ -12,15 +13,16 @@ add and x that of the largest value on the way, in units of the rounding of one 
 and g is compared with the answer, for every prompt by itself. Norms of products are rarely the
 products of norms, and rounding errors are of either sign, so what is lost is less by orders of
 magnitude: where g is ALLOWED roundings, about ten times what steps lose; but the errors of very
-many steps do add up. Where the matrix turns out
-to be symmetric, but for roundings, as Xᵀ D X with a diagonal D, no power is larger than what it
-does: there is a rounding for every step at most, and of few steps nothing more is looked at.
+many steps do add up. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X with
+a diagonal D, no power is larger than what it does: there is a rounding for every step at most, and
+of few steps nothing more is looked at.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,18 +68,24 @@ class Look:
         self.each, self.all = each, np.kron(np.eye(self.count, dtype=dtype), each)
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
-        last = arrays[-1]
-        rows = self.made.rows
+        last, rows = arrays[-1], self.made.rows
         if self.few and self.mirrored(arrays[0][..., :rows, :rows]):
             return last
         alone = last.ndim == 2
-        norms, added, values = self.alone(arrays) if alone else self.batched(arrays)
-        error = self.error(norms, added, max(values) if alone else _greatest(values))
-        most = self.allowed * values[-1]
-        kept = (error <= most) & (most < math.inf)
-        if not (kept if alone else kept.all()):
+        kept = self.kept(*(self.alone(arrays) if alone else self.batched(arrays)))
+        if np.all(kept):
+            return last
+        with np.errstate(all="ignore"):  # what overflows is not kept
+            kept |= self.kept(*self.by_columns(arrays))
+        if not np.all(kept):
             raise Grown
         return last
+
+    def kept(self, norms: Any, added: Any, values: Any) -> Any:
+        """Whether digits are, of each prompt."""
+        most = self.allowed * values[-1]
+        error = self.error(norms, added, reduce(np.maximum, values))
+        return (error <= most) & (most < math.inf)
 
     def mirrored(self, step: Array) -> bool:
         """Whether a step is symmetric up to roundings of its first entry; a corner tells most."""
@@ -118,6 +126,16 @@ class Look:
             norms.swapaxes(1, 2).reshape(count * each, *prompts),
             values.reshape(len(columns), *lead),
         )
+
+    def by_columns(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
+        """The same with sums of columns, which those of a Markov chain, qᵀ ← qᵀ P, never exceed."""
+        rows, count = self.made.rows, self.count
+        sums = [abs(x[..., :rows, :]).sum(-2, dtype=np.float64) for x in arrays]
+        norms = [x[..., :rows].max(-1) for x in sums[:count]]
+        values = [x[..., 0] for x in sums[count:]]
+        if self.made.beside:
+            return norms, [x[..., rows] for x in sums[:count]], values
+        return self.parted(norms, values)
 
     def parted(self, norms: Any, values: Any) -> tuple[Any, Any, Any]:
         """The norms of powers, of what they add, and of values."""
