@@ -3,8 +3,7 @@
 The powers of a matrix that is not symmetric may be large on the way to a small answer, and their
 rounding errors then too. Whether they are, is known with the data only, but quickly once they are
 computed. With vᵢ the norm of the power Pᵢ (its largest sum of a row, or of a column), cᵢ that of
-what so many steps add and x that of the largest value on the way, in units of the rounding of one
-product
+what so many steps add and x that of the value that it meets, in units of the rounding of a product
 
     squaring errs by vᵢ² and doubles what was there,      e ← vᵢ (2 e + vᵢ)
     what is added is added to its own power,              f ← (1 + vᵢ) (f + cᵢ) + e cᵢ
@@ -12,8 +11,8 @@ product
 
 and g is compared with the answer, for every prompt by itself. Norms of products are rarely the
 products of norms, and rounding errors are of either sign, so what is lost is less by orders of
-magnitude: where g is ALLOWED roundings, about ten times what steps lose; but the errors of very
-many steps do add up. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X with
+magnitude: where g is ALLOWED roundings, about ten times what steps lose; but those of many steps do
+add up. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X with
 a diagonal D, no power is larger than what it does: there is a rounding for every step at most, and
 of few steps nothing more is looked at.
 """
@@ -22,15 +21,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inweave.exact.constants import Array
 
-ALLOWED = 4096.0  # roundings that the bound may come to, beside the answer, times the root of rows
-MANY, FEWER = 1024, 128.0  # steps whose own roundings, doubled by every square, count: then fewer
+ALLOWED = 16384.0  # roundings that the bound may come to, beside the answer, times the root of rows
+FEW, MANY = (
+    256,
+    1024,
+)  # steps: beyond few, less is allowed; beyond many, symmetric ones are seen too
 MIRRORED = 8.0  # roundings within which two entries are taken for one
 CALLS = 14  # that a look takes
 _greatest = np.maximum.reduce
@@ -60,8 +61,7 @@ class Look:
 
     def __init__(self, made: Powers, dtype: Any) -> None:
         self.made, self.count = made, made.squarings + 1
-        self.few = made.repeat <= MANY
-        self.allowed = (ALLOWED if self.few else FEWER) * math.sqrt(made.rows)
+        self.allowed = ALLOWED * min(1.0, FEW / made.repeat) * math.sqrt(made.rows)
         self.rounding = MIRRORED * float(np.finfo(dtype).eps)
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
@@ -69,7 +69,7 @@ class Look:
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         last, rows = arrays[-1], self.made.rows
-        if self.few and self.mirrored(arrays[0][..., :rows, :rows]):
+        if self.made.repeat <= MANY and self.mirrored(arrays[0][..., :rows, :rows]):
             return last
         alone = last.ndim == 2
         kept = self.kept(*(self.alone(arrays) if alone else self.batched(arrays)))
@@ -84,8 +84,7 @@ class Look:
     def kept(self, norms: Any, added: Any, values: Any) -> Any:
         """Whether digits are, of each prompt."""
         most = self.allowed * values[-1]
-        error = self.error(norms, added, reduce(np.maximum, values))
-        return (error <= most) & (most < math.inf)
+        return (self.error(norms, added, values) <= most) & (most < math.inf)
 
     def mirrored(self, step: Array) -> bool:
         """Whether a step is symmetric up to roundings of its first entry; a corner tells most."""
@@ -145,18 +144,17 @@ class Look:
             return norms, values[: self.count], values[self.count :]
         return norms, [0.0] * self.count, values
 
-    def error(self, norms: Sequence[Any], added: Sequence[Any], largest: Any) -> Any:
+    def error(self, norms: Sequence[Any], added: Sequence[Any], values: Sequence[Any]) -> Any:
         """The bound, in roundings of one product; NaN too where something is not finite."""
         repeat, last = self.made.repeat, self.made.squarings
+        times = [repeat >> j if j == last else repeat >> j & 1 for j in range(last + 1)]
+        met = iter([*[0.0] * (1 + sum(times) - len(values)), *values])  # it may begin with zero
         of_power: Any = 0.0
         of_added: Any = 0.0
         of_value: Any = 0.0
         for j, (v, c) in enumerate(zip(norms, added, strict=True)):
-            times = repeat >> j if j == last else repeat >> j & 1
-            if times:
-                new = (v + of_power) * largest + of_added + c
-                for _ in range(times):
-                    of_value = v * of_value + new
+            for _ in range(times[j]):
+                of_value = v * of_value + (v + of_power) * next(met) + of_added + c
             if j < last:
                 of_added = (1.0 + v) * (of_added + c) + of_power * c
                 of_power = v * (2.0 * of_power + v)
