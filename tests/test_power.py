@@ -309,3 +309,17 @@ def test_sums_of_what_a_symmetric_matrix_multiplies_keep_the_digits_of_steps(spr
     exact, size = by_steps(np.longdouble), np.finfo(float).eps * abs(by_steps(float)).max()
     missed = abs(by_steps(float) - exact).max()
     assert abs(net(X=X, y=y, eta=eta) - exact).max() <= 10 * max(missed, size)
+
+
+@pytest.mark.parametrize("name", sorted({*AFFINE} - {"ridge_multi_output", "ridge_selection"}))
+def test_a_batch_that_shares_its_matrices_answers_as_its_prompts_alone(name):
+    """Their powers are those of the whole batch."""
+    entry = gallery.get(name)
+    network = entry.compile(verify=False, steps=300)
+    given = {k: np.asarray(v) for k, v in entry.example(steps=300).items()}
+    signs = np.array([1.0, -0.5, 2.0])
+    several = {k: signs[:, None] * v if v.ndim == 1 else v for k, v in given.items()}
+    found = network(**several, check=False)
+    for i in range(3):
+        one = {k: v[i] if v.ndim == 2 and given[k].ndim == 1 else v for k, v in several.items()}
+        np.testing.assert_allclose(found[i], network(**one, check=False), rtol=1e-9, atol=1e-12)

@@ -131,6 +131,9 @@ BATCHED = Price(10.0, 0.3, 0.06)
 """Of each prompt in a batch of a thousand, which shares the calls and has its numbers further away.
 A product of small matrices takes 35 a call, anything else 1."""
 
+SHARED = Price(10.0, 0.3, 0.0)
+"""The same where matrices are those of the whole batch: they are multiplied once for all of it."""
+
 STAGED = Price(3.0, 0.1, 0.06)
 """Of each prompt in a batch where jax has compiled all of it: of products with vectors, too, a call
 takes next to nothing."""

@@ -40,7 +40,7 @@ from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
 from inweave.run.kinds import ONE
-from inweave.run.node import ALONE, ARITHMETIC, BATCHED, STAGED, LoopBody, Node, Price
+from inweave.run.node import ALONE, ARITHMETIC, BATCHED, SHARED, STAGED, LoopBody, Node, Price
 from inweave.run.power import Way
 from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.still import turning
@@ -49,12 +49,16 @@ from inweave.run.terms import scaled, standing, transposed, written
 from inweave.run.trusted import Grown
 from inweave.run.wide import is_far, narrowed, widened
 
-WORTH = {(ALONE, False): 0.6, (BATCHED, False): 0.85, (STAGED, False): 0.95,
-         (ALONE, True): 0.9, (BATCHED, True): 0.8, (STAGED, True): 0.95}  # fmt: skip
+WORTH = {
+    (ALONE, False): 0.6, (BATCHED, False): 0.85, (SHARED, False): 0.85, (STAGED, False): 0.95,
+    (ALONE, True): 0.9, (BATCHED, True): 0.8, (SHARED, True): 0.8, (STAGED, True): 0.95,
+}  # fmt: skip
 """Of what a loop costs, by whether a loop is left: estimates of loops are rather too high."""
 
-WORTH_A_LOOK = {(ALONE, False): 0.75, (BATCHED, False): 0.85,
-                (ALONE, True): 0.35, (BATCHED, True): 0.45}  # fmt: skip
+WORTH_A_LOOK = {
+    (ALONE, False): 0.75, (BATCHED, False): 0.85, (SHARED, False): 0.85,
+    (ALONE, True): 0.35, (BATCHED, True): 0.45, (SHARED, True): 0.45,
+}  # fmt: skip
 """The same for powers that are looked at, by whether a loop carries several values, as with
 momentum: data with which they fail pay for both ways, and then that is more likely."""
 
@@ -86,6 +90,11 @@ class Variant:
     def batched(self) -> Variant:
         """What is quickest for each of many prompts."""
         return self._quickest(Way(BATCHED, joint=False, looks=True), side=True)
+
+    @cached_property
+    def shared(self) -> Variant:
+        """The same where all of them have the same matrices."""
+        return self._quickest(Way(SHARED, joint=False, looks=True), side=True)
 
     @cached_property
     def staged(self) -> Variant:
@@ -259,7 +268,7 @@ class Plan:
         lead, sources = batch_of(arrays), self.sources(arrays, floats)
         known = Known(self.network, values, sources, lead, floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
-        suited = self._suited(lead, floats)
+        suited = self._suited(arrays, floats)
         way = found or suited.bind(floats)
         self._ready[key] = made = ready(known, way, self.kernels.backward)
         if made is not None and suited.unseen is not suited:
@@ -320,7 +329,7 @@ class Plan:
 
     def _finite(self, arrays: Mapping[str, Array], arithmetic: Floats) -> dict[str, Array]:
         """The answers; step by step if powers overflow, perhaps where nothing is multiplied."""
-        suited = self._suited(batch_of(arrays), arithmetic)
+        suited = self._suited(arrays, arithmetic)
         if suited is not self.from_inputs:
             with np.errstate(over="ignore"):
                 found = self.in_batch(arrays, arithmetic, suited)
@@ -349,7 +358,7 @@ class Plan:
         variant: Variant | None = None,
     ) -> dict[str, Array]:
         """Lifted inputs (..., rows, cols) in, answers (..., rows, cols) by name out."""
-        variant = variant or self._suited(batch_of(inputs), arithmetic)
+        variant = variant or self._suited(inputs, arithmetic)
         outs = variant.run(self.sources(inputs, arithmetic, roots), arithmetic)
         return dict(zip((o.name for o in self.network.outputs), outs, strict=True))
 
@@ -455,8 +464,8 @@ class Plan:
             lambda b: [t for fill in fills for t in _filled(b, fill)], places, price=price
         )
 
-    def _suited(self, lead: Lead, arithmetic: Arithmetic) -> Variant:
-        """From inputs with these batch axes.
+    def _suited(self, inputs: Mapping[str, Array], arithmetic: Arithmetic) -> Variant:
+        """From inputs with the batch axes of these.
 
         Exact numbers would only grow in other ways, and what jax compiles has few calls to save.
         """
@@ -464,7 +473,11 @@ class Plan:
             return self.from_inputs
         if arithmetic.library == "jax":
             return self.from_inputs.staged
-        found = self.from_inputs.batched if lead else self.from_inputs.alone
+        found = self.from_inputs.alone
+        if batch_of(inputs):
+            matrices = [x.shape for x in inputs.values() if min(x.shape[-2:]) > 1]
+            shared = matrices and all(len(shape) == 2 for shape in matrices)
+            found = self.from_inputs.shared if shared else self.from_inputs.batched
         return found if arithmetic.library == "numpy" else found.unseen
 
     @cached_property

@@ -28,10 +28,8 @@ import numpy as np
 from inweave.exact.constants import Array
 
 ALLOWED = 16384.0  # roundings that the bound may come to, beside the answer, times the root of rows
-FEW, MANY = (
-    256,
-    1024,
-)  # steps: beyond few, less is allowed; beyond many, symmetric ones are seen too
+FEW = 256  # steps, beyond which less is allowed
+MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
 MIRRORED = 8.0  # roundings within which two entries are taken for one
 CALLS = 14  # that a look takes
 _greatest = np.maximum.reduce
