@@ -340,3 +340,50 @@ def test_powers_of_numbers_are_written_out_only_while_they_are_short(n, steps, d
 
     for optimize in ("speed", "depth"):
         assert inweave.compile(heat, n=n, optimize=optimize).depth == depth
+
+
+@pytest.mark.parametrize(
+    ("n", "steps", "depth"), [(10, 50, 1), (20, 100, 1), (100, 100, 100), (100, 300, 300)]
+)
+def test_powers_are_as_long_however_a_step_is_written(n, steps, depth):
+    """0.2 inside the matrix, beside it, and beside shifts up and down, whose powers are dense."""
+    L, none = np.eye(n, k=1) + np.eye(n, k=-1) - 2 * np.eye(n), inweave.zeros(1)
+    M = 0.2 * L
+
+    def shifted(u):
+        up, down = inweave.vstack([u[1:], none]), inweave.vstack([none, u[:-1]])
+        return 0.2 * (up + down - 2 * u)
+
+    def compiled(slope, optimize):
+        @inweave.program
+        def heat(u: Vector["n"], f: Vector["n"]):
+            return inweave.iterate(lambda u: u + slope(u) + f, u, steps)
+
+        return inweave.compile(heat, n=n, optimize=optimize)
+
+    rng = np.random.default_rng(0)
+    u, f = rng.normal(size=(2, n))
+    for optimize in ("speed", "depth"):
+        ways = (lambda u: M @ u, lambda u: 0.2 * (L @ u), shifted)
+        inside, beside, moved = (compiled(way, optimize) for way in ways)
+        assert {net.depth for net in (inside, beside, moved)} == {depth}
+        assert inside.stored_numbers == beside.stored_numbers
+        np.testing.assert_allclose(beside(u=u, f=f), inside(u=u, f=f), rtol=1e-9)
+        np.testing.assert_allclose(moved(u=u, f=f), inside(u=u, f=f), rtol=1e-9)
+
+
+def test_coefficients_count_where_they_are_multiplied_into_powers():
+    """In sums of powers and beside other values; a power alone is as long as without one."""
+    n, steps = 100, 300
+    L = np.eye(n, k=1) + np.eye(n, k=-1) - 2 * np.eye(n)
+
+    @inweave.program
+    def summed(u: Vector["n"], f: Vector["n"]):
+        return inweave.iterate(lambda u: 0.2 * (L @ u) + f, u, steps)
+
+    @inweave.program
+    def wave(u: Vector["n"], v: Vector["n"]):
+        return inweave.iterate(lambda u, v: (u + v, v + 0.2 * (L @ u)), (u, v), steps)[0]
+
+    for program in (summed, wave):
+        assert inweave.compile(program, n=n, optimize="depth").depth == steps

@@ -18,6 +18,7 @@ from functools import partial
 from inweave.compiler.affine import FIXED, Parts, Places, affine_step, sandwiched
 from inweave.compiler.expand import Expander
 from inweave.compiler.forms import (
+    ONE,
     CarriedLeaf,
     Form,
     Forms,
@@ -31,12 +32,13 @@ from inweave.compiler.forms import (
 from inweave.compiler.letters import Letters, TooMany
 from inweave.compiler.naming import Alphabet, Names
 from inweave.compiler.options import Options
+from inweave.compiler.recurrence import is_written_out
 from inweave.compiler.rewrite import Rewriter
 from inweave.compiler.sandwich import sandwich
 from inweave.compiler.segments import Front, Segments
 from inweave.compiler.simpler import apart, flattened, geometric, varying
 from inweave.compiler.stacked import Reader, stacked, together, vectors
-from inweave.exact.constants import Dense, magnitude
+from inweave.exact.constants import Dense, log2, magnitude
 
 LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
 MOST_BITS = 25_000_000  # of all entries of such a power: seconds, and megabytes of weights
@@ -313,19 +315,33 @@ def _multiplies_by_numbers(places: Sequence[Places]) -> bool:
 def _bits(loop: LoopForm, places: Sequence[Places]) -> float:
     """About how many bits a step adds to the entries of all that was multiplied so far."""
     found = [(place, left) for each in places for place, left in each.items() if place != FIXED]
-    each = [_length(left) + (0 if p.right is None else _length(p.right)) for p, left in found]
-    turned = any(place.turned for place, _ in found)
-    left = turned or any(_length(f) for _, f in found)
-    right = turned or any(place.right is not None and _length(place.right) for place, _ in found)
+    left = any(is_written_out(f, loop.times) for _, f in found)
+    right = any(p.right and is_written_out(p.right, loop.times) for p, _ in found)
+    if not (left or right):
+        return 0
+    if any(place.turned for place, _ in found):
+        left = right = True
+    apart = len(found) == 1 and ((left and right) or FIXED not in places[0])
+    each = [_length(f, apart) + (0 if p.right is None else _length(p.right, apart))
+            for p, f in found]  # fmt: skip
     sides = ((leaf.rows if left else 1, leaf.cols if right else 1) for leaf in loop.carried)
     side = sum(max(a, b) if len(found) == 1 else a * b for a, b in sides)
     return max(each) * side**2
 
 
-def _length(f: Form) -> float:
-    """Bits of the entries of a constant, over their denominator; a multiple is as long."""
-    dense = [k for k, _ in f.constants if isinstance(k, Dense)]
-    return max((math.log2(k.whole.bottom) + max(magnitude(k), 0) + 1 for k in dense), default=0)
+def _length(f: Form, apart: bool) -> float:
+    """Bits of the entries of a constant, over their denominator.
+
+    A multiple is as long where its coefficient stays `apart` from its powers: where no sum of them
+    is asked for, and none with other constants.
+    """
+    one = apart and len(f.constants) == 1
+    if one and not isinstance(f.constants[0][0], Dense):
+        return 0
+    parts = [(k, ONE if one else c) for k, c in f.constants]
+    bottoms = [c.denominator * (k.whole.bottom if isinstance(k, Dense) else 1) for k, c in parts]
+    size = max((log2(c) + magnitude(k) for k, c in parts), default=0)
+    return math.log2(math.lcm(*bottoms)) + max(size, 0) + 1
 
 
 def _alike(carried: Sequence[CarriedLeaf], row: bool) -> bool:

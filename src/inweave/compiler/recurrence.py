@@ -12,14 +12,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from inweave.compiler.entrywise import entrywise
 from inweave.compiler.forms import ONE, Form, Forms
 from inweave.compiler.naming import Names, joined
 from inweave.exact import constants
-from inweave.exact.constants import Constant, Dense, Ones, Shift, added
+from inweave.exact.constants import Constant, Dense, Ones, Shift, added, is_zero, product
 
 EXACT = 1000  # steps whose constants are added up: exact numbers get longer with every one of them
+MOST_SHIFTS, MOST_DIAGONALS = 64, 8  # of a power of shifts; if there are more, it is dense
 
 
 class Recurrence:
@@ -27,8 +29,6 @@ class Recurrence:
 
     def __init__(self, A: Form, c: Form, start: Form, names: Names, forms: Forms) -> None:
         self.start, self.names, self.forms = start, names, forms
-        if A.is_constant and any(isinstance(k, Dense) for k, _ in A.constants):
-            A = A if len(A.constants) == 1 else forms.total(A)  # or all its powers are long sums
         self._powers = {1: A}
         self._sums = {0: forms.form(start.rows, start.cols), 1: c}
         self._states = {0: start}
@@ -159,6 +159,23 @@ class Entrywise(Recurrence):
 
     def read(self, u: Form, e: int) -> Form:
         return self.forms.product((), [u, self.last(e)])
+
+
+def is_written_out(A: Form, times: int) -> bool:
+    """Whether the powers of a constant sum are one dense constant each, up to so many steps.
+
+    Those of shifts in one direction are sums of few shifts; around, of many that stand on few
+    diagonals; up and down, of more with every step.
+    """
+    once = {k for k, _ in A.constants}
+    if not all(isinstance(k, Shift) for k in once) or len(once) == 1 or A.rows != A.cols:
+        return any(isinstance(k, Dense) for k in once)
+    found: set[Any] = set(once)
+    for _ in range(min(times, MOST_SHIFTS) - 1):  # one more in every step is too many by then
+        found = {k for a in once for b in found if not is_zero(k := product(a, b)[1])}
+        if len(found) > MOST_SHIFTS:
+            return len({k.row - k.col for k in found}) > MOST_DIAGONALS
+    return False
 
 
 def thirds(e: int) -> tuple[int, int, int]:

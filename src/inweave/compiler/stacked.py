@@ -21,7 +21,7 @@ from inweave.compiler.affine import FIXED, Parts, Place, Places
 from inweave.compiler.entrywise import entries
 from inweave.compiler.forms import ONE, Form, Forms, LoopForm
 from inweave.compiler.naming import Names
-from inweave.compiler.recurrence import Entrywise, Recurrence, diagonal
+from inweave.compiler.recurrence import Entrywise, Recurrence, diagonal, is_written_out
 from inweave.exact.constants import Array, Shift, exact, select, simplest
 
 MOST = 100  # entries of all matrices that a loop carries: it takes the square of that
@@ -81,6 +81,8 @@ def stacked(
         matrix = forms.bind(matrix, name) if matrix.products else matrix
         constant = forms.bind(constant, called.sum(1)) if constant.products else constant
     kind = Recurrence if vector is None else Entrywise
+    if matrix.is_constant and len(matrix.constants) > 1 and is_written_out(matrix, loop.times):
+        matrix = forms.total(matrix)  # or all its powers are long sums
     made = kind(matrix, constant, on_top(init), called, forms)
     final = made.last(loop.times)
 

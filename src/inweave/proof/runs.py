@@ -24,7 +24,7 @@ from math import prod
 
 import numpy as np
 
-from inweave.exact.constants import Dense
+from inweave.exact.constants import Dense, Shift
 from inweave.exact.field import Field
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
@@ -37,6 +37,7 @@ from inweave.proof.merged import is_dense
 from inweave.proof.states import NotProved
 from inweave.proof.words import Alphabet, Chain, Letter, Number, Symbol, TooManyWords, Word, Words
 
+FEW = 2  # pieces of identities in a step, by which what it carries is moved once
 Short = tuple[int, Chain, int]  # what a chain is worth, what is left, in how many places it is cut
 
 
@@ -53,9 +54,19 @@ def are_readable(traced: Traced, network: Network) -> bool:
 
 
 def are_long(traced: Traced) -> bool:
-    """Whether loops multiply by matrices of numbers, of which words hold the powers, exactly."""
+    """Whether loops multiply by matrices of numbers, of which words hold the powers, exactly.
+
+    Of parts that are moved up and down, the pieces of identities are as many as those numbers.
+    """
     loops = {x.loop for x in ex.every(traced.outputs.values()) if isinstance(x, ex.LoopResult)}
-    return any(_is_numbers(x) for loop in loops for x in loop.outer)
+    return any(
+        any(map(_is_numbers, loop.outer)) or sum(map(_moves, loop.outer)) > FEW for loop in loops
+    )
+
+
+def _moves(x: ex.Expr) -> bool:
+    """Whether an expression is a piece of an identity that takes or puts several rows."""
+    return isinstance(x, ex.ConstantExpr) and isinstance(k := x.constant, Shift) and k.size > 1
 
 
 def _is_numbers(x: ex.Expr) -> bool:

@@ -51,6 +51,7 @@ MOST_WORDS = 5_000  # of one sum
 MOST_LETTERS = 1_000_000  # written in one proof: about a second
 LIKE_A_LETTER = 10  # multiplications of long numbers that take as long
 MOST_ENTRIES = 20_000  # of the constants that are written out to compare them
+MOST_SHIFTS = 64  # of words that differ in nothing else
 ONE = 1
 IDENTITY: dict[Word, Number] = {((), ()): ONE}  # the sum that is I, whatever its size
 
@@ -456,7 +457,8 @@ class Words:
     def gathered(self) -> Words:
         """The same, where words that differ in a matrix of numbers at one end are one word.
 
-        Otherwise a loop that multiplies by `I + L` would have a word for every power of L.
+        Otherwise a loop that multiplies by `I + L` would have a word for every power of L. Pieces
+        of identities stay apart while they are few.
         """
         found = self
         for end in (FIRST, LAST):
@@ -470,7 +472,8 @@ class Words:
             constant, rest = self._parted(word[1], end)
             alike.setdefault((word[0], rest), []).append((c, constant, word))
         for (scalars, rest), group in alike.items():
-            if len(group) == 1 or not any(isinstance(k, Dense) for _, k, _ in group):
+            dense = len(group) > MOST_SHIFTS or any(isinstance(k, Dense) for _, k, _ in group)
+            if len(group) == 1 or not dense:
                 for c, _, word in group:
                     alphabet._put(terms, word, c)
                 continue
