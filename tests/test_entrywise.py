@@ -136,7 +136,33 @@ def squared_loss(X: Matrix["n", "m"], w: Vector["m"], a: Vector["n"]):
     return ((X @ w - a) * (X @ w - a)).sum()
 
 
+def raised(A: Matrix["n", "m"]):
+    return (A + 1) ** 2
+
+
+def raised_twice(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return (A + 1) * (B - 2) * (1 - 3 * A)
+
+
+def polynomial_kernel(A: Matrix["n", "m"], B: Matrix["k", "m"], w: Vector["k"]):
+    return (A @ B.T + 1) ** 2 @ w
+
+
+def shifted(A: Matrix["n", "m"]):
+    rows, cols = A.shape
+    return (A + (np.arange(rows * cols).reshape(rows, cols) % 5 + 1) / 4) * A
+
+
+def shifted_by_column(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    return (A + np.arange(1.0, 1 + A.shape[1])) * (1 - B)
+
+
 SUMS = {
+    raised: lambda A: (A + 1) * (A + 1),
+    raised_twice: lambda A, B: (A + 1) * (B - 2) * (1 - 3 * A),
+    polynomial_kernel: lambda A, B, w: ((A @ B.T + 1) * (A @ B.T + 1)) @ w,
+    shifted: lambda A: A * A + A * (np.arange(A.size).reshape(A.shape) % 5 + 1) / 4,
+    shifted_by_column: lambda A, B: (A + np.arange(1, 1 + A.shape[1])) * (1 - B),
     inner: lambda A, B: (A * B).sum(),
     by_column: lambda A, B, C: ((A - B) * (C + B)).sum(axis=0),
     mahalanobis: lambda A, w, S: (((A - w) @ S) * (A - w)).sum(axis=1),
@@ -430,6 +456,9 @@ def sums(A: Matrix["n", "m"], B: Matrix["n", "m"], C: Matrix["n", "m"]):
         (gated, ["matmul", "add", "matmul", "mul"]),
         (squared_loss, ["matmul", "sub", "mul", "matmul"]),
         (looped_matrix, ["mul", "mul", "sub"]),
+        (raised, ["add", "mul"]),
+        (shifted, ["add", "mul"]),
+        (shifted_by_column, ["add", "sub", "mul"]),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )
@@ -452,6 +481,32 @@ def test_a_plan_of_a_sum_of_products_does_not_grow_with_its_rows(function, mode)
         return sorted(_operations(network))
 
     assert operations(18, 6, 7) == operations(30, 6, 13)
+
+
+@settings(max_examples=5, deadline=None)
+@given(st.data())
+def test_a_product_of_sums_with_numbers_is_as_many_operations_at_every_size(data):
+    numbers = [data.draw(st.sampled_from([-2, -0.5, 0.3, 1, 3])) for _ in range(4)]
+    a, b, c, d = numbers
+
+    def product(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+        return (a * A + b) * (c * B + d)
+
+    program, found = inweave.program(product), []
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    for n, m in ((data.draw(st.integers(3, 6)), 4), (12, data.draw(st.integers(3, 14)))):
+        target = data.draw(st.sampled_from(TARGETS))
+        network = inweave.compile(program, n=n, m=m, target=target, verify=False)
+        A, B = rng.normal(size=(2, n, m))
+        assert np.allclose(network(A=A, B=B), (a * A + b) * (c * B + d), rtol=1e-12)
+        found.append(len(_operations(network)))
+    assert max(found) <= 20  # however many entries there are
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_sum_with_a_number_is_raised_to_a_power_as_one_value_when_it_is_large(mode):
+    network = inweave.compile(inweave.program(raised), n=30, m=30, optimize=mode, verify=False)
+    assert sorted(_operations(network)) == ["add", "mul"]
 
 
 @cache

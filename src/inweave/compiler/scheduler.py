@@ -7,7 +7,7 @@ so that every head of a step still sees the old values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -238,7 +238,7 @@ class Scheduler(Costs):
     def read(self, f: Form, flip: bool, seg: Segment) -> tuple[Read, int]:
         """What a head reads to get a form, and the level from which it can."""
         items: list[Item] = []
-        level = 0
+        level, summed = 0, False
         for leaf, t, c in f.leaves:
             item, at = self._read_leaf(leaf, t != flip, c, seg, f.diagonal)
             items.append(item)
@@ -251,7 +251,10 @@ class Scheduler(Costs):
                 if constant is None:
                     items.append(item.scaled(c))
                     continue
-                for k, d in constant.constants:
+                behind = constant
+                if item.key is None and self._is_summed(item, constant):
+                    behind, summed = self.forms.total(constant), True
+                for k, d in behind.constants:
                     items.append(self._times_constant(item, k, c * d))
         for group, t, c in groups:
             key, at = self._store(group, t != flip, seg)
@@ -261,7 +264,16 @@ class Scheduler(Costs):
             level = max(level, at)
         for k, c in f.constants:
             items.append(Item(c, None, k.T if flip else k))
-        return tuple(items) if len(items) <= MANY else _gathered(items), level
+        many = summed or len(items) > MANY
+        return _gathered(items, summed) if many else tuple(items), level
+
+    def _is_summed(self, item: Item, constant: Form) -> bool:
+        """Whether the products of numbers and the parts of a constant are many, and added up.
+
+        Then one product with the sum of the parts is less work.
+        """
+        products = (self._times_constant(item, k, ONE) for k, _ in constant.constants)
+        return len(constant.constants) > MANY and _is_dense(products)
 
     def _times_constant(self, item: Item, k: Constant, c: Fraction) -> Item:
         if item.constant is None:
@@ -410,19 +422,26 @@ def _eye(size: int) -> Read:
     return (Item(ONE, None, identity(size)),)
 
 
-def _gathered(items: Sequence[Item]) -> Read:
-    """The same items, where many matrices of numbers behind one value are added up."""
+def _gathered(items: Sequence[Item], summed: bool) -> Read:
+    """The same items, where many matrices of numbers behind one value are added up.
+
+    Those behind none are many, too, where one of them is `summed`.
+    """
     alike: dict[tuple[Key | None, int], list[Item]] = {}
     for item in items:
         alike.setdefault((item.key, item.diagonal), []).append(item)
     return tuple(
         one
         for group in alike.values()
-        for one in (group if len(group) <= MANY or not _is_dense(group) else [_added(group)])
+        for one in ([_added(group)] if _is_many(group, summed) and _is_dense(group) else group)
     )
 
 
-def _is_dense(items: Sequence[Item]) -> bool:
+def _is_many(items: Sequence[Item], summed: bool) -> bool:
+    return len(items) > MANY or (summed and items[0].key is None)
+
+
+def _is_dense(items: Iterable[Item]) -> bool:
     return any(isinstance(item.constant, Dense) for item in items)
 
 

@@ -273,6 +273,8 @@ def balanced(constant: Constant) -> tuple[Fraction, Constant]:
 def added(parts: Iterable[tuple[Fraction, Constant]]) -> Constant:
     """A linear combination of constants, exactly."""
     parts = list(parts)
+    if len(parts) == 1 and parts[0][0] == 1:
+        return simplest(parts[0][1].entries())
     whole = all(
         c.denominator == 1 and abs(c) <= 1 << 20 and isinstance(k, (Shift, Ones)) for c, k in parts
     )

@@ -170,14 +170,19 @@ def divided(top: Rational, bottom: int) -> Rational:
 
 
 def combined(parts: Sequence[tuple[int | Fraction, Rational | Whole]]) -> Whole:
-    """A linear combination of arrays of one shape in whole numbers."""
+    """A linear combination of arrays of one shape in whole numbers; large ones as `times` does."""
     tops, bottoms = zip(*(whole(matrix) for _, matrix in parts), strict=True)
     ratios = [(c.numerator, c.denominator * b) for (c, _), b in zip(parts, bottoms, strict=True)]
     bottom = math.lcm(*(below for _, below in ratios))
+    factors = [above * (bottom // below) for above, below in ratios]
+    if tops[0].size > FEW and all(top.dtype == np.float64 for top in tops):
+        largest = (int(np.abs(top).max()) * abs(c) for top, c in zip(tops, factors, strict=True))
+        if sum(largest) < EXACT:
+            return Whole(sum(top * float(c) for top, c in zip(tops, factors, strict=True)), bottom)
     total = integers(np.zeros(tops[0].shape))
-    for top, (above, below) in zip(tops, ratios, strict=True):
+    for top, c in zip(tops, factors, strict=True):
         some = top != 0
-        total[some] += integers(top[some]) * (above * (bottom // below))
+        total[some] += integers(top[some]) * c
     return Whole(total, bottom)
 
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import Ones, simplest
+from inweave.exact.constants import Array, Ones, fractions, simplest
 from inweave.run.graph import Graph
-from inweave.run.kinds import ONE
+from inweave.run.kinds import ONE, is_constant
 from inweave.run.node import Node
 from inweave.run.term import Term
 
@@ -36,23 +36,33 @@ PRODUCTS = ((ROWS, COLS), (COLS, ROWS), (ROWS, ROWS), (COLS, COLS))  # what a pr
 Axes = tuple[int, int]
 Pattern = tuple[Any, ...]
 """What is done with slices, wherever they begin: (operation, data, patterns of the operands...), or
-for a slice (None, base, transposed, axes, sizes of inner axes)."""
+for a slice (None, base, transposed, axes, sizes of inner axes), where the base is None of constants
+that are pieces of a wider one."""
 
 Slice = tuple[int, int, int, int]
 """The row and column where a slice begins, its rows and columns."""
 
 
 class Made(NamedTuple):
-    """What is done, with which slices, and how old the values are that they are of."""
+    """What is done, with which slices, and the values that they are of."""
 
     pattern: Pattern
     slices: tuple[Slice, ...]
-    ages: tuple[int, ...]
+    bases: tuple[Node, ...]
+
+    @property
+    def ages(self) -> list[int]:
+        """How old the values are; constants are as old as each other, wherever they are written."""
+        return [-1 if is_constant(base) else base.order for base in self.bases]
 
 
-Member = tuple[Term, tuple[Slice, ...]]
+Member = tuple[Term, Made]
 Known = dict[tuple[Any, ...], Made]
 """What nodes do, by all that a look at them depends on."""
+
+
+Masked = dict[tuple[Any, ...], list[tuple[Fraction, Node]]]
+"""Multiples of values, by their mask and what else tells whether they are added up before it."""
 
 
 class Unlike(Exception):
@@ -63,12 +73,14 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
     """The same sum, with terms that are alike as one."""
     if len(terms) < 2:
         return list(terms)
-    rest = [term for term in terms if _is_identity(term)]
+    apart = [(term, _numbers(term)) for term in terms]
+    others = [term for term, numbers in apart if not numbers]
+    rest = [term for term in others if _is_identity(term)]
     known: Known = {}
-    families = _families(known, (term for term in terms if not _is_identity(term)))
+    families = _families(known, (term for term in others if not _is_identity(term)))
     _look_deeper(known, families)
     _join(known, families)
-    masked: dict[tuple[Any, ...], list[tuple[Fraction, Node]]] = {}
+    masked: Masked = {}
     waiting = [(pattern, members, True) for pattern, members in families.items()]
     for pattern, members, whole in waiting:
         value = None
@@ -83,6 +95,7 @@ def fused(graph: Graph, terms: Sequence[Term]) -> list[Term]:
             waiting += [(pattern, part, False) for part in _by_diagonal(members)]
         else:
             rest += [term for term, _ in members]
+    rest += _outside(graph, masked, [(term, numbers) for term, numbers in apart if numbers])
     return rest + [_standing(graph, terms[0], mask, parts) for (mask, *_), parts in masked.items()]
 
 
@@ -90,13 +103,31 @@ def _is_identity(term: Term) -> bool:
     return isinstance(term.core, int) and (term.core > 1 or not term.scalars)
 
 
+def _numbers(term: Term) -> list[Term]:
+    """A number, or a line of a constant with few that are not zero, as numbers at their places."""
+    if term.core == 1 and not term.scalars:
+        return [term]
+    cores = term.scalars if term.core == 1 else (*term.scalars, term.core)
+    core = cores[0]
+    if len(cores) > 1 or isinstance(core, int) or min(core.shape) > 1 or not is_constant(core):
+        return []
+    entries = _entries(core)
+    where = np.argwhere(entries)
+    if len(where) > 1 and SPARSE * len(where) > core.size:
+        return []
+    values = fractions(entries[entries != 0]) * term.coefficient
+    places = (where + np.array([term.row, term.col])).tolist()
+    found = zip(places, values, strict=True)
+    return [Term(row, col, 1, value) for (row, col), value in found]
+
+
 def _families(
     known: Known, terms: Iterable[Term], named: bool = False
 ) -> dict[Pattern, list[Member]]:
     families: dict[Pattern, list[Member]] = {}
     for term in terms:
-        pattern, slices, _ = _Look(known, named).term(term)
-        families.setdefault(pattern, []).append((term, slices))
+        made = _Look(known, named).term(term)
+        families.setdefault(made.pattern, []).append((term, made))
     return families
 
 
@@ -119,9 +150,9 @@ def _join(known: Known, families: dict[Pattern, list[Member]]) -> None:
         if len(members) > 1:
             continue
         term = members[0][0]
-        for other, slices, _ in _ways(known, term):
-            if other != pattern and other in families:
-                families[other].append((term, slices))
+        for made in _ways(known, term):
+            if made.pattern != pattern and made.pattern in families:
+                families[made.pattern].append((term, made))
                 del families[pattern]
                 break
 
@@ -139,7 +170,7 @@ def _ways(known: Known, term: Term) -> Iterator[Made]:
             yield Made(
                 (*found.pattern, product.pattern),
                 found.slices + product.slices,
-                found.ages + product.ages,
+                found.bases + product.bases,
             )
 
 
@@ -157,7 +188,7 @@ class _Look:
 
     Only slices are transposed, and what may stand in any order stands by age: a graph writes one
     value and the next in different ways. Named values are stored anyway, so they are taken as they
-    are, unless `named` ones count too.
+    are, unless `named` ones count too. Constants may be any.
     """
 
     def __init__(self, known: Known, named: bool) -> None:
@@ -196,6 +227,10 @@ class _Look:
         return found
 
     def _looked(self, node: Node, axes: Axes, depth: int, flip: bool) -> Made:
+        written = is_constant(node) and (self.named or node.op != "view")
+        if written and INNER not in axes:
+            self._slices += 1
+            return Made((None, None, flip, axes, ()), ((0, 0, *node.shape),), (node,))
         base, place = node, (0, 0, node.rows, node.cols)
         if node.op == "view":
             base, place, flip = node.args[0], node.data[:4], flip != node.data[4]
@@ -211,7 +246,7 @@ class _Look:
         flip = flip and not node.is_scalar
         sizes = place[:1:-1] if flip else place[2:]
         inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
-        return Made((None, base, flip, axes, inner_sizes), (place,), (base.order,))
+        return Made((None, base, flip, axes, inner_sizes), (place,), (base,))
 
 
 def _sum(node: Node, parts: Sequence[Made]) -> Made:
@@ -232,7 +267,7 @@ def _joined(op: str, data: Any, parts: Sequence[Made]) -> Made:
     return Made(
         (op, data, *(part.pattern for part in parts)),
         tuple(x for part in parts for x in part.slices),
-        tuple(age for part in parts for age in part.ages),
+        tuple(base for part in parts for base in part.bases),
     )
 
 
@@ -253,12 +288,45 @@ class Mask(NamedTuple):
     cols: int
     weights: tuple[Any, ...] | None
 
+    @property
+    def is_unit(self) -> bool:
+        """Whether this leaves the diagonal of a square as it is, and nothing else."""
+        if self.weights is None or self.rows != self.cols:
+            return False
+        return np.array_equal(self.weights, np.eye(self.rows, dtype=int))
+
 
 def _added_first(mask: Mask, node: Node) -> tuple[Any, ...] | None:
     """What values have in common that are added up before they are masked, or spread."""
     if mask.weights is not None:
         return (mask,)
     return (mask, node.shape) if node.shape != (mask.rows, mask.cols) else None
+
+
+def _outside(graph: Graph, masked: Masked, apart: Sequence[tuple[Term, list[Term]]]) -> list[Term]:
+    """The terms whose numbers do not stand on diagonals; those of others join what stands there.
+
+    So their sum is a diagonal matrix, too, and what it multiplies is multiplied entry by entry.
+    """
+    units = [(mask, parts) for (mask, *_), parts in masked.items() if mask.is_unit]
+    columns = [fractions(np.zeros((mask.rows, 1))) for mask, _ in units]
+    places = {
+        (mask.top + i, mask.left + i): column[i]
+        for (mask, _), column in zip(units, columns, strict=True)
+        for i in range(mask.rows)
+    }
+    rest = []
+    for term, numbers in apart:
+        if any((number.row, number.col) not in places for number in numbers):
+            rest.append(term)
+            continue
+        for number in numbers:
+            places[number.row, number.col] += number.coefficient
+    for (_, parts), column in zip(units, columns, strict=True):
+        if column.any():
+            common = column[0, 0] if _constant(column) else ONE
+            parts.append((common, graph.const(simplest(column / common))))
+    return rest
 
 
 class _Family:
@@ -271,7 +339,7 @@ class _Family:
         self.starts, self.sizes = boxes[:, :2].T, boxes[:, 2:].T  # by axis
         self.begin = self.starts.min(axis=1)
         self.length = (self.starts + self.sizes).max(axis=1) - self.begin
-        self.slices = np.array([own for _, own in members])
+        self.slices = np.array([made.slices for _, made in members])
         self._members = members
         self._read = 0  # slices of the pattern so far
         self._inside: tuple[int, int, int] | None = None  # a product: what its axes stand for
@@ -344,7 +412,7 @@ class _Family:
         name = ("row", "col")[axis]
         places = zip(self._members, starts.tolist(), strict=True)
         return _Family(
-            self.graph, [(term._replace(**{name: at}), own) for (term, own), at in places]
+            self.graph, [(term._replace(**{name: at}), made) for (term, made), at in places]
         )
 
     def _contracted(
@@ -406,15 +474,35 @@ class _Family:
             return found if rows == ROWS else self.graph.flip(found)
         raise Unlike
 
-    def _wide(self, base: Node, flip: bool, axes: Axes, _: Any) -> Node:
+    def _wide(self, base: Node | None, flip: bool, axes: Axes, _: Any) -> Node:
         """All that the terms read of a value, its axes standing for what they stand for there."""
         place = self.slices[:, self._read].T
         self._read += 1
+        if base is None:
+            pieces = [made.bases[self._read - 1] for _, made in self._members]
+            if len(set(pieces)) > 1:
+                return self._around(pieces, flip)
+            base = pieces[0]
         if (place[2:] == 1).all():  # which may be the entries of a row as well as of a column
             with suppress(Unlike):
                 return self._slice(base, flip, axes, place)
             flip = not flip
         return self._slice(base, flip, axes, place)
+
+    def _around(self, pieces: Sequence[Node], flip: bool) -> Node:
+        """The constant of which each term has a piece."""
+        wide = fractions(np.zeros(self.length))
+        each = [fractions(_entries(piece)) for piece in pieces]
+        each = [entries.T if flip else entries for entries in each]
+        starts, stops = self.starts.T - self.begin, (self.starts + self.sizes).T - self.begin
+        places = [np.s_[a:b, c:d] for (a, c), (b, d) in zip(starts, stops, strict=True)]
+        for place, entries in zip(places, each, strict=True):
+            if entries.size > 1 and entries.shape != wide[place].shape:
+                raise Unlike
+            wide[place] = entries
+        if any((wide[place] != entries).any() for place, entries in zip(places, each, strict=True)):
+            raise Unlike
+        return self.graph.const(simplest(wide))
 
     def _slice(self, base: Node, flip: bool, axes: Axes, place: Any) -> Node:
         if self._inside is not None:
@@ -457,6 +545,18 @@ class _Family:
     def _along(self, axis: int, starts: Any) -> tuple[int, int, int]:
         begin = starts[0] - self.starts[axis][0] + self.begin[axis]
         return axis, int(begin), int(self.length[axis])
+
+
+def _entries(x: Node) -> Array:
+    """The entries of a constant."""
+    if x.op == "const":
+        return x.data.entries()
+    entries = _entries(x.args[0])
+    if x.op == "scale":
+        return fractions(entries) * x.data
+    row, col, rows, cols, flip = x.data
+    entries = entries[row : row + rows, col : col + cols]
+    return entries.T if flip else entries
 
 
 def _constant(numbers: Any) -> bool:

@@ -309,6 +309,8 @@ class Graph(Sums):
             return self.scale(x.data, self.spread(x.args[0], rows, cols))
         if x.is_scalar:
             return self.mul(x, self.const(Ones(rows, cols)))
+        if is_ones(x):
+            return self.const(Ones(rows, cols))
         if x.rows < rows:
             x = self.matmul(self.const(Ones(rows, 1)), x)
         return x if x.cols == cols else self.matmul(x, self.const(Ones(1, cols)))

@@ -29,6 +29,11 @@ def is_even(x: Node) -> bool:
     return is_ones(x)
 
 
+def is_constant(x: Node) -> bool:
+    """Whether a node is a constant, a multiple or a slice of one."""
+    return x.op == "const" or (x.op in ("scale", "view") and is_constant(x.args[0]))
+
+
 def is_ones(x: Node) -> bool:
     return x.op == "const" and isinstance(x.data, Ones)
 
