@@ -166,8 +166,10 @@ def _compiled(
     done = tried(candidate=candidate, least_depth=origin.layout is None)
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
     attempts: list[Callable[[], Compilation]] = [lambda: done]
-    if steps:
-        attempts.append(partial(tried, candidate=candidate, steady=True))
+    as_for_speed = partial(tried, candidate=candidate, steady=True)
+    with suppress(CompileError):
+        if steps and as_for_speed(draft=True).network.depth < done.network.depth:
+            attempts.append(as_for_speed)
     kept = any(isinstance(part, LoopSpec) for part in done.schedule.parts)
     if kept or (steps and max(steps) < done.network.depth):  # a step takes a layer or more
         attempts.append(partial(tried, candidate=AS_WRITTEN))
