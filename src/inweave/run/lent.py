@@ -122,7 +122,8 @@ def _back(in_numpy: Any, in_torch: Any) -> Callable[..., Array]:
         if not (_is_lent(a) and _is_lent(b)):
             return in_numpy(a, b, out=out)
         rows, cols = (max(x.size // x.shape[-1] for x in (a, b)), max(a.shape[-1], b.shape[-1]))
-        if rows * cols <= MANY or (rows * cols > LONG and torch.get_num_threads() > 1):
+        few = rows * cols <= MANY or (rows * cols > LONG and torch.get_num_threads() > 1)
+        if few or _is_one_row(a, b):
             return in_numpy(a, b, out=out)
         if out is None:
             return in_torch(torch.from_numpy(a), torch.from_numpy(b)).numpy()
@@ -130,6 +131,12 @@ def _back(in_numpy: Any, in_torch: Any) -> Callable[..., Array]:
         return out
 
     return apply
+
+
+def _is_one_row(a: Array, b: Array) -> bool:
+    """Whether numpy goes through both as through one long row."""
+    whole = a.flags.c_contiguous and b.flags.c_contiguous
+    return bool(whole and (a.shape == b.shape or 1 in (a.size, b.size)))
 
 
 def _is_lent(x: Any) -> bool:
