@@ -47,9 +47,10 @@ def in_torch(monkeypatch):
     return was
 
 
+@pytest.mark.parametrize("name", ["gauss_jordan", "gaussian_elimination"])  # a loop; lines
 @pytest.mark.parametrize("problems", [80, 600])  # columns of all problems together; problems last
-def test_elimination_of_many_is_numpys_own_bit_for_bit_and_solves(problems):
-    net = gallery.get("gauss_jordan").compile(verify=False, m=6, k=2)
+def test_elimination_of_many_is_numpys_own_bit_for_bit_and_solves(problems, name):
+    net = gallery.get(name).compile(verify=False, m=6, k=2)
     rng = np.random.default_rng(0)
     F = np.eye(6) + 0.1 * rng.normal(size=(problems, 6, 6))
     B = rng.normal(size=(problems, 6, 2))
