@@ -727,3 +727,17 @@ def test_terms_that_join_a_family_leave_its_members_there():
     rng = np.random.default_rng(0)
     given = {"A": rng.normal(size=(6, 6)), "b": rng.normal(size=6), "d": rng.normal(size=6)}
     np.testing.assert_allclose(net(**given), sweep(**given), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "shape", [(5, 4, 3), (5, 3, 4), (2, 3, 7, 2), (3, 5, 1), (3, 1, 5), (0, 4, 3), (2, 2, 40)]
+)
+def test_a_product_with_its_own_transpose_is_the_product_however_it_is_held(shape):
+    """Whole numbers, so that every order of sums is exact; views of a larger array, too."""
+    whole = np.random.default_rng(0).integers(-9, 9, size=(*shape[:-2], 50, 50)).astype(float)
+    for x in (whole[..., : shape[-2], : shape[-1]], whole[..., : shape[-2], : shape[-1]].copy()):
+        for a in (x, x.mT):
+            expected = np.einsum("...ij,...kj->...ik", a, a)
+            assert (run_numpy.matmul(a, a.mT) == expected).all()
+        moved = whole[..., 1 : 1 + shape[-2], 1 : 1 + shape[-1]]
+        assert (run_numpy.matmul(x.mT, moved) == np.einsum("...ji,...jk->...ik", x, moved)).all()

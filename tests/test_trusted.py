@@ -14,7 +14,7 @@ from inweave.run.fold import Asked
 from inweave.run.node import Price
 from inweave.run.plan import Variant
 from inweave.run.power import Way
-from inweave.run.trusted import Grown
+from inweave.run.trusted import Grown, Look, Powers
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 
@@ -278,3 +278,32 @@ def test_an_answer_does_not_depend_on_what_was_asked_before(lead):
         (steps,) = network.plan.from_inputs.run(sources(made(name), *vectors(2)), Floats())
         np.testing.assert_allclose(answer, np.broadcast_to(steps[:, 0], answer.shape), rtol=1e-9)
         np.testing.assert_array_equal(answer, found.setdefault(name, answer))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("rows", [2, 7, 30])
+@pytest.mark.parametrize("repeat", [2, 81, 1000])
+def test_what_passes_for_symmetric_has_powers_no_larger_than_symmetric_ones(dtype, rows, repeat):
+    look = Look(Powers(rows, repeat, 4, False, False), dtype)
+    draw = np.random.default_rng(rows)
+    passed = []
+    for apart in (0.0, *np.geomspace(1e-15, 1.0, 31)):
+        S, K = draw.normal(size=(2, rows, rows))
+        S, K = S + S.T, K - K.T
+        A = S / np.linalg.norm(S, 2) + apart * K / np.linalg.norm(K, 2)
+        A = A.astype(dtype)
+        if look.seen > 0 and look.mirrored(A, A @ A):
+            exact = A.astype(np.float64)
+            largest = np.linalg.norm(np.linalg.matrix_power(exact, repeat), 2)
+            alone = np.linalg.norm(exact + exact.T, 2) / 2
+            assert alone**repeat / 1.3 <= largest <= 1.3 * alone**repeat
+            passed.append(apart)
+    assert max(passed, default=0.0) < 0.5
+    assert 0.0 in passed or dtype == np.float32
+
+
+def test_a_matrix_below_the_range_of_squares_is_not_taken_for_symmetric():
+    look = Look(Powers(2, 3, 1, False, False), np.float64)
+    A = np.array([[0.0, 1e-170], [0.0, 0.0]])
+    assert not look.mirrored(A, A @ A)
+    assert not look.mirrored(np.array([A, np.eye(2)]), np.array([A @ A, np.eye(2)]))

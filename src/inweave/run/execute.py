@@ -244,11 +244,15 @@ def _written(lines: Sequence[tuple[Any, int, int, int]]) -> Step:
     body: list[str] = []
     read: dict[int, None] = {}
     filled: dict[int, None] = {}
-    for i, (function, a, b, out) in enumerate(lines):
-        read |= {slot: None for slot in (a, b) if slot not in filled}
-        text = TEXTS.get(function, "f{i}({a}, {b})")
+    for i, (function, operands, out) in enumerate(_collected(lines)):
+        read |= {slot: None for slot in operands if slot not in filled}
+        names = [f"x{slot}" for slot in operands]
+        if function is tuple:
+            text = f"({', '.join(names)},)"
+        else:
+            text = TEXTS.get(function, "f{i}({a}, {b})").format(i=i, a=names[0], b=names[1])
         space[f"f{i}"] = function
-        body.append(f"x{out} = " + text.format(i=i, a=f"x{a}", b=f"x{b}"))
+        body.append(f"x{out} = {text}")
         filled[out] = None
     before = [f"x{slot} = slots[{slot}]" for slot in read]
     after = [f"slots[{slot}] = x{slot}" for slot in filled]
@@ -256,6 +260,21 @@ def _written(lines: Sequence[tuple[Any, int, int, int]]) -> Step:
     exec(compile("\n".join(source), f"<{len(lines)} lines>", "exec"), space)
     found: Step = space["written"]
     return found
+
+
+def _collected(
+    lines: Sequence[tuple[Any, int, int, int]],
+) -> list[tuple[Any, tuple[int, ...], int]]:
+    """The same lines; arrays that one reader wants are one tuple, if collected one by one."""
+    made: list[tuple[Any, tuple[int, ...], int]] = []
+    for function, a, b, out in lines:
+        if function is _one:
+            made.append((tuple, (a,), out))
+        elif function is _more and made and made[-1][::2] == (tuple, a):
+            made.append((tuple, (*made.pop()[1], b), out))
+        else:
+            made.append((function, (a, b), out))
+    return made
 
 
 def _repeated(arithmetic: Arithmetic, loop: Repeat, body: list[Step]) -> Step:
@@ -332,7 +351,6 @@ TEXTS: dict[Any, str] = {
     operator.getitem: "{a}[{b}]",
     np.ndarray.dot: "{a}.dot({b})",
     _flip: "{a}.mT",
-    _one: "({a},)",
     _more: "(*{a}, {b})",
     _applied: "{b}({a})",
 }

@@ -32,6 +32,8 @@ KEPT = 1 << 14  # entries that are kept until they are looked at
 SMALL = 36  # entries of a matrix for which a call of BLAS costs more than the product
 APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
+MIRRORED = 32  # rows of products with a transpose, up to which all of it is quicker than half
+COPIED = 1 << 18  # entries that a copy for this may have
 BLOCK = (1 << 25) - (1 << 13)  # bytes
 
 Look = Callable[[Array], None]
@@ -127,7 +129,21 @@ def matmul(a: Array, b: Array) -> Array:
         return (b[..., 0] @ a.T)[..., None]
     if b.ndim == 2 and a.ndim > 2 and a.shape[-2] == 1:
         return (a[..., 0, :] @ b)[..., None, :]
+    if a.shape[-2] <= MIRRORED and a.ndim > 2 and a.size <= COPIED and _is_flip(a, b):
+        a = a.copy("K")
     return a @ b
+
+
+def _is_flip(a: Array, b: Array) -> bool:
+    """Whether one may be a view of the other's transpose.
+
+    Such a product numpy hands to BLAS as a symmetric one, which computes half of it: of small
+    matrices that takes twice as long as a copy and the whole product.
+    """
+    return (
+        a.strides[-1] == b.strides[-2] and a.strides[-2] == b.strides[-1]
+        and (a.base is b or b.base is a or (a.base is b.base is not None))
+    )  # fmt: skip
 
 
 def moved(x: Array, start: int, to: int) -> Array:

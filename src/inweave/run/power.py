@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import exact, zeros
+from inweave.exact.constants import Shift, exact, zeros
 from inweave.run.graph import Graph
 from inweave.run.node import LoopBody, Node, Price, Work, work
 from inweave.run.term import Box, Matrix, Term
@@ -247,7 +247,11 @@ class _Powers:
         parts = [Box(0, 0, rows, rows)] if joint else self._sides(self.rows)
         ends = [Box(0, 0, rows if joint else self.rows, self.width)]
         rest = () if joint else one
-        power = self._settled((*step, *one), parts) + rest
+        below = one
+        if one and joint:
+            unit = self.graph.const(Shift(self.width, rows, 0, self.rows, self.width))
+            below = (standing(self.graph, unit, self.rows, 0),)
+        power = self._settled((*step, *below), parts) + rest
         repeat = self.body.repeat
         if course.loop:
             state, repeat = self._repeated(power, state, rows), 0

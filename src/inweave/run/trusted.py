@@ -14,7 +14,10 @@ products of norms, and rounding errors are of either sign, so what is lost is le
 magnitude: where g is ALLOWED roundings, about ten times what steps lose; but those of many steps do
 add up. Where the matrix turns out to be symmetric, but for roundings, as Xᵀ D X with
 a diagonal D, no power is larger than what it does: there is a rounding for every step at most, and
-of few steps nothing more is looked at.
+of few steps nothing more is looked at. Its square, which is there, tells: with A = S + K, S = Sᵀ
+and K = -Kᵀ, the squares of all entries sum up to |A|² = |S|² + |K|², and the diagonal of A² to
+|S|² - |K|². Eigenvalues are no further from those of S than K is large, so that powers differ by
+(1 ± |K| / |S|)ᵏ from what those of S do: nothing, where k |K| is small beside |S|.
 """
 
 from __future__ import annotations
@@ -26,13 +29,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Array
+from inweave.run.compiled import einsum
 
 ALLOWED = 16384.0  # roundings that the bound may come to, beside the answer, times the root of rows
 FEW = 256  # steps, beyond which less is allowed
 MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
-MIRRORED = 8.0  # roundings within which two entries are taken for one
+MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
 CALLS = 14  # that a look takes
 _greatest = np.maximum.reduce
+_all = np.logical_and.reduce
 
 
 class Grown(Exception):
@@ -60,14 +65,18 @@ class Look:
     def __init__(self, made: Powers, dtype: Any) -> None:
         self.made, self.count = made, made.squarings + 1
         self.allowed = ALLOWED * min(1.0, FEW / made.repeat) * math.sqrt(made.rows)
-        self.rounding = MIRRORED * float(np.finfo(dtype).eps)
+        info = np.finfo(dtype)
+        self.mirror = 0.5 * made.rows * made.repeat**2 / MIRRORED
+        self.seen = 1.0 - self.mirror * 2.0 * made.rows * float(info.eps)  # beside roundings
+        self.seen *= made.squarings > 0 and made.repeat <= MANY
+        self.least = float(info.tiny / info.eps)  # of a sum of squares that tells anything
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
         self.each, self.all = each, np.kron(np.eye(self.count, dtype=dtype), each)
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
-        last, rows = arrays[-1], self.made.rows
-        if self.made.repeat <= MANY and self.mirrored(arrays[0][..., :rows, :rows]):
+        last = arrays[-1]
+        if self.seen > 0 and self.mirrored(*arrays[:2]):
             return last
         alone = last.ndim == 2
         kept = self.kept(*(self.alone(arrays) if alone else self.batched(arrays)))
@@ -84,15 +93,15 @@ class Look:
         most = self.allowed * values[-1]
         return (self.error(norms, added, values) <= most) & (most < math.inf)
 
-    def mirrored(self, step: Array) -> bool:
-        """Whether a step is symmetric up to roundings of its first entry; a corner tells most."""
-        if step.ndim > 2:
-            first = step[..., :1, :1]
-            corner = abs(step[..., :1, -1:] - step[..., -1:, :1]) <= self.rounding * abs(first)
-            return bool(corner.all() and (step - step.mT <= self.rounding * abs(first)).all())
-        most = self.rounding * abs(step.item(0, 0))
-        corner = abs(step.item(0, -1) - step.item(-1, 0)) <= most
-        return bool(corner and (step - step.T).max() <= most)
+    def mirrored(self, step: Array, square: Array) -> bool:
+        """Whether a step is symmetric but for what all of them together do not notice."""
+        if self.made.beside:
+            rows = self.made.rows
+            step, square = step[..., :rows, :rows], square[..., :rows, :rows]
+        norm = einsum("...ij,...ij->...", step, step)
+        apart = self.mirror * (norm - einsum("...ii->...", square)) + self.least
+        near = apart < self.seen * norm
+        return bool(near if step.ndim == 2 else _all(near, None))
 
     def alone(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
         """How large everything is for one prompt, in few calls."""
