@@ -36,6 +36,9 @@ FEW = 256  # steps, beyond which less is allowed
 MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
 MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
 CALLS = 14  # that a look takes
+Sizes = tuple[Any, Any, Any]
+"""The norms of powers, of what each adds, and of the values on the way."""
+
 _greatest = np.maximum.reduce
 _all = np.logical_and.reduce
 
@@ -72,20 +75,20 @@ class Look:
         self.least = float(info.tiny / info.eps)  # of a sum of squares that tells anything
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
-        self.each, self.all = each, np.kron(np.eye(self.count, dtype=dtype), each)
+        self.each = each
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         last = arrays[-1]
         if self.seen > 0 and self.mirrored(*arrays[:2]):
             return last
-        alone = last.ndim == 2
-        kept = self.kept(*(self.alone(arrays) if alone else self.batched(arrays)))
-        if np.all(kept):
-            return last
+        held, found = self.held(arrays), list[Sizes]()
+        for sizes in (self.by_rows, self.by_columns):
+            found.append(sizes(*held))
+            if self.kept(*(_of_all(*found[-1]) if last.ndim > 2 else found[-1])):
+                return last
         with np.errstate(all="ignore"):  # what overflows is not kept
-            kept |= self.kept(*self.by_columns(arrays))
-        if not np.all(kept):
-            raise Grown
+            if last.ndim == 2 or not np.all(self.kept(*found[0]) | self.kept(*found[1])):
+                raise Grown
         return last
 
     def kept(self, norms: Any, added: Any, values: Any) -> Any:
@@ -103,53 +106,42 @@ class Look:
         near = apart < self.seen * norm
         return bool(near if step.ndim == 2 else _all(near, None))
 
-    def alone(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
-        """How large everything is for one prompt, in few calls."""
-        rows, count = self.made.rows, self.count
-        norms = _greatest(abs(np.concatenate(arrays[:count], 1)).dot(self.all)[:rows]).tolist()
+    def held(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
+        """Absolute values: the first axis counts powers, which prompts may share, and columns."""
+        rows, count, shape = self.made.rows, self.count, arrays[0].shape
         columns = arrays[count:]
         if self.made.beside:
-            columns = [x[:rows] for x in columns]
-        return self.parted(norms, _greatest(abs(np.concatenate(columns, 1))).tolist())
+            columns = [x[..., :rows, :] for x in columns]
+        lead = columns[-1].shape
+        if lead[:-2]:  # what is added may be that of all prompts
+            columns = [x if x.shape == lead else np.broadcast_to(x, lead) for x in columns]
+        powers, values = abs(np.concatenate(arrays[:count])), abs(np.concatenate(columns))
+        return powers.reshape(count, *shape), values.reshape(len(columns), *lead[:-1])
 
-    def batched(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
-        """The same for every prompt; powers that all of them share are looked at once."""
-        rows, count, (*lead, _, _) = self.made.rows, self.count, arrays[-1].shape
-        powers, width = arrays[:count], len(self.each)
-        prompts = powers[0].shape[:-2]
-        sums = abs(np.concatenate(powers)).reshape(-1, width).dot(self.each)
-        if self.made.beside:
-            sums = sums.reshape(-1, width, 2)[:, :rows].swapaxes(1, 2)
-        each = 1 + self.made.beside
-        norms = _largest(sums.reshape(-1, rows)).reshape(count, math.prod(prompts), each)
-        shape = (*lead, rows, 1)
-        columns = [
-            x if x.shape == shape else np.broadcast_to(x[..., :rows, :], shape)
-            for x in arrays[count:]
-        ]
-        values = _largest(abs(np.concatenate(columns)).reshape(-1, rows))
-        return self.parted(
-            norms.swapaxes(1, 2).reshape(count * each, *prompts),
-            values.reshape(len(columns), *lead),
-        )
+    def by_rows(self, powers: Array, values: Array) -> Sizes:
+        """The norms of powers, of what they add, and of values: their largest entries."""
+        rows, shape = self.made.rows, powers.shape[:-1]
+        sums = powers.reshape(-1, shape[-1]).dot(self.each)
+        if not self.made.beside:
+            return self.parted(_largest(sums.reshape(shape)), _largest(values))
+        sums = sums.reshape(*shape, 2)[..., :rows, :]
+        return _largest(sums[..., 0]), _largest(sums[..., 1]), _largest(values)
 
-    def by_columns(self, arrays: Sequence[Array]) -> tuple[Any, Any, Any]:
+    def by_columns(self, powers: Array, values: Array) -> Sizes:
         """The same with sums of columns, which those of a Markov chain, qᵀ ← qᵀ P, never exceed."""
-        rows, count = self.made.rows, self.count
-        sums = [abs(x[..., :rows, :]).sum(-2, dtype=np.float64) for x in arrays]
-        norms = [x[..., :rows].max(-1) for x in sums[:count]]
-        values = [x[..., 0] for x in sums[count:]]
-        if self.made.beside:
-            return norms, [x[..., rows] for x in sums[:count]], values
-        return self.parted(norms, values)
+        rows = self.made.rows
+        sums = einsum("...ij->...j", powers[..., :rows, :])
+        norms, sizes = _largest(sums[..., :rows]), _listed(einsum("...i->...", values))
+        if not self.made.beside:
+            return self.parted(norms, sizes)
+        return norms, _listed(sums[..., rows]), sizes
 
-    def parted(self, norms: Any, values: Any) -> tuple[Any, Any, Any]:
-        """The norms of powers, of what they add, and of values."""
-        if self.made.beside:
-            return norms[::2], norms[1::2], values
-        if self.made.added:
-            return norms, values[: self.count], values[self.count :]
-        return norms, [0.0] * self.count, values
+    def parted(self, norms: Any, values: Any) -> Sizes:
+        """What powers add stands before the values, if it is there."""
+        count = self.count
+        if not self.made.added:
+            return norms, [0.0] * count, values
+        return norms, values[:count], values[count:]
 
     def error(self, norms: Sequence[Any], added: Sequence[Any], values: Sequence[Any]) -> Any:
         """The bound, in roundings of one product; NaN too where something is not finite."""
@@ -168,6 +160,23 @@ class Look:
         return of_value
 
 
-def _largest(rows: Array) -> Array:
+def _of_all(norms: Any, added: Any, values: Array) -> Sizes:
+    """The largest of all prompts, beside their answers: no prompt's bound is above theirs."""
+    last = values[-1]
+    with np.errstate(all="ignore"):  # an answer may be zero
+        return _tops(norms), _tops([x / last for x in added]), _tops(values / last)
+
+
+def _tops(sizes: Any) -> Any:
+    sizes = np.asarray(sizes)
+    return sizes.reshape(len(sizes), -1).max(1, initial=0.0).tolist()
+
+
+def _largest(rows: Array) -> Any:
     """The largest entry of every row, by columns, which is quicker where rows are short."""
-    return _greatest(rows.T.copy()).astype(np.float64)
+    return _listed(_greatest(rows.reshape(-1, rows.shape[-1]).T.copy()).reshape(rows.shape[:-1]))
+
+
+def _listed(norms: Array) -> Any:
+    """In float64; those of one prompt as numbers of Python, which are quicker to compute with."""
+    return norms.tolist() if norms.ndim == 1 else norms.astype(np.float64)
