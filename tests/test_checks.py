@@ -285,3 +285,20 @@ def test_an_overflow_in_jax_is_divergence_and_not_a_domain(jax):
     net = inweave.compile(ridge_gd, n=20, d=4, steps=2000)
     with pytest.raises(inweave.DivergenceError):
         net(X=X, y=y, u=u, lam=1.0, eta=5.0)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("steps", [30, 100])
+def test_what_grows_at_first_and_settles_is_an_answer_and_what_goes_on_is_not(optimize, steps):
+    """A loop along a chain of six large factors ends at 4e11, and stays there."""
+
+    @inweave.program
+    def chain(A: inweave.Matrix["n", "n"], b: inweave.Vector["n"], *, steps: int):
+        return inweave.iterate(lambda x: A @ x + b, inweave.zeros(A.shape[0]), steps)
+
+    n, b = 6, np.ones(6)
+    net = inweave.compile(chain, n=n, steps=steps, optimize=optimize)
+    A = 0.5 * np.eye(n) + 90.0 * np.eye(n, k=1)
+    np.testing.assert_allclose(net(A=A, b=b), chain(A=A, b=b, steps=steps), rtol=1e-12)
+    with pytest.raises(inweave.DivergenceError, match="grows by a factor of"):
+        net(A=3.0 * np.eye(n) + np.eye(n, k=1), b=b)

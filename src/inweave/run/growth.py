@@ -27,6 +27,7 @@ from inweave.run.code import Lead
 
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 STEPS = 20_000  # of a loop that are looked at: a second
+SUSTAINED = 0.5  # of the growth of all steps, that the last ones would come to
 LATE = 1000  # steps between two changes of a loop whose growth shows in its changes only
 
 
@@ -137,7 +138,10 @@ def _size(state: list[Array]) -> float:
 
 
 def _growth(sizes: list[float], name: str) -> str:
-    """'; w grows ...' if the last steps grow geometrically."""
+    """'; w grows ...' if the last steps grow geometrically: as fast as all of them together.
+
+    What grew at first, and comes to an end or goes on ever more slowly, does not diverge.
+    """
     ratios = [b / a for a, b in itertools.pairwise(sizes) if a > 0 and math.isfinite(b)]
     if len(ratios) < 2:
         return ""
@@ -147,6 +151,10 @@ def _growth(sizes: list[float], name: str) -> str:
         (t for t, size in enumerate(sizes) if size > 1e3 * start or not math.isfinite(size)), None
     )
     if factor <= 1.0 or past is None:
+        return ""
+    if math.isfinite(sizes[-1]) and len(ratios) * math.log(factor) < SUSTAINED * math.log(
+        sizes[-1] / start
+    ):
         return ""
     return (
         f": {name} grows by a factor of {_above_one(factor)} per step "
