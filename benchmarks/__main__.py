@@ -40,6 +40,7 @@ FAMILIES: dict[str, tuple[str, tuple[int, ...]]] = {
     "direct": ("direct", THREADS),
     "others": ("others", (1,)),
     "modes": ("modes", (1,)),
+    "digits": ("digits", (1,)),
     "compiling": ("compiling", (1,)),
     "proving": ("proving", (1,)),
     "printing": ("printing", (1,)),

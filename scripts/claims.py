@@ -19,7 +19,17 @@ from typing import Any
 import numpy as np
 
 import inweave
-from benchmarks import beyond_memory, dense, direct, kernel, memory, modes, precision, problem
+from benchmarks import (
+    beyond_memory,
+    dense,
+    digits,
+    direct,
+    kernel,
+    memory,
+    modes,
+    precision,
+    problem,
+)
 from benchmarks import gallery as by_entry
 from benchmarks import ridge as by_size
 from benchmarks.stored import RESULTS, Stored
@@ -271,6 +281,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               "{:.0f} seconds", lambda: (by_entry.MEMORY / 1e6, by_entry.PATIENCE)),
         Claim("those of up to {} columns are written out", lambda: (staging.SMALL,)),
         Claim("for one prompt and for batches of {} and {}.", lambda: modes.BATCHES[1:]),
+        Claim("runs four of them, {} steps of {} x {}", lambda: (digits.STEPS, digits.N, digits.N)),
+        Claim("slower than depth by far more than {:.0f} %:", lambda: (100 * (modes.BAR - 1),)),
         Claim("At ({}, {}) its matrices do not fit", lambda: dense.COUNTED[0]),
         Claim("to a relative accuracy of {:.0e}:", lambda: (direct.DIGITS,)),
         Claim("ridge gradient descent, T = {}.", lambda: (problem.STEPS,)),
@@ -418,7 +430,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "CONTRIBUTING.md": ("kill -9;", "Indices are 0-based"),
     "docs/benchmarks.md": (
         "The algorithm's own are 1 in n, T and batch and 2 in d;",
-        "2 × inputs", "from 1e-20 on has slopes of 1e40",
+        "2 × inputs", "from 1e-20 on has slopes of 1e40", "in units of 1e-16",
     ),
     "docs/circuits.md": (
         "SHA-256", "from 0 to 1)", "a 95 % interval", "What is missing to 1 is", "at dial 1: those",

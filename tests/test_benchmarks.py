@@ -13,6 +13,7 @@ from benchmarks import __main__ as bench
 from benchmarks import (
     calls,
     compiling,
+    digits,
     dense,
     direct,
     docs,
@@ -312,6 +313,9 @@ def test_the_other_families_make_well_formed_rows():
     assert one.note == many.note == "as written"
     assert set(one.seconds) == {"speed", "depth"}  # faithful is as written, too
     assert [row.name.rpartition(" ")[2] for row in (one, many)] == ["batch=1", "batch=3"]
+    lost = well_formed(digits.rows(1, 0.0, batches=(1, 3)))
+    assert len(lost) == 2 * len(digits.LOOPS) * len(digits.MATRICES)
+    assert all(row.note.startswith("errors: speed ") for row in lost)
     well_formed(importing.rows(1, times=1))
     one = (gallery.get("ridge_gd"),)
     proofs = well_formed(proving.rows(1, entries=one, collapsed={(6, 3): (100,)}))
