@@ -13,8 +13,8 @@ from benchmarks import __main__ as bench
 from benchmarks import (
     calls,
     compiling,
-    digits,
     dense,
+    digits,
     direct,
     docs,
     growth,

@@ -24,7 +24,7 @@ from inweave.run.narrow import with_unread
 from inweave.run.numpy import Look
 from inweave.run.reuse import into, reused
 from inweave.run.shown import shown
-from inweave.run.trusted import Look as LookAtPowers
+from inweave.run.trusted import look as look_at_powers
 
 Step = Callable[[list[Any]], None]
 OFTEN = 8  # calls after which lines are written out
@@ -388,7 +388,7 @@ def fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
     if kind == "layer":
         return layer(content, arithmetic)
     if kind == "look":
-        return LookAtPowers(content, arithmetic.dtype)
+        return look_at_powers(content, arithmetic.dtype)
     if kind == "function":
         function, rows, cols = content
         return applied(function, rows, cols, arithmetic)

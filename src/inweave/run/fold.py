@@ -29,6 +29,7 @@ from inweave.run.multiples import as_matrix, as_number, common
 from inweave.run.needed import clipped, needed, operand
 from inweave.run.node import ALONE, BATCHED, CALL, ENTRY, LoopBody, Node, Part, Work, cost
 from inweave.run.power import Way, powered
+from inweave.run.sandwich import sandwiched
 from inweave.run.still import Moves, Standing, Still, moved_on, turning
 from inweave.run.term import Box
 
@@ -102,7 +103,11 @@ class _Folding:
         graph = self.graph
         alive = [i for i, phi in enumerate(old.phis) if phi in self.live]
         if self.asked.powers is not None:
-            last = powered(graph, old, alive, self.new, self.asked.powers)
+            by_powers = (
+                made(graph, old, alive, self.new, self.asked.powers)
+                for made in (powered, sandwiched)
+            )
+            last = next((last for last in by_powers if last is not None), None)
             if last is not None:
                 self._ended(node, dict(zip(alive, last, strict=True)))
                 return

@@ -227,7 +227,7 @@ class _Powers:
         if own.op != "const" or not own.data.is_identity():
             return False
         others = [range(span.start), range(span.stop, self.rows)]
-        return all(_is_zero(self._block(other, span)) for other in others if other)
+        return all(is_nothing(self._block(other, span)) for other in others if other)
 
     def _block(self, rows: range, cols: range) -> Node:
         """A part of A."""
@@ -280,7 +280,7 @@ class _Powers:
         added = any(term.col + term.cols > self.rows for term in powers[0])
         start = self._node(states[0], Box(0, 0, self.rows, 1))
         args = [self._node(power, box) for box in parts[: 1 + added] for power in powers]
-        args += [] if _is_zero(start) else [start]
+        args += [] if is_nothing(start) else [start]
         args += [self._node(state, end) for state in states[1:]]
         beside = course.joint and added
         values = len(self.kept)
@@ -477,5 +477,5 @@ class _Powers:
         return _Wide(tuple(made), flip)
 
 
-def _is_zero(node: Node) -> bool:
+def is_nothing(node: Node) -> bool:
     return node.op == "const" and node.data == zeros(*node.shape)

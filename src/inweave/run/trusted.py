@@ -23,7 +23,7 @@ and K = -Kᵀ, the squares of all entries sum up to |A|² = |S|² + |K|², and t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as
 MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
 CALLS = 14  # that a look takes
 Sizes = tuple[Any, Any, Any]
-"""The norms of powers, of what each adds, and of the values on the way."""
+"""The norms of powers, of both sides if they are on both, of what each adds, and of values."""
 
 _greatest = np.maximum.reduce
 _all = np.logical_and.reduce
@@ -60,6 +60,7 @@ class Powers(NamedTuple):
     beside: bool
     added: bool
     values: int = 1  # that are carried
+    sides: int = 0  # of a matrix: powers of one and its transpose, or two, multiply from both sides
 
 
 class Look:
@@ -148,23 +149,68 @@ class Look:
         repeat, last = self.made.repeat, self.made.squarings
         times = [repeat >> j if j == last else repeat >> j & 1 for j in range(last + 1)]
         met = iter([*[0.0] * (1 + sum(times) - len(values)), *values])  # it may begin with zero
-        of_power: Any = 0.0
         of_added: Any = 0.0
         of_value: Any = 0.0
-        for j, (v, c) in enumerate(zip(norms, added, strict=True)):
+        for j, ((v, of_power), c) in enumerate(zip(self.powers(norms), added, strict=True)):
             for _ in range(times[j]):
                 of_value = v * of_value + (v + of_power) * next(met) + of_added + c
             if j < last:
                 of_added = (1.0 + v) * (of_added + c) + of_power * c
-                of_power = v * (2.0 * of_power + v)
         return of_value
+
+    def powers(self, norms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        """What multiplies in so many steps: its norm, and the bound of its error."""
+        error: Any = 0.0
+        for v in norms:
+            yield v, error
+            error = v * (2.0 * error + v)
+
+
+class LookFromBothSides(Look):
+    """The same for `X ← L X R + C`.
+
+    An entry of X is at most as large as all, times the sums of a row of L and of a column of R; and
+    products err by L's error beside R, R's beside L, and once more where both are multiplied.
+    """
+
+    def __init__(self, made: Powers, dtype: Any) -> None:
+        super().__init__(made, dtype)
+        self.seen = 0.0  # symmetric ones are not told apart
+
+    def held(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
+        sides, count, shape = self.made.sides, self.count, arrays[-1].shape
+        powers = [abs(np.stack(arrays[i * count : (i + 1) * count])) for i in range(sides)]
+        values = [np.broadcast_to(x, shape) for x in arrays[sides * count :]]
+        entries = abs(np.stack(values)).reshape(len(values), *shape[:-2], shape[-2] * shape[-1])
+        return [*powers, powers[0].mT][:2], entries
+
+    def by_rows(self, powers: Any, values: Array) -> Sizes:
+        left, right = powers
+        norms = _largest(einsum("...ij->...i", left)), _largest(einsum("...ij->...j", right))
+        return self.parted(norms, _largest(values))
+
+    def by_columns(self, powers: Any, values: Array) -> Sizes:
+        left, right = powers
+        norms = _largest(einsum("...ij->...j", left)), _largest(einsum("...ij->...i", right))
+        return self.parted(norms, _listed(einsum("...i->...", values)))
+
+    def powers(self, norms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
+        left, right = (super(LookFromBothSides, self).powers(side) for side in norms)
+        for (v, error), (w, other) in zip(left, right, strict=True):
+            yield v * w, v * other + error * w + v * w
+
+
+def look(made: Powers, dtype: Any) -> Look:
+    """The look that powers like these need."""
+    return LookFromBothSides(made, dtype) if made.sides else Look(made, dtype)
 
 
 def _of_all(norms: Any, added: Any, values: Array) -> Sizes:
     """The largest of all prompts, beside their answers: no prompt's bound is above theirs."""
     last = values[-1]
     with np.errstate(all="ignore"):  # an answer may be zero
-        return _tops(norms), _tops([x / last for x in added]), _tops(values / last)
+        each = tuple(map(_tops, norms)) if isinstance(norms, tuple) else _tops(norms)
+        return each, _tops([x / last for x in added]), _tops(values / last)
 
 
 def _tops(sizes: Any) -> Any:
