@@ -45,6 +45,16 @@ def decaying(A: Matrix["n", "n"], X: Matrix["n", "n"], g: Scalar, *, steps: int)
 
 
 @inweave.program
+def from_the_left(A: Matrix["n", "n"], X: Matrix["n", "m"], C: Matrix["n", "m"], *, steps: int):
+    return inweave.iterate(lambda X: A @ X + C, X, steps)
+
+
+@inweave.program
+def from_the_right(B: Matrix["m", "m"], X: Matrix["n", "m"], C: Matrix["n", "m"], *, steps: int):
+    return inweave.iterate(lambda X: X @ B.T - C, X, steps)
+
+
+@inweave.program
 def read_twice(A: Matrix["n", "n"], X: Matrix["n", "n"], *, steps: int):
     return inweave.iterate(lambda X: A @ X @ A.T + X, X, steps)
 
@@ -53,11 +63,13 @@ SHAPES = {
     covariance: {"A": (N, N), "Q": (N, N)},
     both: {"A": (N, N), "B": (M, M), "X": (N, M), "C": (N, M)},
     decaying: {"A": (N, N), "X": (N, N), "g": (1, 1)},
+    from_the_left: {"A": (N, N), "X": (N, M), "C": (N, M)},
+    from_the_right: {"B": (M, M), "X": (N, M), "C": (N, M)},
 }
 
 
 def compiled(program: inweave.Program, steps: int = STEPS) -> Network:
-    sizes = {"n": N, "m": M} if program is both else {"n": N}
+    sizes = {"n": N, "m": M} if "C" in SHAPES[program] else {"n": N}
     return inweave.compile(program, **sizes, steps=steps, verify=False)
 
 
@@ -101,11 +113,15 @@ def exact(program, given) -> np.ndarray:
     """The loop in rational numbers."""
     of = {name: np.vectorize(lambda x: Fraction(float(x)), otypes=[object])(x)
           for (_, name), x in given.items()}  # fmt: skip
-    A = of["A"]
-    if program is covariance:
+    A, B = of.get("A"), of.get("B")
+    if program is from_the_left:
+        value, step = of["X"], lambda X: A @ X + of["C"]
+    elif program is from_the_right:
+        value, step = of["X"], lambda X: X @ B.T - of["C"]
+    elif program is covariance:
         value, step = of["Q"], lambda P: A @ P @ A.T + of["Q"]
     elif program is both:
-        value, step = of["X"], lambda X: A @ (X @ of["B"] + of["C"]) - 2 * of["C"]
+        value, step = of["X"], lambda X: A @ (X @ B + of["C"]) - 2 * of["C"]
     else:
         value, step = of["X"], lambda X: of["g"][0, 0] * (A.T @ X @ A)
     for _ in range(STEPS):

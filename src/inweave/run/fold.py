@@ -105,7 +105,7 @@ class _Folding:
         if self.asked.powers is not None:
             by_powers = (
                 made(graph, old, alive, self.new, self.asked.powers)
-                for made in (powered, sandwiched)
+                for made in (sandwiched, powered)
             )
             last = next((last for last in by_powers if last is not None), None)
             if last is not None:

@@ -158,7 +158,7 @@ def work(node: Node) -> Work:
     if node.op in ("pick", "diagonal"):
         return Work(1, node.size, 0)
     if node.op == "trusted":
-        return Work(CALLS, 3 * sum(arg.size for arg in node.args), 0)
+        return Work(CALLS[bool(node.data.sides)], 3 * sum(arg.size for arg in node.args), 0)
     if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)
         return Work(max(1, len(node.args) - 1), read + node.size, 0)

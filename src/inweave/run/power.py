@@ -166,7 +166,7 @@ def _looked_at(courses: Sequence[_Course], size: int, way: Way) -> Iterator[_Cou
     """The same with the look that powers of any matrix need."""
     for course in courses:
         entries = 3 * (course.squarings + 1) * size**2
-        look = 0.0 if course.loop else way.price.of(Work(CALLS, entries, 0))
+        look = 0.0 if course.loop else way.price.of(Work(CALLS[False], entries, 0))
         yield course._replace(cost=course.cost + look)
 
 

@@ -4,6 +4,7 @@ The covariance of a linear system, `P ← A P Aᵀ + Q`, is one. If 2ʲ steps ar
 as many are `X ← L L X R R + (C + L C R)`: two products for the powers, or one where R is the
 transpose of L, and two for what is added (R. A. Smith's doubling). As with powers from one side,
 those of symmetric matrices are computed unseen, others where they can be looked at (`trusted`).
+One of them may be missing: a matrix is looked at here where `power` looks at columns.
 """
 
 from __future__ import annotations
@@ -17,13 +18,21 @@ from inweave.run.node import LoopBody, Node, Work, work
 from inweave.run.power import MOST, StaysALoop, Way, is_nothing
 from inweave.run.trusted import CALLS, Powers
 
+FEWEST = 32  # steps for which a look at matrices pays in a batch of few prompts, too
+
 
 class _Step(NamedTuple):
-    """So many steps: `left X right + added`, if anything is."""
+    """So many steps: `left X right + added`, if anything is; a side may be an identity."""
 
     left: Node
     right: Node
     added: Node | None = None
+
+    def sides(self, graph: Graph) -> str:
+        """Those that have powers of their own; `LL` if the right one is the left's transpose."""
+        if self.right is graph.flip(self.left):
+            return "LL"
+        return "L" * (self.left.op != "const") + "R" * (self.right.op != "const")
 
 
 def sandwiched(
@@ -39,17 +48,19 @@ def sandwiched(
     mark = graph.mark()
     try:
         step = _Following(graph, phi, new).of(body.nexts[kept[0]])
-        if "const" in (step.left.op, step.right.op):  # from one side, as `power` has it
-            raise StaysALoop
+        sides = step.sides(graph)
         trusted = way.any_matrix or (step.left.symmetric and step.right.symmetric)
-        if not trusted and not (way.looks and len(graph.scopes) == 1):
+        if trusted and len(sides) < 2:
+            raise StaysALoop  # for `power`, which does that in more ways
+        looks = way.looks and len(graph.scopes) == 1 and body.repeat >= FEWEST
+        if not (trusted or (sides and looks)):
             raise StaysALoop
         loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
-        costs = dict(_costs(graph, step, body.repeat, way, trusted))
+        costs = dict(_costs(step, sides, body.repeat, way, trusted))
         squarings = min(costs, key=lambda count: costs[count], default=0)
         if not costs or costs[squarings] >= loop:
             raise StaysALoop
-        return [_last(graph, step, init, body.repeat, squarings, trusted)]
+        return [_last(graph, step, init, body.repeat, squarings, "" if trusted else sides)]
     except StaysALoop:
         graph.rollback(mark)
         return None
@@ -97,38 +108,34 @@ class _Following:
         raise StaysALoop
 
 
-def _mirrors(graph: Graph, step: _Step) -> bool:
-    """Whether the right side is the transpose of the left one."""
-    return step.right is graph.flip(step.left)
-
-
 def _costs(
-    graph: Graph, step: _Step, repeat: int, way: Way, trusted: bool
+    step: _Step, sides: str, repeat: int, way: Way, trusted: bool
 ) -> Iterator[tuple[int, float]]:
     """By the number of squarings: each halves the products with the value."""
     rows, cols = step.left.rows, step.right.rows
-    square = way.price.of(Work(1, 3 * rows**2, rows**3))
-    if not _mirrors(graph, step):
-        square += way.price.of(Work(1, 3 * cols**2, cols**3))
-    applied = way.price.of(
-        Work(2, 4 * rows * cols + rows**2 + cols**2, rows * cols * (rows + cols))
+    size = {"L": rows, "R": cols}
+    square = sum(way.price.of(Work(1, 3 * n**2, n**3)) for n in map(size.get, set(sides)) if n)
+    entries = [2 * rows * cols + size[side] ** 2 for side in sides]
+    apply = sum(
+        way.price.of(Work(1, count, rows * cols * size[side]))
+        for side, count in zip(sides, entries, strict=True)
     )
-    added = way.price.of(Work(1, 3 * rows * cols, 0)) if step.added else 0.0
+    if step.added:
+        apply += way.price.of(Work(1, 3 * rows * cols, 0))
+        square += apply
     for squarings in range(1, repeat.bit_length()):
         products = (repeat >> squarings) + (repeat & ((1 << squarings) - 1)).bit_count()
-        if repeat >> squarings > MOST:
-            continue
-        cost = squarings * (square + (applied + added if step.added else 0.0))
-        cost += products * (applied + added)
-        entries = 3 * (squarings + 1) * (rows**2 + cols**2 + 2 * rows * cols)
-        look = 0.0 if trusted else way.price.of(Work(CALLS, entries, 0))
-        yield squarings, cost + look
+        if repeat >> squarings <= MOST:
+            look = Work(CALLS[True], 3 * (squarings + 1) * sum(entries), 0)
+            cost = squarings * square + products * apply
+            yield squarings, cost if trusted else cost + way.price.of(look)
 
 
 def _last(
-    graph: Graph, step: _Step, init: Node, repeat: int, squarings: int, trusted: bool
+    graph: Graph, step: _Step, init: Node, repeat: int, squarings: int, looked_at: str
 ) -> Node:
-    mirrors = _mirrors(graph, step)
+    """The value after all steps; a look at the powers of some sides may raise."""
+    mirrors = step.sides(graph) == "LL"
     steps, values = [step], [init]
     for j in range(squarings):
         if repeat >> j & 1:
@@ -141,12 +148,13 @@ def _last(
     for _ in range(repeat >> squarings):
         values.append(_applied(graph, steps[-1], values[-1]))
     last = values[-1]
-    if trusted:
+    if not looked_at:
         return last
-    args = [x.left for x in steps] + ([] if mirrors else [x.right for x in steps])
+    powers = {"L": [x.left for x in steps], "R": [x.right for x in steps]}
+    args = [x for side in dict.fromkeys(looked_at) for x in powers[side]]
     args += [x.added for x in steps if x.added is not None]
     args += values[is_nothing(init) :]
-    made = Powers(last.rows, repeat, squarings, False, step.added is not None, sides=2 - mirrors)
+    made = Powers(last.rows, repeat, squarings, False, step.added is not None, sides=looked_at)
     return graph.make("trusted", tuple(args), made, *last.shape)
 
 

@@ -35,10 +35,10 @@ ALLOWED = 16384.0  # roundings that the bound may come to, beside the answer, ti
 FEW = 256  # steps, beyond which less is allowed
 MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
 MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
-CALLS = 14  # that a look takes
 Sizes = tuple[Any, Any, Any]
 """The norms of powers, of both sides if they are on both, of what each adds, and of values."""
 
+CALLS = {False: 14, True: 40}  # that a look takes, at columns and at matrices
 _greatest = np.maximum.reduce
 _all = np.logical_and.reduce
 
@@ -60,7 +60,7 @@ class Powers(NamedTuple):
     beside: bool
     added: bool
     values: int = 1  # that are carried
-    sides: int = 0  # of a matrix: powers of one and its transpose, or two, multiply from both sides
+    sides: str = ""  # of a matrix: L and R multiply it, of which one may be missing, or L and Lᵀ
 
 
 class Look:
@@ -109,15 +109,14 @@ class Look:
 
     def held(self, arrays: Sequence[Array]) -> tuple[Array, Array]:
         """Absolute values: the first axis counts powers, which prompts may share, and columns."""
-        rows, count, shape = self.made.rows, self.count, arrays[0].shape
+        rows, count = self.made.rows, self.count
         columns = arrays[count:]
         if self.made.beside:
             columns = [x[..., :rows, :] for x in columns]
         lead = columns[-1].shape
         if lead[:-2]:  # what is added may be that of all prompts
             columns = [x if x.shape == lead else np.broadcast_to(x, lead) for x in columns]
-        powers, values = abs(np.concatenate(arrays[:count])), abs(np.concatenate(columns))
-        return powers.reshape(count, *shape), values.reshape(len(columns), *lead[:-1])
+        return _sizes(arrays[:count]), _sizes(columns).reshape(len(columns), *lead[:-1])
 
     def by_rows(self, powers: Array, values: Array) -> Sizes:
         """The norms of powers, of what they add, and of values: their largest entries."""
@@ -167,7 +166,7 @@ class Look:
 
 
 class LookFromBothSides(Look):
-    """The same for `X ← L X R + C`.
+    """The same for a matrix, `X ← L X R + C`.
 
     An entry of X is at most as large as all, times the sums of a row of L and of a column of R; and
     products err by L's error beside R, R's beside L, and once more where both are multiplied.
@@ -179,25 +178,32 @@ class LookFromBothSides(Look):
 
     def held(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         sides, count, shape = self.made.sides, self.count, arrays[-1].shape
-        powers = [abs(np.stack(arrays[i * count : (i + 1) * count])) for i in range(sides)]
-        values = [np.broadcast_to(x, shape) for x in arrays[sides * count :]]
-        entries = abs(np.stack(values)).reshape(len(values), *shape[:-2], shape[-2] * shape[-1])
-        return [*powers, powers[0].mT][:2], entries
+        stacked, rest = dict[str, Array](), list(arrays)
+        for side in dict.fromkeys(sides):
+            stacked[side], rest = _sizes(rest[:count]), rest[count:]
+        if sides == "LL":
+            stacked["R"] = stacked["L"].mT
+        rest = [x if x.shape == shape else np.broadcast_to(x, shape) for x in rest]
+        return stacked, _sizes(rest).reshape(len(rest), *shape[:-2], shape[-2] * shape[-1])
 
     def by_rows(self, powers: Any, values: Array) -> Sizes:
-        left, right = powers
-        norms = _largest(einsum("...ij->...i", left)), _largest(einsum("...ij->...j", right))
-        return self.parted(norms, _largest(values))
+        sums = {"L": "...ij->...i", "R": "...ij->...j"}
+        return self.parted(self.norms(powers, sums), _largest(values))
 
     def by_columns(self, powers: Any, values: Array) -> Sizes:
-        left, right = powers
-        norms = _largest(einsum("...ij->...j", left)), _largest(einsum("...ij->...i", right))
-        return self.parted(norms, _listed(einsum("...i->...", values)))
+        sums = {"L": "...ij->...j", "R": "...ij->...i"}
+        return self.parted(self.norms(powers, sums), _listed(einsum("...i->...", values)))
+
+    def norms(self, powers: dict[str, Array], sums: dict[str, str]) -> tuple[Any, ...]:
+        return tuple(_largest(einsum(sums[side], of)) for side, of in powers.items())
 
     def powers(self, norms: Sequence[Any]) -> Iterator[tuple[Any, Any]]:
-        left, right = (super(LookFromBothSides, self).powers(side) for side in norms)
-        for (v, error), (w, other) in zip(left, right, strict=True):
-            yield v * w, v * other + error * w + v * w
+        one, *other = (super(LookFromBothSides, self).powers(side) for side in norms)
+        if not other:
+            yield from one
+            return
+        for (v, error), (w, errors) in zip(one, *other, strict=True):
+            yield v * w, v * errors + error * w + v * w
 
 
 def look(made: Powers, dtype: Any) -> Look:
@@ -211,6 +217,11 @@ def _of_all(norms: Any, added: Any, values: Array) -> Sizes:
     with np.errstate(all="ignore"):  # an answer may be zero
         each = tuple(map(_tops, norms)) if isinstance(norms, tuple) else _tops(norms)
         return each, _tops([x / last for x in added]), _tops(values / last)
+
+
+def _sizes(arrays: Sequence[Array]) -> Array:
+    """Absolute values of arrays of one shape, one after the other."""
+    return abs(np.concatenate(arrays)).reshape(len(arrays), *arrays[0].shape)
 
 
 def _tops(sizes: Any) -> Any:
