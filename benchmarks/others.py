@@ -145,6 +145,38 @@ def nlms(X: Matrix["n", "d"], y: Vector["n"]):
     return inweave.scan(step, inweave.zeros(X.shape[1]), X, y)[0]
 
 
+@inweave.program
+def biquad(x: Vector["n"], b: Scalar, c: Scalar):
+    def step(carried, t):
+        y, z = carried
+        new = t - b * y - c * z
+        return (new, y), new
+
+    return inweave.scan(step, (0 * b, 0 * b), x)[1]
+
+
+@inweave.program
+def trend(x: Vector["n"], a: Scalar, b: Scalar):
+    def step(carried, t):
+        level, slope = carried
+        new = a * t + (1 - a) * (level + slope)
+        return (new, b * (new - level) + (1 - b) * slope), new
+
+    return inweave.scan(step, (x[0], 0 * a), x)[1]
+
+
+@inweave.program
+def tracked(x: Vector["n"], q: Scalar, r: Scalar):
+    def step(carried, t):
+        m, p = carried
+        p = p + q
+        k = p / inweave.assume(p + r, 1e-3, 1e3)
+        m = m + k * (t - m)
+        return (m, p - k * p), m
+
+    return inweave.scan(step, (0 * q, 0 * q + 1), x)[1]
+
+
 def _times(A: Any, x: Any) -> Any:
     return (A @ x[..., None])[..., 0]
 
@@ -257,6 +289,38 @@ def _nlms(X: Any, y: Any) -> Any:
     return w
 
 
+def _numbers(x: Any) -> Any:
+    """The entries of a vector as Python's floats; of a batch, of all vectors at a time."""
+    return x.tolist() if x.ndim == 1 else np.moveaxis(x, -1, 0)
+
+
+def _biquad(x: Any, b: float, c: float) -> Any:
+    y, z, out = 0.0, 0.0, []
+    for t in _numbers(x):
+        y, z = t - b * y - c * z, y
+        out.append(y)
+    return np.array(out).T
+
+
+def _trend(x: Any, a: float, b: float) -> Any:
+    level, slope, out = _numbers(x)[0], 0.0, []
+    for t in _numbers(x):
+        new = a * t + (1 - a) * (level + slope)
+        level, slope = new, b * (new - level) + (1 - b) * slope
+        out.append(level)
+    return np.array(out).T
+
+
+def _tracked(x: Any, q: float, r: float) -> Any:
+    m, p, out = 0.0, 1.0, []
+    for t in _numbers(x):
+        p = p + q
+        k = p / (p + r)
+        m, p = m + k * (t - m), p - k * p
+        out.append(m)
+    return np.array(out).T
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -276,6 +340,9 @@ OTHERS = (
     Other(krylov, {"n": 50}, {"A": (50, 50), "v": (50,)}, _krylov),
     Other(smoothed, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _smoothed),
     Other(nlms, {"n": 100, "d": 10}, {"X": (100, 10), "y": (100,)}, _nlms),
+    Other(biquad, {"n": 1000}, {"x": (1000,), "b": (), "c": ()}, _biquad),
+    Other(trend, {"n": 1000}, {"x": (1000,), "a": (), "b": ()}, _trend),
+    Other(tracked, {"n": 1000}, {"x": (1000,), "q": (), "r": ()}, _tracked),
 )  # fmt: skip
 
 

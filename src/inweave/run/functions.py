@@ -8,10 +8,11 @@ the array library has itself (a positive part, a size, a division) is one call t
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,18 +25,26 @@ from inweave.model.relunet import ABS, RELU, Function, ReluNet, interval
 from inweave.run import slopes, tables
 from inweave.run.compiled import interp
 from inweave.run.domains import guard, limits, nan_outside
-from inweave.run.newton import Refined
+from inweave.run.newton import STEPS, Refined
 from inweave.run.slopes import Slope
 from inweave.run.tables import FEW, Table
 
 MANY = 1 << 14  # entries of all units together, up to which they are computed at once
 
 
+class Formula(NamedTuple):
+    """A function of a float in Python: an expression of the name {x}, and what {f}_... names."""
+
+    text: str
+    names: Mapping[str, Any] = MappingProxyType({})
+
+
 @dataclass(frozen=True)
 class InNumpy:
     """A function of numpy arrays, apart from the look at its domain, which loops take afterwards.
 
-    `into` computes it into another array, `small` a small array, where that is quicker.
+    `into` computes it into another array, `small` a small array, where that is quicker; `formula`
+    says the same, bit for bit, of one number in double precision.
     """
 
     apply: Callable[[Array], Array]
@@ -43,6 +52,7 @@ class InNumpy:
     guarded: Function | None = None
     dtype: Any = None
     small: Callable[[Array], Array] | None = None
+    formula: Formula | None = None
 
     def __call__(self, x: Array) -> Array:
         self.look(x)
@@ -82,12 +92,29 @@ def applied(
     if not isinstance(function, Refined):
         return _checked(function, _table(function, rows, cols, arithmetic), arithmetic)
     table = function.table
-    steps = function.after(applied(table, rows, cols, arithmetic), arithmetic)
-    if not (_checks(table, arithmetic) and function.is_exact):
-        return steps
+    directly = _checks(table, arithmetic) and function.is_exact
     if arithmetic.library == "numpy":
-        return _checked(table, ROOT if function.degree == 3 else INVERSE, arithmetic)
+        root = ROOT if function.degree == 3 else INVERSE
+        known = root if directly else _in_steps(function, rows, cols, arithmetic)
+        return _checked(table, known, arithmetic)
+    steps = function.after(applied(table, rows, cols, arithmetic), arithmetic)
+    if not directly:
+        return steps
     return _checked(table, function.direct(arithmetic.xp), arithmetic, steps)
+
+
+def _in_steps(function: Refined, rows: int, cols: int, arithmetic: Arithmetic) -> InNumpy:
+    """Newton's steps after a table of numpy."""
+    table = _table(function.table, rows, cols, arithmetic)
+    steps = InNumpy.copied(function.after(table, arithmetic))
+    found = getattr(table, "formula", None)
+    if found is None:
+        return steps
+    text, (plus, minus) = found.text, map(float, STEPS[function.degree][:2])
+    for _ in range(function.steps):
+        product = "{f}_r * {x}" + " * {f}_r" * (function.degree - 1)
+        text = f"({{f}}_r := {text}) * {plus!r} + {product} * {minus!r}"
+    return replace(steps, formula=Formula(text, found.names))
 
 
 def _checks(function: Function, arithmetic: Arithmetic) -> bool:
@@ -179,7 +206,10 @@ def _towards_zero(t: float, arithmetic: Arithmetic) -> Callable[[Array], Array]:
         np.maximum(between, -t, out=between)
         return np.subtract(x, between, out=between if out is None else out)
 
-    return InNumpy(into, into)
+    formula = (
+        f"{{x}} - {t!r} if {{x}} > {t!r} else {{x}} + {t!r} if {{x}} < -{t!r} else {{x}} - {{x}}"
+    )
+    return InNumpy(into, into, formula=Formula(formula))
 
 
 def _inverse_root(x: Array, out: Array | None = None) -> Array:
@@ -187,10 +217,15 @@ def _inverse_root(x: Array, out: Array | None = None) -> Array:
     return np.reciprocal(out, out)
 
 
-POSITIVE = InNumpy(lambda x: np.maximum(x, 0), lambda x, out: np.maximum(x, 0, out=out))
-SIZE = InNumpy(np.absolute, np.absolute)
-INVERSE = InNumpy(np.reciprocal, np.reciprocal)
-ROOT = InNumpy(_inverse_root, _inverse_root)
+POSITIVE = InNumpy(
+    lambda x: np.maximum(x, 0),
+    lambda x, out: np.maximum(x, 0, out=out),
+    formula=Formula("0.0 if {x} <= 0.0 else {x}"),
+)
+SIZE = InNumpy(np.absolute, np.absolute, formula=Formula("abs({x})"))
+# Both only where the domain is looked at, which is of positive numbers.
+INVERSE = InNumpy(np.reciprocal, np.reciprocal, formula=Formula("1.0 / {x}"))
+ROOT = InNumpy(_inverse_root, _inverse_root, formula=Formula("1.0 / sqrt({x})"))
 
 
 def _looked_up(table: Table, arithmetic: Arithmetic) -> InNumpy:
@@ -203,7 +238,21 @@ def _looked_up(table: Table, arithmetic: Arithmetic) -> InNumpy:
 
     double = arithmetic.dtype == np.float64
     small = partial(interp, xp=table.knots, fp=table.values) if double else None
-    return InNumpy(apply, into, small=small)
+    return InNumpy(apply, into, small=small, formula=_of_a_number(table) if double else None)
+
+
+def _of_a_number(table: Table) -> Formula | None:
+    """The line between the two knots beside a number, which is moved to the ends if beyond."""
+    if not np.isfinite(table.slopes).all():
+        return None
+    low, high = float(table.knots[0]), float(table.knots[-1])
+    inside = f"{low!r} if {{x}} < {low!r} else {high!r} if {{x}} > {high!r} else {{x}}"
+    text = (
+        f"{{f}}_rises[{{f}}_at := bisect({{f}}_knots, {{f}}_x := {inside}) - 1] * "
+        "({f}_x - {f}_knots[{f}_at]) + {f}_values[{f}_at]"
+    )
+    numbers = {"knots": table.knots, "values": table.values, "rises": table.slopes}
+    return Formula(text, {name: array.tolist() for name, array in numbers.items()})
 
 
 def _in_segments(function: Function, arithmetic: Arithmetic) -> Callable[[Array], Array]:

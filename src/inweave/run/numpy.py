@@ -23,6 +23,7 @@ from inweave.run.compiled import einsum
 from inweave.run.functions import INVERSE, InNumpy
 from inweave.run.lifetimes import ENTRY_BY_ENTRY, lifetimes, reader
 from inweave.run.narrow import narrow
+from inweave.run.numbers import Numbers, of_numbers
 from inweave.run.tables import FEW
 from inweave.run.written import Step, Value, Writer, stepping
 
@@ -222,10 +223,10 @@ class InPlace(Writer):
     }  # fmt: skip
     """Outside of loops; each may write into an operand (`inweave.run.reuse`)."""
 
-    def __init__(
-        self, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool = False
-    ) -> None:
-        super().__init__(replace(loop, body=_divided(loop, slots)), read, slots, many)
+    @classmethod
+    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Writer:
+        loop = replace(loop, body=_divided(loop, slots))
+        return (Numbers if of_numbers(loop, slots) else cls)(loop, read, slots, many)
 
     def library(self) -> dict[str, Any]:
         return LIBRARY.copy()

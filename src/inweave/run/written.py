@@ -54,7 +54,7 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
             many = writer.concrete and math.prod(lead) >= MANY
             key = (many, *(shape and (len(shape), *shape[-2:]) for shape in shapes))
             if key not in written:
-                written[key] = writer(loop, read, slots, many).function()
+                written[key] = writer.of(loop, read, slots, many).function()
             found = written[key], lead
             if writer.concrete:
                 if len(known) >= KEPT:
@@ -100,7 +100,7 @@ class Writer:
                 self.space[name] = self.constant(x)
                 self.values[slot] = Value(name)
             else:
-                self.before.append(f"{name} = slots[{slot}]")
+                self.before.append(f"{name} = {self.given_as(slot, x)}")
                 rows, cols = x.shape[-2:]
                 self.values[slot] = Value(name, rows, cols, len(x.shape) > 2)
         self.given = {value.name for value in self.values.values()}  # what no step changes
@@ -110,8 +110,24 @@ class Writer:
             for i, (phi, init) in enumerate(zip(loop.phis, loop.inits, strict=True))
         ]
 
+    @classmethod
+    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Writer:
+        """What writes a loop."""
+        return cls(loop, read, slots, many)
+
     def constant(self, x: Any) -> Any:
         return x
+
+    def given_as(self, slot: int, x: Any) -> str:
+        """An array that is read."""
+        return f"slots[{slot}]"
+
+    def header(self) -> str:
+        return f"for i in range({self.loop.times}):"
+
+    def result(self, phi: Value) -> str:
+        """What is left of a carried value."""
+        return phi.name
 
     def _batched(self) -> dict[int, bool]:
         """Which carried values have batch axes, perhaps only after a step."""
@@ -141,13 +157,13 @@ class Writer:
         for k, stack in enumerate(loop.stacks):
             self.stack(f"left{k}", stack, self.values[stack.slot])
         self.carry([self.values[slot] for slot in loop.nexts])
-        steps = [f"for i in range({loop.times}):", *(f"    {line}" for line in self.body)]
+        steps = [self.header(), *(f"    {line}" for line in self.body)]
         if not self.body:  # nothing changes
             steps = []
         elif self.around:
             steps = [f"with {self.around}:", *(f"    {line}" for line in steps)]
         for slot, phi in zip(loop.phis, self.phis, strict=True):
-            self.after.append(f"slots[{slot}] = {phi.name}")
+            self.after.append(f"slots[{slot}] = {self.result(phi)}")
         source = ["def written(slots, lead):"]
         source += [f"    {line}" for line in (*self.before, *steps, *self.after)]
         exec(compile("\n".join(source), f"<loop of {loop.times} steps>", "exec"), self.space)
