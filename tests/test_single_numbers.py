@@ -246,3 +246,15 @@ def test_what_grows_without_bound_is_told_as_it_is_in_arrays(monkeypatch):
             network(x=30.0, a=2.0)
         words.append(str(error.value))
     assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_a_batch_in_arrays_answers_as_each_prompt_does_in_floats(program):
+    network, data = made(program)
+    prompts = [{name: x * scale for name, x in data.items()} for scale in (1.0, 0.5, 0.75)]
+    batch = {name: np.stack([prompt[name] for prompt in prompts]) for name in data}
+    alone = [np.asarray(network(**prompt)) for prompt in prompts]
+    together = np.asarray(network(**batch))
+    if program is alarms:  # two answers
+        together = np.moveaxis(together, 1, 0)
+    np.testing.assert_allclose(together, alone, rtol=1e-12, atol=1e-14)

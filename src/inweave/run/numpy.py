@@ -309,7 +309,7 @@ class InPlace(Writer):
         elif op == "pointwise":
             self.body.append(self.applied(made, a, b))
         else:
-            self.body.append(f"{op}({a.name}, {b.name}, {made.name})")
+            self.body.append(self.entry_by_entry(made, op, a, b))
         if made.fixed and op in ("add", "sub", "concat") and i not in self.lives.updated:
             self.loose.add(made.name)
         return made
@@ -389,18 +389,24 @@ class InPlace(Writer):
         return f"matmul({b.name}[..., 0], {turned}, {made.name}[..., 0])"
 
     def multiplied(self, made: Value, op: str, a: Value, b: Value) -> str:
-        """numpy takes three times as long for (1, 1) as for an array without axes, and for a column
-        times a row as for their matrix product."""
-        alone = [x.rows == x.cols == 1 and not x.batched for x in (a, b)]
-        if op == "mul" and not made.batched and a.cols == b.rows == 1 and not any(alone):
+        """numpy takes three times as long for a column times a row as for their matrix product."""
+        alone = self.is_number(a) or self.is_number(b)
+        if op == "mul" and not made.batched and a.cols == b.rows == 1 and not alone:
             return f"{a.name}.dot({b.name}, {made.name})"
         if op == "mul" and a.cols == b.rows == 1 and min(made.rows, made.cols) > 1:
             return f"outer({a.name}, {b.name}, {made.name})"
+        return self.entry_by_entry(made, op, a, b)
+
+    def entry_by_entry(self, made: Value, op: str, a: Value, b: Value) -> str:
+        """numpy takes three times as long for (1, 1) as for an array without axes."""
         names = [
-            self.number(x) if one and made.rows * made.cols > 1 else x.name
-            for x, one in zip((a, b), alone, strict=True)
+            self.number(x) if self.is_number(x) and not self.is_number(made) else x.name
+            for x in (a, b)
         ]
         return f"{op}({names[0]}, {names[1]}, {made.name})"
+
+    def is_number(self, x: Value) -> bool:
+        return x.rows == x.cols == 1 and not x.batched
 
     def narrowed(self, made: Value, op: str, a: Value, b: Value) -> str:
         """The same, right of the column of this step."""
