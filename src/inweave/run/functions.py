@@ -94,9 +94,9 @@ def applied(
     table = function.table
     directly = _checks(table, arithmetic) and function.is_exact
     if arithmetic.library == "numpy":
+        in_steps = _in_steps(function, rows, cols, arithmetic)  # refused where it has no room
         root = ROOT if function.degree == 3 else INVERSE
-        known = root if directly else _in_steps(function, rows, cols, arithmetic)
-        return _checked(table, known, arithmetic)
+        return _checked(table, root if directly else in_steps, arithmetic)
     steps = function.after(applied(table, rows, cols, arithmetic), arithmetic)
     if not directly:
         return steps
