@@ -177,6 +177,18 @@ def tracked(x: Vector["n"], q: Scalar, r: Scalar):
     return inweave.scan(step, (0 * q, 0 * q + 1), x)[1]
 
 
+@inweave.program
+def factors(V: Matrix["n", "m"], W: Matrix["n", "k"], H: Matrix["k", "m"]):
+    V = V * V + 0.5
+
+    def step(W, H):
+        H = H * (W.T @ (V / inweave.assume(W @ H, 1e-3, 1e3))) / V.shape[0]
+        return W * ((V / inweave.assume(W @ H, 1e-3, 1e3)) @ H.T) / V.shape[1], H
+
+    W, H = inweave.iterate(step, (W * W + 0.5, H * H + 0.5), STEPS // 10)
+    return W @ H
+
+
 def _times(A: Any, x: Any) -> Any:
     return (A @ x[..., None])[..., 0]
 
@@ -321,6 +333,14 @@ def _tracked(x: Any, q: float, r: float) -> Any:
     return np.array(out).T
 
 
+def _factors(V: Any, W: Any, H: Any) -> Any:
+    V, W, H = (X * X + 0.5 for X in (V, W, H))
+    for _ in range(STEPS // 10):
+        H = H * (W.mT @ (V / (W @ H))) / V.shape[-2]
+        W = W * ((V / (W @ H)) @ H.mT) / V.shape[-1]
+    return W @ H
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -339,6 +359,8 @@ OTHERS = (
     Other(sinkhorn, {"n": 20}, {"C": (20, 20)}, _sinkhorn),
     Other(krylov, {"n": 50}, {"A": (50, 50), "v": (50,)}, _krylov),
     Other(smoothed, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _smoothed),
+    Other(factors, {"n": 20, "m": 16, "k": 4}, {"V": (20, 16), "W": (20, 4), "H": (4, 16)},
+          _factors),
     Other(nlms, {"n": 100, "d": 10}, {"X": (100, 10), "y": (100,)}, _nlms),
     Other(biquad, {"n": 1000}, {"x": (1000,), "b": (), "c": ()}, _biquad),
     Other(trend, {"n": 1000}, {"x": (1000,), "a": (), "b": ()}, _trend),

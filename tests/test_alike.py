@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import inweave
 from inweave import Matrix, Vector, gallery
 from inweave.run import alike
+from inweave.run.code import VIEWS, Line, Repeat
 
 
 @inweave.program
@@ -53,3 +55,37 @@ def test_plans_are_those_of_a_search_that_skips_nothing(
     monkeypatch.setattr(alike._Family, "_strays", 0)
     monkeypatch.setattr(alike._Look, "node", looked)
     assert lines(NETWORKS[name]()) == quick
+
+
+@inweave.program
+def factored(V: Matrix["n", "m"], W: Matrix["n", "k"], H: Matrix["k", "m"]) -> Any:
+    def step(W: Any, H: Any) -> Any:
+        H = H * (W.T @ (V / inweave.assume(W @ H, 1e-2, 1e2))) / V.shape[0]
+        return W * ((V / inweave.assume(W @ H, 1e-2, 1e2)) @ H.T) / V.shape[1], H
+
+    return inweave.iterate(step, (W, H), 3)
+
+
+def computed(n: int) -> int:
+    """How many operations a step takes, views not counted."""
+    net = inweave.compile(factored, n=n, m=4, k=2, optimize="speed", verify=False)
+    (loop,) = (x for x in net.plan.from_inputs.code.lines if isinstance(x, Repeat))
+    return sum(line.op not in VIEWS for line in loop.body if isinstance(line, Line))
+
+
+def test_what_multiplies_or_divides_entry_by_entry_in_a_loop_is_one_operation_at_any_size() -> None:
+    """Four products of matrices, four entry by entry, two divisions, at most four multiples."""
+    assert computed(3) <= 4 + 4 + 2 + 4
+    assert computed(3) == computed(6)
+
+
+def test_products_and_divisions_entry_by_entry_in_a_loop_are_those_of_numpy() -> None:
+    net, rng = inweave.compile(factored, n=6, m=4, k=2, optimize="speed"), np.random.default_rng(0)
+    for lead in ((), (5,)):
+        V, W, H = (rng.uniform(0.5, 1, (*lead, *s)) for s in ((6, 4), (6, 2), (2, 4)))
+        answer = net(V=V, W=W, H=H)
+        for _ in range(3):
+            H = H * (W.mT @ (V / (W @ H))) / 6
+            W = W * ((V / (W @ H)) @ H.mT) / 4
+        np.testing.assert_allclose(answer[0], W, rtol=1e-9)
+        np.testing.assert_allclose(answer[1], H, rtol=1e-9)

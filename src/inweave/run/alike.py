@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from inweave.exact.constants import Array, Ones, fractions, simplest
+from inweave.exact.constants import Array, Ones, fractions, identity, simplest
 from inweave.run.graph import Graph
 from inweave.run.kinds import ONE, is_constant
 from inweave.run.node import Node
@@ -448,20 +449,18 @@ class _Family:
             return self.graph.scale(data, values[0])
         if op == "sum":
             return _added(self.graph, list(zip(data, values, strict=True)))
-        value = values[0]
-        for other in values[1:]:
-            value = self.graph.entrywise(value, other)
-        return value
+        return reduce(self.graph.entrywise, values)
 
     def _product(self, a: Pattern, b: Pattern) -> Node:
         """A matrix product; of single entries also one that stands transposed, or row by row."""
         if self._inside is not None:
             return self.graph.matmul(self._computed(a), self._computed(b))
         read = self._read
-        for rows, cols in PRODUCTS:
+        for apart, (rows, cols) in product((False, True), PRODUCTS):
             self._read, self._inside = read, (rows, cols, INNER)
+            lines: list[Node] = []
             try:
-                left, right = self._computed(a), self._computed(b)
+                left, right = (self._factor(x, lines if apart else None) for x in (a, b))
             except Unlike:
                 continue
             finally:
@@ -471,8 +470,30 @@ class _Family:
                 found = self.graph.matmul(products, self.graph.const(Ones(products.cols, 1)))
             else:
                 found = self.graph.matmul(left, right)
-            return found if rows == ROWS else self.graph.flip(found)
+            found = found if rows == ROWS else self.graph.flip(found)
+            return reduce(self.graph.entrywise, lines, found)
         raise Unlike
+
+    def _factor(self, pattern: Pattern, lines: list[Node] | None) -> Node:
+        """A factor of a product, perhaps without the `lines` that multiply its rows or columns.
+
+        With c a column, `(c * A) B` is `c * (A B)`: there c may move with the columns of B.
+        """
+        op, _, *parts = pattern
+        if lines is None or op != "mul":
+            return self._computed(pattern)
+        inside, kept = self._inside, []
+        for part in parts:
+            if not _is_line(part):
+                kept.append(self._computed(part))
+                continue
+            self._inside = None
+            _, base, flip, _, inner = part
+            lines.append(self._wide(base, flip, (ROWS, COLS), inner))
+            self._inside = inside
+        if not kept:
+            raise Unlike
+        return reduce(self.graph.entrywise, kept)
 
     def _wide(self, base: Node | None, flip: bool, axes: Axes, _: Any) -> Node:
         """All that the terms read of a value, its axes standing for what they stand for there."""
@@ -547,6 +568,12 @@ class _Family:
         return axis, int(begin), int(self.length[axis])
 
 
+def _is_line(pattern: Pattern) -> bool:
+    """Whether a slice of a factor is the same along what a product adds up."""
+    op, *_, inner = pattern
+    return op is None and inner == (1,)
+
+
 def _entries(x: Node) -> Array:
     """The entries of a constant."""
     if x.op == "const":
@@ -585,6 +612,10 @@ def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fracti
 
 def _masked(graph: Graph, mask: Mask, coefficient: Fraction, node: Node) -> tuple[Fraction, Node]:
     """A value as large as its mask, weighted by it."""
+    if mask.is_unit:  # it is known for what it is as long as its identity has no multiple
+        return ONE, graph.entrywise(
+            graph.scale(coefficient, node), graph.const(identity(mask.rows))
+        )
     if mask.weights is not None:
         whole = coefficient.denominator == 1 and abs(coefficient) < WHOLE
         times = int(coefficient) if whole else coefficient
