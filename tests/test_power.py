@@ -323,3 +323,31 @@ def test_a_batch_that_shares_its_matrices_answers_as_its_prompts_alone(name):
     for i in range(3):
         one = {k: v[i] if v.ndim == 2 and given[k].ndim == 1 else v for k, v in several.items()}
         np.testing.assert_allclose(found[i], network(**one, check=False), rtol=1e-9, atol=1e-12)
+
+
+@inweave.program
+def sweeps(A: Matrix["n", "n"], b: Vector["n"], *, steps: int):
+    """Gauss-Seidel with a fixed step: every row reads what the rows before it have changed."""
+
+    def sweep(x):
+        for i in range(A.shape[0]):
+            x = x + inweave.eye(A.shape[0])[:, i] * (0.1 * (b[i] - A[i] @ x))
+        return x
+
+    return inweave.iterate(sweep, inweave.zeros(A.shape[0]), steps)
+
+
+def test_the_plan_of_a_sweep_over_rows_grows_with_the_rows_and_is_the_sweep():
+    """A row after the other, and not every row as all those before it."""
+    plans = {
+        n: inweave.compile(sweeps, n=n, steps=5, verify=False).plan.from_inputs for n in (5, 10)
+    }
+    few, many = (
+        len(Variant(*plan._made, Asked(Way(Price(1e9, 1e-9, 1e-9), True, any_matrix=True))).nodes)
+        for plan in plans.values()
+    )
+    assert many <= 3 * few
+    rng = np.random.default_rng(0)
+    A, b = rng.normal(size=(10, 10)), rng.normal(size=10)
+    net = inweave.compile(sweeps, n=10, steps=5, optimize="speed")
+    np.testing.assert_allclose(net(A=A, b=b), sweeps(A=A, b=b, steps=5), rtol=1e-12, atol=1e-13)

@@ -36,7 +36,7 @@ import numpy as np
 from inweave.exact.constants import Shift, exact, zeros
 from inweave.run.graph import Graph
 from inweave.run.node import LoopBody, Node, Price, Work, work
-from inweave.run.term import Box, Matrix, Term
+from inweave.run.term import Box, Matrix, Term, bounding
 from inweave.run.terms import (
     assemble,
     clip,
@@ -52,6 +52,7 @@ from inweave.run.terms import (
 from inweave.run.trusted import CALLS, Powers
 
 MOST = 32  # products with a vector that are written out
+TERMS = 16  # products and nodes in a value of a step, more of which are added up where it is made
 
 
 class StaysALoop(Exception):
@@ -373,8 +374,23 @@ class _Powers:
                 continue
             stack.pop()
             if top not in self.wide:
-                self.wide[top] = self._made(top)
+                matrix, flip = self._made(top)
+                self.wide[top] = _Wide(self._short(matrix), flip)
         return self.wide[node]
+
+    def _short(self, matrix: Matrix) -> Matrix:
+        """The same with few terms: without this, row by row each may be all those before it.
+
+        Identities stay, since what they meet is a slice.
+        """
+        kept, here, there = list[Term](), list[Term](), list[Term]()  # identities, in A, in c
+        for term in matrix:
+            plain = isinstance(term.core, int) and not term.scalars
+            (kept if plain else here if term.col < self.rows else there).append(term)
+        if len(here) + len(there) <= TERMS:
+            return matrix
+        boxes = [bounding(side) for side in (here, there) if side]
+        return (*kept, *self._settled((*here, *there), boxes))
 
     def _made(self, node: Node) -> _Wide:
         makers: dict[str, Callable[[Node], _Wide]] = {
