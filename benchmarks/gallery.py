@@ -28,7 +28,7 @@ from benchmarks.by_hand.kits import KITS
 from benchmarks.row import Row
 from inweave import Network, gallery
 from inweave.gallery import Entry, difference
-from inweave.run.newton import Refined
+from inweave.run.values.newton import Refined
 
 LIBRARIES = tuple(KITS)
 FACTORS = (1, 10, 100)

@@ -51,8 +51,8 @@ from inweave.proof import check
 from inweave.proof.degree import lower_bound, quick_degree
 from inweave.proof.entries import Degree, in_entries
 from inweave.run import growth
-from inweave.run import jax as staging
 from inweave.run.kernel import call, generate
+from inweave.run.libraries import jax as staging
 from inweave.stack import blocks
 from scripts import conditions, least_depth
 

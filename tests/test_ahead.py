@@ -9,7 +9,7 @@ import pytest
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.run.code import live_nodes
+from inweave.run.lines.code import live_nodes
 from tests.fuzz import equal_in_rationals
 
 pytestmark = [

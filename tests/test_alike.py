@@ -8,8 +8,8 @@ import pytest
 
 import inweave
 from inweave import Matrix, Vector, gallery
-from inweave.run import alike
-from inweave.run.code import VIEWS, Line, Repeat
+from inweave.run.lines.code import VIEWS, Line, Repeat
+from inweave.run.values import alike
 
 
 @inweave.program

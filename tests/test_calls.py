@@ -14,7 +14,7 @@ import inweave
 from inweave import Scalar, Vector, gallery
 from inweave.model.inputs import accept
 from inweave.model.prompt import by_name
-from inweave.run.execute import OFTEN, Bound
+from inweave.run.libraries.execute import OFTEN, Bound
 from tests.calls import calls_of
 from tests.test_sizes_and_calls import given, ridge
 

@@ -15,8 +15,8 @@ from inweave.compiler.candidates import ALIKE, chosen
 from inweave.compiler.options import CANDIDATES
 from inweave.compiler.origin import Origin
 from inweave.errors import CompileError
-from inweave.run import node
 from inweave.run.cost import LOOP, Cost, cost, counted
+from inweave.run.values import node
 from inweave.text.explain import candidates as words
 from tests.cases import CASES
 from tests.ways import WAYS, compiled

@@ -22,7 +22,7 @@ from inweave.model.dense import forward
 from inweave.model.prompt import fill_prompt
 from inweave.proof import words
 from inweave.proof.algebra import prove
-from inweave.run.code import Line
+from inweave.run.lines.code import Line
 from inweave.text.plan import describe
 
 TARGETS, MODES = ("elsa", "lsa"), ("faithful", "speed", "depth")

@@ -14,9 +14,9 @@ from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import identity
 from inweave.model import dense
 from inweave.model.prompt import fill_prompt
-from inweave.run.code import Repeat
-from inweave.run.graph import Graph
-from inweave.run.multiples import common
+from inweave.run.lines.code import Repeat
+from inweave.run.rules.multiples import common
+from inweave.run.values.graph import Graph
 from inweave.text.plan import describe
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "stepped")

@@ -25,7 +25,7 @@ from inweave.language.tables import (
 )
 from inweave.language.values import lift
 from inweave.model.relunet import ABS, RELU, Function, ReluNet
-from inweave.run.tables import Table
+from inweave.run.libraries.tables import Table
 
 POINTS = 100_000
 

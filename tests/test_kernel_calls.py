@@ -15,9 +15,9 @@ import pytest
 
 import inweave
 from inweave import gallery
+from inweave.run.backward.reverse import NoReverse
 from inweave.run.kernel import call, device, gradient
 from inweave.run.ready import AsKernel
-from inweave.run.reverse import NoReverse
 from tests import kernels
 from tests.kernels import batch_of_examples
 

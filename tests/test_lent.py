@@ -28,7 +28,7 @@ def inputs() -> dict[str, Any]:
 @pytest.fixture
 def in_torch(monkeypatch):
     """A function that says whether a call was computed in torch."""
-    from inweave.run import in_torch
+    from inweave.run.libraries import in_torch
 
     seen = []
     plain = in_torch.OutOfPlace.function
@@ -93,7 +93,7 @@ def test_gradients_keep_a_call_in_torch_and_their_absence_does_not(net, inputs, 
 
 
 def test_many_threads_and_heavy_work_keep_a_call_in_torch(net, inputs, in_torch, monkeypatch):
-    monkeypatch.setattr("inweave.run.lent.HEAVY", 1000)
+    monkeypatch.setattr("inweave.run.libraries.lent.HEAVY", 1000)
     many = {name: x.expand(100, *x.shape) for name, x in inputs.items()}
     for threads, batch, expected in ((8, inputs, False), (8, many, True), (2, many, False)):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)

@@ -9,10 +9,10 @@ import inweave
 from inweave import gallery
 from inweave.errors import DomainError
 from inweave.exact.arithmetic import Floats
-from inweave.run import execute, numpy, written
-from inweave.run.code import Line, Repeat, Stack
-from inweave.run.functions import POSITIVE
-from inweave.run.lifetimes import lifetimes
+from inweave.run.libraries import execute, numpy, written
+from inweave.run.libraries.functions import POSITIVE
+from inweave.run.lines.code import Line, Repeat, Stack
+from inweave.run.lines.lifetimes import lifetimes
 
 SIDE, TIMES = 3, 4
 SOURCES, PHIS, OTHERS = (0, 1), (2, 3, 4), (5, 6, 7, 8)

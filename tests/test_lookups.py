@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from inweave.exact.arithmetic import Floats
 from inweave.language.tables import exp_table, interpolant, reciprocal_table, smooth
 from inweave.model.relunet import Function
-from inweave.run import tables
-from inweave.run.functions import applied
-from inweave.run.tables import Even, Octaves, Table
+from inweave.run.libraries import tables
+from inweave.run.libraries.functions import applied
+from inweave.run.libraries.tables import Even, Octaves, Table
 
 FUNCTIONS = [
     exp_table(-5.0, 5.0, 300),

@@ -13,10 +13,10 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.exact.constants import identity
 from inweave.exact.field_arithmetic import FieldArithmetic
-from inweave.run.code import encode
-from inweave.run.execute import Bound
-from inweave.run.graph import Graph
-from inweave.run.node import Node
+from inweave.run.libraries.execute import Bound
+from inweave.run.lines.code import encode
+from inweave.run.values.graph import Graph
+from inweave.run.values.node import Node
 
 FIELD = FieldArithmetic(key=4)
 SHAPES = {"A": (3, 3), "B": (3, 3), "X": (4, 3), "Y": (4, 3), "v": (3, 1), "d": (4, 1), "s": (1, 1)}

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inweave import gallery
-from inweave.run import narrow
-from inweave.run.code import Line, Repeat
+from inweave.run.lines import narrow
+from inweave.run.lines.code import Line, Repeat
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 

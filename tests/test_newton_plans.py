@@ -16,8 +16,8 @@ from inweave.model import dense
 from inweave.model.layers import BlockPointwiseLayer
 from inweave.model.network import Network
 from inweave.model.relunet import ReluNet
-from inweave.run.newton import Refined
 from inweave.run.plan import Plan
+from inweave.run.values.newton import Refined
 
 
 @inweave.program

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from inweave import gallery
 from inweave.exact.constants import Shift
-from inweave.run.code import Line
-from inweave.run.graph import Graph, _slice
-from inweave.run.node import Node
+from inweave.run.lines.code import Line
+from inweave.run.values.graph import Graph, _slice
+from inweave.run.values.node import Node
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 

@@ -41,10 +41,10 @@ from inweave.model import dense
 from inweave.model.projection import read
 from inweave.model.prompt import fill_prompt
 from inweave.model.relunet import Function, ReluNet
-from inweave.run import numpy as run_numpy
-from inweave.run.code import Line, Repeat
-from inweave.run.execute import Bound
-from inweave.run.graph import Graph
+from inweave.run.libraries import numpy as run_numpy
+from inweave.run.libraries.execute import Bound
+from inweave.run.lines.code import Line, Repeat
+from inweave.run.values.graph import Graph
 from inweave.text.plan import describe
 from tests.cases import CASES
 from tests.random_networks import absolute, networks
@@ -471,7 +471,7 @@ def test_jax_stages_a_loop_instead_of_unrolling_it():
 
 def test_jax_multiplies_small_matrices_of_a_batch_as_any_others():
     jnp = pytest.importorskip("jax.numpy")
-    from inweave.run import jax
+    from inweave.run.libraries import jax
 
     rng = np.random.default_rng(0)
     for inner in (1, 2, jax.SMALL, jax.SMALL + 1):
@@ -617,7 +617,9 @@ def test_a_batch_in_pieces_has_the_answers_of_the_whole(monkeypatch, lead, share
         given[name] = one[name] * rng.uniform(1, 2, (*lead, 1))
     whole = net(**given)
     held, seen = net.plan.from_inputs.code.held, list[Any]()
-    monkeypatch.setattr("inweave.run.numpy.PIECE", 3 * held)  # three problems, and one is left
+    monkeypatch.setattr(
+        "inweave.run.libraries.numpy.PIECE", 3 * held
+    )  # three problems, and one is left
     net.plan._ready.clear()  # where the pieces for such inputs are known
     through = Bound._through_batch
     monkeypatch.setattr(Bound, "_through_batch", lambda *given: seen.append(1) or through(*given))
@@ -635,7 +637,7 @@ def test_a_batch_in_pieces_is_refused_in_whichever_piece_it_is_not_finite(
     net = entry.compile(verify=False)
     given = {name: np.stack([x] * 7) for name, x in entry.example().items()}
     held = net.plan.from_inputs.code.held
-    monkeypatch.setattr("inweave.run.numpy.PIECE", 2 * held)
+    monkeypatch.setattr("inweave.run.libraries.numpy.PIECE", 2 * held)
     whole = net(**given)
     np.testing.assert_array_equal(net(**given), whole)  # the short way
     for name in given:

@@ -14,10 +14,10 @@ import inweave
 from inweave import Matrix, Network, Scalar, Vector, gallery
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.run.cost import counted
-from inweave.run.fold import Asked
-from inweave.run.node import Price
 from inweave.run.plan import Variant
-from inweave.run.power import Way
+from inweave.run.rules.fold import Asked
+from inweave.run.rules.power import Way
+from inweave.run.values.node import Price
 from tests.random_networks import networks
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")

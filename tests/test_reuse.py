@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from inweave import gallery
-from inweave.run import reuse
-from inweave.run.code import Line
+from inweave.run.lines import reuse
+from inweave.run.lines.code import Line
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 

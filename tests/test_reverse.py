@@ -16,15 +16,15 @@ from inweave import Matrix, Scalar, Vector, gallery
 from inweave.exact.arithmetic import Floats
 from inweave.language.functions import ABS, RELU
 from inweave.model.inputs import accept
-from inweave.run.code import encode, live_nodes
-from inweave.run.execute import Bound
-from inweave.run.functions import applied
-from inweave.run.graph import Graph
+from inweave.run.backward.reverse import NoReverse, reverse
 from inweave.run.kernel.generate import Shape, generate
 from inweave.run.kernel.text import Refused
-from inweave.run.newton import Refined
-from inweave.run.reverse import NoReverse, reverse
-from inweave.run.slopes import Slope
+from inweave.run.libraries.execute import Bound
+from inweave.run.libraries.functions import applied
+from inweave.run.libraries.slopes import Slope
+from inweave.run.lines.code import encode, live_nodes
+from inweave.run.values.graph import Graph
+from inweave.run.values.newton import Refined
 from tests import kernels as shim
 from tests.kernels import batch_of_examples
 from tests.test_kernel import NAMES, SHAPES, networks

@@ -42,6 +42,8 @@ lab
 cli
 __main__
 """
+# The same inside a room that has rooms of its own; what stands beside these may import them all.
+INSIDE = {"run": "values lines rules libraries backward kernel"}
 RANK = {room: i for i, line in enumerate(ROOMS.split("\n")) for room in line.split()}
 
 
@@ -110,6 +112,21 @@ def test_a_room_imports_only_from_rooms_above_it():
         if room(edge.importer) != room(edge.imported)
         and RANK[room(edge.importer)] <= RANK[room(edge.imported)]
     ]
+    assert not upwards, "imports against the order of the rooms:\n" + "\n".join(upwards)
+
+
+def test_a_room_inside_a_room_imports_only_from_those_before_it():
+    upwards = []
+    for outer, named in INSIDE.items():
+        order = named.split()
+        assert {path.name for path in (SOURCE / outer).iterdir() if path.is_dir()} - {
+            "__pycache__"
+        } == set(order)
+        for edge in edges():
+            here, there = (name.split(".")[:2] for name in (edge.importer, edge.imported))
+            if here[0] == there[0] == outer and here[1] in order and there[1] in order:
+                if order.index(here[1]) < order.index(there[1]):
+                    upwards.append(edge.line)
     assert not upwards, "imports against the order of the rooms:\n" + "\n".join(upwards)
 
 

@@ -16,7 +16,7 @@ from inweave import Matrix, Scalar, Vector
 from inweave.exact.arithmetic import Rationals
 from inweave.model import dense
 from inweave.model.prompt import fill_prompt
-from inweave.run.code import Repeat
+from inweave.run.lines.code import Repeat
 
 MODES = [
     {"target": target, "optimize": mode or "faithful"}

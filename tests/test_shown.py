@@ -5,8 +5,8 @@ import pytest
 
 from inweave import gallery
 from inweave.errors import InputError
-from inweave.run import shown
-from inweave.run.code import Code, Line, Repeat
+from inweave.run.lines import shown
+from inweave.run.lines.code import Code, Line, Repeat
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 

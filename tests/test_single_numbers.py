@@ -11,11 +11,11 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import DomainError
 from inweave.exact.arithmetic import Floats
-from inweave.run import functions, numpy
-from inweave.run.code import Counter, Line, Repeat, Stack
 from inweave.run.domains import OutOfDomain
-from inweave.run.newton import Refined
-from inweave.run.numbers import Numbers, of_numbers
+from inweave.run.libraries import functions, numpy
+from inweave.run.libraries.numbers import Numbers, of_numbers
+from inweave.run.lines.code import Counter, Line, Repeat, Stack
+from inweave.run.values.newton import Refined
 
 TIMES = 4
 CLOCKS, ROWS, SOURCES, NUMBERS, PHIS, OTHERS, OUTS = (

@@ -5,7 +5,7 @@ import pytest
 
 import inweave
 from inweave import Matrix
-from inweave.run.code import Repeat
+from inweave.run.lines.code import Repeat
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 

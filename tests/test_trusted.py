@@ -10,11 +10,11 @@ import pytest
 import inweave
 from inweave import Matrix, Network, Scalar, Vector
 from inweave.exact.arithmetic import Floats
-from inweave.run.fold import Asked
-from inweave.run.node import Price
+from inweave.run.libraries.trusted import Grown, Look
 from inweave.run.plan import Variant
-from inweave.run.power import Way
-from inweave.run.trusted import Grown, Look, Powers
+from inweave.run.rules.fold import Asked
+from inweave.run.rules.power import Way
+from inweave.run.values.node import Powers, Price
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes", "compiled_once")
 

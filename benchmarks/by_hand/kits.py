@@ -21,8 +21,8 @@ import numpy as np
 from scipy.special import expit
 
 from inweave.exact.arithmetic import Floats
-from inweave.run.newton import Refined
-from inweave.run.tables import Table
+from inweave.run.libraries.tables import Table
+from inweave.run.values.newton import Refined
 
 Step = Callable[..., Any]
 

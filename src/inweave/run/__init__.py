@@ -1,11 +1,9 @@
 """Running networks at the algorithm's own speed.
 
-In reading order: `plan` is the entrance and says what happens to a call. `graph` (over `scopes` and
-`sums`), `terms`, `spans`, `loops` and `build` turn a network into a graph of the values it really
-needs, `fold` folds its constants and moves work `ahead` of loops; `code` writes the graph as lines
-over slots; `execute` runs lines in any arithmetic, `written` writes loops out as Python, as `numpy`
-(with `lifetimes` and `narrow`) and `in_torch` want them, `jax` stages them; `functions` has what is
-pointwise. `ready` is the short way into a call for inputs like those of an earlier one (`shown`:
-some need no look), `torch` the way in while torch compiles; `domains` and `growth` say what went
-wrong.
+In reading order: `plan` is the entrance and says what happens to a call, `ready` the short way into
+one like an earlier one, `torch` the way in while torch compiles, `dask` the way in for data beyond
+memory. `values` turns a network into a graph of what it really needs, `rules` take work out of it,
+`lines` write it as code, `libraries` run that in numpy, torch and jax, `kernel` is the same as
+device code, `backward` the plan of gradients. `cost` is what a plan takes, `wide` where float32 has
+no room; `domains` and `growth` say what went wrong.
 """

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from inweave.run.code import live_nodes
-from inweave.run.node import ALONE, BATCHED, Node, Price, Work, work
+from inweave.run.lines.code import live_nodes
+from inweave.run.values.node import ALONE, BATCHED, Node, Price, Work, work
 
 LOOP = 20  # calls that it takes to prepare a loop
 

@@ -33,11 +33,11 @@ from inweave.exact.constants import Array, Ones, zeros
 from inweave.model.inputs import accept, check_values
 from inweave.model.network import Network
 from inweave.model.prompt import Input, Output, as_answer, by_name, of_kind
-from inweave.run.code import Code, Line, Repeat, broadcast
 from inweave.run.domains import OutOfDomain, refusal
-from inweave.run.execute import Bound, Step, fixed, operations, repeated, steps_of
-from inweave.run.functions import applied
 from inweave.run.growth import SUSPICIOUS
+from inweave.run.libraries.execute import Bound, Step, fixed, operations, repeated, steps_of
+from inweave.run.libraries.functions import applied
+from inweave.run.lines.code import Code, Line, Repeat, broadcast
 
 LARGEST = 1 << 20  # entries of a constant that is written out
 

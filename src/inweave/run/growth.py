@@ -23,7 +23,7 @@ from inweave.language import evaluate
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.model.inputs import is_concrete
-from inweave.run.code import Lead
+from inweave.run.lines.code import Lead
 
 SUSPICIOUS = 1e8  # answers this much larger than every input are looked at
 STEPS = 20_000  # of a loop that are looked at: a second

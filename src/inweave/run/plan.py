@@ -27,26 +27,35 @@ from inweave.language.program import Traced
 from inweave.model.inputs import accept, plain, signature
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Place, as_answer, fill_prompt, of_kind, rooted
-from inweave.run.ahead import has_rows
-from inweave.run.build import Builder
-from inweave.run.code import Code, Lead, broadcast, encode, live_nodes
 from inweave.run.cost import price
 from inweave.run.domains import OutOfDomain, marked, refusal
-from inweave.run.execute import Bound, in_batch
-from inweave.run.fold import Asked, folded
-from inweave.run.graph import Graph
 from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
-from inweave.run.kinds import ONE
-from inweave.run.node import ALONE, ARITHMETIC, BATCHED, SHARED, STAGED, LoopBody, Node, Price
-from inweave.run.power import Way
+from inweave.run.libraries.execute import Bound, in_batch
+from inweave.run.libraries.trusted import Grown
+from inweave.run.lines.code import Code, Lead, broadcast, encode, live_nodes
 from inweave.run.ready import Known, Short, is_usual, ready
-from inweave.run.still import turning
-from inweave.run.term import Box, State, Term
-from inweave.run.terms import scaled, standing, transposed, written
-from inweave.run.trusted import Grown
+from inweave.run.rules.ahead import has_rows
+from inweave.run.rules.fold import Asked, folded
+from inweave.run.rules.power import Way
+from inweave.run.rules.still import turning
+from inweave.run.values.build import Builder
+from inweave.run.values.graph import Graph
+from inweave.run.values.kinds import ONE
+from inweave.run.values.node import (
+    ALONE,
+    ARITHMETIC,
+    BATCHED,
+    SHARED,
+    STAGED,
+    LoopBody,
+    Node,
+    Price,
+)
+from inweave.run.values.term import Box, State, Term
+from inweave.run.values.terms import scaled, standing, transposed, written
 from inweave.run.wide import is_far, narrowed, widened
 
 WORTH = {

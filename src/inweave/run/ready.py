@@ -23,10 +23,10 @@ from inweave.exact.constants import Array
 from inweave.model.inputs import NUMBERS, is_concrete, needs_no_change
 from inweave.model.network import Network
 from inweave.model.prompt import numbered
-from inweave.run.code import Lead
-from inweave.run.execute import Bound, in_batch
 from inweave.run.growth import SUSPICIOUS, reach
-from inweave.run.trusted import Grown
+from inweave.run.libraries.execute import Bound, in_batch
+from inweave.run.libraries.trusted import Grown
+from inweave.run.lines.code import Lead
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Loaded
@@ -62,7 +62,7 @@ def is_usual(arithmetic: Arithmetic, arrays: Iterable[Array] = ()) -> bool:
     """Whether what is made now will do for later calls: torch may be up to something."""
     if arithmetic.library != "torch":
         return True
-    from inweave.run.lent import is_plain
+    from inweave.run.libraries.lent import is_plain
 
     return is_plain(arrays)
 
@@ -225,7 +225,7 @@ class InTorch(OfTensors, Ready):
     """The same in torch; what can be lent to numpy is run by a way of numpy's own."""
 
     def __init__(self, known: Known, bound: Bound) -> None:
-        from inweave.run import lent
+        from inweave.run.libraries import lent
 
         super().__init__(known, bound)
         self.lent, self.inside = lent, None
@@ -279,7 +279,7 @@ class AsKernel(OfTensors):
 
     def __init__(self, known: Known, kernel: Loaded, backward: Backward) -> None:
         from inweave.run.kernel.device import Launcher
-        from inweave.run.lent import is_plain
+        from inweave.run.libraries.lent import is_plain
 
         super().__init__(known)
         self.is_plain, self.backward = is_plain, backward

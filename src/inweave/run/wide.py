@@ -16,7 +16,7 @@ import numpy as np
 from inweave.exact.constants import log2
 from inweave.model.inputs import is_concrete
 from inweave.model.prompt import as_answer, by_name
-from inweave.run.node import LoopBody, Node
+from inweave.run.values.node import LoopBody, Node
 
 FAR = 30  # powers of two from one: three such factors and small data are beyond float32
 

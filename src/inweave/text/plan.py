@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from inweave.compiler.forms import number
 from inweave.exact.names import FACTOR, compound
-from inweave.run.code import live_nodes, needs
-from inweave.run.node import LoopBody, Node
+from inweave.run.lines.code import live_nodes, needs
 from inweave.run.plan import Plan
+from inweave.run.values.node import LoopBody, Node
 
 SILENT = ("const", "source", "phi", "view", "loop", "result")
 

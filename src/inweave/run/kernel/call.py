@@ -14,12 +14,12 @@ import numpy as np
 from inweave.errors import DivergenceError, DomainError, InputError
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.run.code import Lead
 from inweave.run.growth import grown
 from inweave.run.kernel.frame import Order
 from inweave.run.kernel.gradient import Backward, Made
 from inweave.run.kernel.prelude import LEFT_DOMAIN
 from inweave.run.kernel.text import Refused
+from inweave.run.lines.code import Lead
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Loaded
@@ -85,7 +85,7 @@ class Kernels:
     ) -> Loaded | None:
         if arithmetic.library != "torch" or not is_cuda(arithmetic.device):
             raise Refused("its inputs are no tensors of torch on a CUDA device")
-        from inweave.run.lent import is_plain
+        from inweave.run.libraries.lent import is_plain
 
         if not asked and (prod(lead) < LEAST or not has_cupy()):
             return None

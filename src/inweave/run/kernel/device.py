@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from inweave.errors import needs_extra
 from inweave.exact import schema
 from inweave.exact.constants import Array
-from inweave.run.code import Lead
 from inweave.run.kernel import cache
 from inweave.run.kernel.frame import Frame, Order
+from inweave.run.lines.code import Lead
 
 if TYPE_CHECKING:
     from inweave.run.kernel.generate import Kernel

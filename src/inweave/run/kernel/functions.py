@@ -10,9 +10,9 @@ from inweave.model.layers import PointwiseLayer
 from inweave.model.relunet import ABS, RELU, Function
 from inweave.run.domains import limits
 from inweave.run.kernel.text import Numbers, Refused
-from inweave.run.newton import STEPS, Refined
-from inweave.run.slopes import Slope
-from inweave.run.tables import Even, Table
+from inweave.run.libraries.slopes import Slope
+from inweave.run.libraries.tables import Even, Table
+from inweave.run.values.newton import STEPS, Refined
 
 FEW = 8  # units up to which they are added up
 

@@ -14,7 +14,7 @@ from inweave.run.kernel.rows import LARGEST
 from inweave.run.kernel.text import Numbers, Refused
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
-from inweave.run.node import Node
+from inweave.run.values.node import Node
 
 LONG = 12  # rows from which on a value is made row by row
 REGISTERS = 360  # of 255: a few more wait in memory nearby, which costs less than the other shape

@@ -1,6 +1,6 @@
 """Gradients of a call that is one kernel: on its way back it is one as well.
 
-The plan of the reverse pass (`inweave.run.reverse`) is a plan, so it has a kernel like any other.
+The plan of the reverse pass (`inweave.run.backward`) is a plan, so it has a kernel like any other.
 It begins with what the call began with and with the cotangents of its answers, and computes again
 what it needs: nothing is kept between the two but the inputs. Every prompt has a gradient of its
 own; where prompts share an input, these are summed. Gradients of gradients are left to torch, call
@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inweave.exact.arithmetic import Floats
 from inweave.exact.constants import Array
-from inweave.run.code import Lead, encode, live_nodes
-from inweave.run.execute import Bound, in_batch
+from inweave.run.backward.reverse import STORED, NoReverse, reverse
 from inweave.run.kernel.frame import Frame, Order
 from inweave.run.kernel.text import Refused
-from inweave.run.node import Node
-from inweave.run.reverse import STORED, NoReverse, reverse
+from inweave.run.libraries.execute import Bound, in_batch
+from inweave.run.lines.code import Lead, encode, live_nodes
+from inweave.run.values.node import Node
 
 if TYPE_CHECKING:
     from inweave.run.kernel.device import Launcher, Loaded
@@ -168,7 +168,7 @@ class _Way:
         import torch
 
         from inweave.run.kernel.device import Launcher, enter
-        from inweave.run.lent import is_plain
+        from inweave.run.libraries.lent import is_plain
 
         named = dict(zip(self.frame.sources, sources, strict=True))
         shapes = ((*self.lead, *shape) for shape in self.frame.outputs)

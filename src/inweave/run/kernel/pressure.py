@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from inweave.run.code import needs
 from inweave.run.kernel.values import ENTRYWISE, Values
-from inweave.run.node import Node, flops
+from inweave.run.lines.code import needs
+from inweave.run.values.node import Node, flops
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet

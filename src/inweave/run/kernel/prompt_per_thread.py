@@ -13,7 +13,7 @@ from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.text import Numbers
 from inweave.run.kernel.values import Values
 from inweave.run.kernel.writer import Writer
-from inweave.run.node import PRODUCTS, LoopBody, Node
+from inweave.run.values.node import PRODUCTS, LoopBody, Node
 
 SMALL = 24  # entries of an input that is read into registers at once
 LOOPED = 144  # the same for one that a loop reads

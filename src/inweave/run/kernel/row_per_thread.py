@@ -11,7 +11,7 @@ from inweave.run.kernel.rows import LANE
 from inweave.run.kernel.shared import Place, extent
 from inweave.run.kernel.staging import StagedRows
 from inweave.run.kernel.text import Refused
-from inweave.run.node import LoopBody, Node
+from inweave.run.values.node import LoopBody, Node
 
 BLOCK = 128  # threads of a block
 SHARED = 64 << 10  # bytes of shared memory of a block, where it holds several prompts

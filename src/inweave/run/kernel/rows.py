@@ -13,7 +13,7 @@ from inweave.run.kernel.indices import ZERO, Index, plus, times
 from inweave.run.kernel.shared import SharedMemory
 from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
-from inweave.run.node import PRODUCTS, LoopBody, Node
+from inweave.run.values.node import PRODUCTS, LoopBody, Node
 
 LARGEST = 128  # threads of a prompt
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from inweave.run.kernel.indices import Index, plus, times
 from inweave.run.kernel.rows import Rows
-from inweave.run.node import Node
+from inweave.run.values.node import Node
 
 STAGED = 64  # rows of a stream that are staged at a time, at most
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from inweave.exact.constants import Dense
-from inweave.run.code import live_nodes, stacked
-from inweave.run.node import PRODUCTS, LoopBody, Node
+from inweave.run.lines.code import live_nodes, stacked
+from inweave.run.values.node import PRODUCTS, LoopBody, Node
 
 ENTRYWISE = ("scale", "mul", "sum", "apply")
 

@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from inweave.exact.constants import Ones, Shift
-from inweave.run.code import needs
 from inweave.run.kernel.functions import Functions
 from inweave.run.kernel.indices import ZERO, Index, between, on_shift, plus, through, times
 from inweave.run.kernel.text import Lines, Numbers, Refused
 from inweave.run.kernel.values import Values
-from inweave.run.node import PRODUCTS, LoopBody, Node
+from inweave.run.lines.code import needs
+from inweave.run.values.node import PRODUCTS, LoopBody, Node
 
 KEPT = ("scale", "mul", "sum", "apply", "pointwise", "diagonal", "pick", *PRODUCTS)
 """The operations whose results are held."""
