@@ -79,6 +79,31 @@ def test_what_multiplies_or_divides_entry_by_entry_in_a_loop_is_one_operation_at
     assert computed(3) == computed(6)
 
 
+@inweave.program
+def multiplied(V: Matrix["n", "m"], W: Matrix["n", "k"], H: Matrix["k", "m"], *, steps: int) -> Any:
+    def step(H: Any) -> Any:
+        return H * (W.T @ V) / inweave.assume(W.T @ W @ H, 1e-2, 1e3)
+
+    return inweave.iterate(step, H, steps)
+
+
+@pytest.mark.parametrize(("n", "m", "k"), [(3, 6, 2), (6, 3, 2), (9, 4, 4), (5, 5, 3)])
+def test_what_is_made_before_a_loop_is_one_matrix_in_it_whichever_side_is_longer(
+    n: int, m: int, k: int
+) -> None:
+    """One product of matrices, one division, two products entry by entry."""
+    net = inweave.compile(multiplied, n=n, m=m, k=k, steps=5, optimize="speed")
+    (loop,) = (x for x in net.plan.from_inputs.code.lines if isinstance(x, Repeat))
+    assert sum(line.op not in VIEWS for line in loop.body if isinstance(line, Line)) == 4
+    rng = np.random.default_rng(0)
+    for lead in ((), (5,)):
+        V, W, H = (rng.uniform(0.5, 1, (*lead, *s)) for s in ((n, m), (n, k), (k, m)))
+        answer = net(V=V, W=W, H=H)
+        for _ in range(5):
+            H = H * (W.mT @ V) / (W.mT @ W @ H)
+        np.testing.assert_allclose(answer, H, rtol=1e-12)
+
+
 def test_products_and_divisions_entry_by_entry_in_a_loop_are_those_of_numpy() -> None:
     net, rng = inweave.compile(factored, n=6, m=4, k=2, optimize="speed"), np.random.default_rng(0)
     for lead in ((), (5,)):

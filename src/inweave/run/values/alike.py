@@ -243,11 +243,28 @@ class _Look:
             if sums or base.op in ("mul", "scale"):
                 parts = [self.node(x, axes, depth + 1, flip) for x in base.args]
                 return _sum(base, parts) if sums else _joined(base.op, base.data, _ordered(parts))
+        if self.named and looked and base.op == "matmul" and not flip:
+            return self._part(base, place, axes)
+        return self._slice(base, place, axes, flip)
+
+    def _part(self, product: Node, place: Slice, axes: Axes) -> Made:
+        """A slice of a matrix product: a product of slices."""
+        (a, b), (row, col, rows, cols) = product.args, place
+        left = self._slice(a, (row, 0, rows, a.cols), (axes[0], INNER))
+        right = self._slice(b, (0, col, b.rows, cols), (INNER, axes[1]))
+        return _joined("matmul", None, [left, right])
+
+    def _slice(self, node: Node, place: Slice, axes: Axes, flip: bool = False) -> Made:
+        """A slice as it is: of what a view is of."""
+        if node.op == "view":
+            up, left, *_, turned = node.data
+            row, col, rows, cols = (*place[1::-1], *place[:1:-1]) if turned else place
+            node, place, flip = node.args[0], (up + row, left + col, rows, cols), flip != turned
         self._slices += 1
-        flip = flip and not node.is_scalar
+        flip = flip and place[2:] != (1, 1)
         sizes = place[:1:-1] if flip else place[2:]
         inner_sizes = tuple(n for n, axis in zip(sizes, axes, strict=True) if axis == INNER)
-        return Made((None, base, flip, axes, inner_sizes), (place,), (base,))
+        return Made((None, node, flip, axes, inner_sizes), (place,), (node,))
 
 
 def _sum(node: Node, parts: Sequence[Made]) -> Made:
@@ -386,7 +403,7 @@ class _Family:
         """
         lines = [axis for axis in (ROWS, COLS)
                  if _constant(self.starts[axis]) and (self.sizes[axis] == 1).all()]  # fmt: skip
-        if len(self.terms) < FEWEST or self._strays > len(lines):
+        if len(self.terms) < FEWEST or self._strays > len(lines) or self._is_scattered(pattern):
             return None
         for axis in lines:
             for starts in self._apart():
@@ -396,6 +413,16 @@ class _Family:
                     return self._contracted(axis, *value)
                 self.graph.rollback(mark)
         return None
+
+    def _is_scattered(self, pattern: Pattern) -> bool:
+        """Whether the terms are slices of one value, each at a place of its own: nothing to add."""
+        places = len(set(zip(*self.starts.tolist(), strict=True)))
+        return (
+            pattern[:2] == ("mul", None)
+            and len(pattern) == 3
+            and pattern[2][0] is None
+            and places == len(self.terms)
+        )
 
     def _apart(self) -> list[Any]:
         """Where single slices begin, if that tells terms apart."""

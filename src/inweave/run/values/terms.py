@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from inweave.exact.constants import Constant, Dense, Ones, Shift, exact, identity, simplest, zeros
+from inweave.run.values import kinds
 from inweave.run.values.alike import fused
 from inweave.run.values.graph import Graph
-from inweave.run.values.kinds import ONE, is_near
+from inweave.run.values.kinds import ONE, is_near, parts_of
 from inweave.run.values.node import Node, Part
 from inweave.run.values.term import Box, Matrix, Term, bounding
 
@@ -176,7 +177,7 @@ def clip(graph: Graph, term: Term, box: Box) -> Term | None:
         return None
     if (top, left, bottom, right) == term.box:
         return term
-    part = graph.view(term.core, top - term.row, left - term.col, bottom - top, right - left)
+    part = _slice(graph, term.core, top - term.row, left - term.col, bottom - top, right - left)
     return standing(graph, part, top, left, term.coefficient, term.scalars)
 
 
@@ -190,6 +191,30 @@ def around(graph: Graph, term: Term, box: Box) -> list[Term]:
     ]
     parts = (clip(graph, term, side) for side in sides)
     return [part for part in parts if part is not None] if term.box.meets(box) else [term]
+
+
+def _slice(graph: Graph, node: Node, row: int, col: int, rows: int, cols: int) -> Node:
+    """A slice of a value; of numbers that stand on a diagonal there, the diagonal matrix."""
+    part = graph.view(node, row, col, rows, cols)
+    if part.op != "view" or rows != cols or rows == 1:
+        return part
+    row, col, *_ = part.data
+    numbers = parts_of(part.args[0], row, col, rows, cols) or []
+    places = {(up - row, left - col) for *_, up, left in numbers}
+    if places != {(i, i) for i in range(rows)} or len(numbers) > rows:
+        return part
+    if not all(number.is_scalar for _, number, *_ in numbers):
+        return part
+    terms = [
+        standing(graph, number, up - row, left - col, Fraction(sign))
+        for sign, number, up, left in numbers
+    ]
+    mark = graph.mark()
+    whole = assemble(graph, terms, Box(0, 0, rows, cols))
+    if kinds.on_diagonal(whole) is None:
+        graph.rollback(mark)
+        return part
+    return whole
 
 
 EVERYWHERE = 1 << 62
