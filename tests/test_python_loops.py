@@ -1,7 +1,7 @@
-"""Python loops over rows are recorded as loops: those that collect, nested ones, and second ones.
+"""Python loops are recorded as loops: those over rows that collect, nested ones, and second ones.
 
 What a program computes is compared with what it computes written out, in exact numbers, and with
-numpy. How many loops it has is counted: written out, it would be right too.
+numpy. How many loops it has is counted: written out, it would be right too, but for its digits.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.exact.arithmetic import Rationals
+from inweave.exact.rational import fractions
 from inweave.language import expressions as ex
 from inweave.language import program as recording
 
@@ -30,7 +31,7 @@ def loops(traced):
 
 def written_out(program, **sizes):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recording, "rolled", lambda outputs, _: list(outputs))
+        patch.setattr(recording, "rolled", lambda outputs, *_: list(outputs))
         return program.trace(**sizes)
 
 
@@ -298,3 +299,74 @@ def test_random_loops_are_what_they_are_written_out(data):
     regular = reading != "some" and kind != "slice" and inner < 3  # no values are left out
     if regular and len(rows) >= 6 and d > 1:
         assert found
+
+
+# -- digits ----------------------------------------------------------------------------------------
+def of_vectors(step):
+    """Twenty steps as a Python loop."""
+
+    @inweave.program
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        value = x
+        for _ in range(20):
+            value = step(A, value, x)
+        return value
+
+    return program
+
+
+def of_matrices(step):
+    @inweave.program
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        value = inweave.constant(np.eye(3)[::-1] + 1)
+        for _ in range(20):
+            value = step(A, value, x)
+        return value @ x
+
+    return program
+
+
+STEPPED = {
+    "product": of_vectors(lambda A, x, _: A @ x),
+    "affine": of_vectors(lambda A, x, c: A @ x + c),
+    "euler": of_vectors(lambda A, x, _: x + 0.125 * (A @ x)),
+    "matrix": of_matrices(lambda A, M, _: M @ A),
+    "covariance": of_matrices(lambda A, P, x: A @ P @ A.T + x @ x.T),
+}
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("name", STEPPED)
+def test_a_python_loop_keeps_the_digits_that_its_steps_keep(name, mode):
+    """Of a Jordan block in other coordinates, powers are far larger than what they do to x."""
+    S = np.array([[1, 3, -2], [14, 43, -25], [-6, -20, 7]])  # its determinant is 1
+    inverse = np.round(np.linalg.inv(S))
+    A = S @ (0.75 * np.eye(3) + np.diag([32.0, 32.0], 1)) @ inverse
+    program, given = STEPPED[name], {"A": A, "x": np.ones(3)}
+    exact = {"A": fractions(A), "x": fractions(np.ones((3, 1)))}
+    (right,) = program.trace(n=3).evaluate(exact, Rationals()).values()
+    net = inweave.compile(program, n=3, optimize=mode)
+
+    def lost(answer):
+        pairs = zip(np.ravel(answer), right.flat, strict=True)
+        return float(max(abs(Fraction(float(a)) - b) for a, b in pairs))
+
+    largest = float(max(abs(b) for b in right.flat))
+    assert lost(net(**given)) <= 100 * lost(program(**given)) + 1e-15 * largest
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+def test_a_python_loop_stays_in_the_range_of_its_steps(mode):
+    @inweave.program
+    def kept(v: Vector["n"], c: Scalar, A: Matrix["n", "n"]):
+        for _ in range(12):
+            v = c * (v @ v) * v
+        for _ in range(12):
+            A = c * (A @ A)
+        return v, A
+
+    net = inweave.compile(kept, n=4, optimize=mode)
+    v, A = np.full(4, 2.0**-11, np.float32), np.eye(4, dtype=np.float32) * np.float32(2.0**-20)
+    answer = net(v=v, c=np.float32(2.0**20), A=A)
+    np.testing.assert_allclose(answer[0], v, rtol=1e-2)
+    np.testing.assert_allclose(answer[1], A, rtol=1e-2)

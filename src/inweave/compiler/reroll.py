@@ -2,7 +2,7 @@
 
 A loop is only put in where, collapsed, it is less deep than its copies are as they stand. To know
 that, the passes that follow are asked what they would make of both. Long ones, and loops over rows,
-are recorded as loops already.
+are recorded as loops already; so are short ones where digits count more than layers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from inweave.language.repeats import repeats, substituted
 
 
 def reroll(traced: Traced, options: Options) -> Traced:
+    if traced.flat is not None and not options.steady:
+        traced = traced.flat
     for varying in (False, True):  # steps that are alike; then those with coefficients of their own
         traced = _rerolled(traced, options, varying)
     return traced

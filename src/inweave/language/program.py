@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from keyword import iskeyword
 from typing import Any
 
@@ -40,7 +40,7 @@ class Traced:
 
     `operations` is what the answers need, in the order of the program, as often as it was written
     there: an expression that was written twice stands there twice. `length` is how many there were
-    before Python's loops were found in them.
+    before Python's loops were found in them, `flat` is the same before short ones were.
     """
 
     inputs: tuple[Input, ...]
@@ -49,6 +49,7 @@ class Traced:
     operations: tuple[Expr, ...]
     sizes: dict[str, int]
     length: int = 0
+    flat: Traced | None = None
 
     @property
     def unused(self) -> tuple[str, ...]:
@@ -172,17 +173,15 @@ class Program:
         self._check_symbols(needed, symbols)
         operations = recording.operations(needed)
         length = len(operations)
-        looped = rolled(list(named.values()), operations)
-        if looped != list(named.values()):
-            named = dict(zip(named, looped, strict=True))
-            operations = tuple(ex.ordered(looped))
         kinds = {name: x.kind for name, x in named.items()}
         for name, wanted in self.returns.items():
             if name in named:
                 self._check_return(named[name], wanted, values)
                 kinds[name] = wanted.kind
         sizes = {name: values[name] for name in self.size_names}
-        return Traced(tuple(specs), named, kinds, operations, sizes, length)
+        flat = _rolled(Traced(tuple(specs), named, kinds, operations, sizes, length))
+        traced = _rolled(flat, short=True)
+        return traced if traced is flat else replace(traced, flat=flat)
 
     def _called(self, arguments: Mapping[str, Any]) -> Any:
         try:
@@ -330,6 +329,15 @@ class Program:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {kind!r}" for name, kind in self.arguments.items())
         return f"<program {self.name}({inner})>"
+
+
+def _rolled(traced: Traced, short: bool = False) -> Traced:
+    """The same program with Python's loops as loops."""
+    looped = rolled([*traced.outputs.values()], traced.operations, short)
+    if looped == [*traced.outputs.values()]:
+        return traced
+    named = dict(zip(traced.outputs, looped, strict=True))
+    return replace(traced, outputs=named, operations=tuple(ex.ordered(looped)))
 
 
 def _shape(kind: Type, values: Mapping[str, Any]) -> tuple[Any, Any]:

@@ -1,9 +1,14 @@
 """Python loops recorded as the loops they are, which takes less of everything.
 
-What is done with the copies of a body that `repeats` found: very many of them, and those that go
-through rows, become a loop. What is read after it, such as values that a program collects in a
-list, the loop stacks as `scan` does, and whoever reads one of them reads a row of the stack. So a
-second loop over the list is a loop over rows too, and the list put together is the stack itself.
+What is done with the copies of a body that `repeats` found: those that go through rows, and all
+but a few others, become a loop. Written out they would be multiplied out, and powers of a matrix
+stand where the program multiplies a vector step by step: those of twenty times `x = A @ x` may be
+larger than x by as many digits as there are. Only where the fewest layers are asked for, copies
+that are not very many are taken as they were written.
+
+What is read after a loop, such as values that a program collects in a list, it stacks as `scan`
+does, and whoever reads one of them reads a row of the stack. So a second loop over the list is a
+loop over rows too, and the list put together is the stack itself.
 
 A loop is only put in if, written down step by step, it gives the very expressions that were
 recorded: values are interned, so that is a proof.
@@ -23,7 +28,8 @@ from inweave.language.repeats import Repeat, Trace, again, opened, substituted
 from inweave.language.selector import Piece, Stack
 from inweave.language.shapes import ONE, labelled
 
-MANY = 1000  # operations in the copies of a body that are recorded as a loop
+MANY = 1000  # operations in the copies of a body that are always recorded as a loop
+COPIES = 5  # that are, of what is not only added up; four are what a head or two multiply
 ROWS = 4  # copies that take one row each and are recorded as a loop
 STACKS = 8  # values of one step that are read after a loop, at most
 CHAIN = 8  # operations that take a row, at most
@@ -31,16 +37,20 @@ PLAIN = (ex.Product, ex.Transposed, ex.Sum)  # operations by which rows are take
 FAR = 1000  # a degree that no product of rows has
 
 
-def rolled(outputs: Sequence[Expr], operations: Sequence[Expr]) -> list[Expr]:
-    """What was recorded, with very many copies of a body, and loops over rows, as loops."""
-    while len(operations) >= MANY or sum(Piece.of(x) is not None for x in operations) >= ROWS:
+def rolled(outputs: Sequence[Expr], operations: Sequence[Expr], short: bool = False) -> list[Expr]:
+    """What was recorded, with very many copies of a body, and loops over rows, as loops.
+
+    And `short` ones, if they are asked for.
+    """
+    least = COPIES if short else MANY
+    while len(operations) >= least or sum(Piece.of(x) is not None for x in operations) >= ROWS:
         operations = _with_rows_where_they_are_read(operations, outputs)
         became: dict[Expr, Expr] = {}
         lasts: dict[Expr, Expr] = {}
         recorded, readers = set(operations), _readers(outputs, operations)
         for found in Trace(operations).loops():
             found = _completed(found, recorded)
-            loop = Stacking(found, _read_after(found, readers))
+            loop = Stacking(found, _read_after(found, readers), short)
             if loop.is_worth_it() and loop.gives_what_was_recorded():
                 for known, new in zip((became, lasts), loop.values(), strict=True):
                     known.update(zip(new, substituted(new.values(), became), strict=True))
@@ -119,20 +129,26 @@ class Stacking(NamedTuple):
 
     found: Repeat
     read: Read
+    short: bool
 
     def is_worth_it(self) -> bool:
         """Whether copies are so many that they are a loop.
 
         Steps that do not wait for one another are written out as long as they are few: a sum is one
-        layer, and of a product the layers are as few as the logarithm of its length. A sum of what
-        is at most quadratic in the rows is a product of matrices, as XᵀX is, however long it is.
+        layer, and of a product of rows the layers are as few as the logarithm of its length. A sum
+        of what is at most quadratic in the rows is a product of matrices, as XᵀX is, however long
+        it is.
         """
         found, times = self.found, self.found.loop.times
         if len(self.read) > STACKS or not (found.ends or self.read):
             return False
         stacked = any(reading.copies != [times - 1] for reading in self.read.values())
         adds, multiplies = self._does_only(ex.Sum), self._does_only(ex.Product, ex.Scaled)
-        if not stacked and (multiplies or (adds and self._degree_of_sum() <= 2)):
+        if not stacked and adds and self._degree_of_sum() <= 2:
+            return False
+        if not (adds or found.selectors) and self.short and times >= COPIES:
+            return True
+        if not stacked and multiplies:
             return False
         if found.selectors and not (adds or multiplies):
             return times >= ROWS
@@ -189,7 +205,9 @@ class Stacking(NamedTuple):
     def _loop(self, stacks: Mapping[int, Stack]) -> ex.Loop:
         """The loop that carries what is read afterwards too: stacks of it, or the last one."""
         found, loop, ends = self.found, self.found.loop, len(self.found.ends)
-        step = rolled([*loop.step[:ends], *(found.body[j] for j in self.read)], found.body)
+        step = rolled(
+            [*loop.step[:ends], *(found.body[j] for j in self.read)], found.body, self.short
+        )
         carried, init = list(loop.carried[:ends]), list(loop.init[:ends])
         selectors = dict(zip(found.selectors, loop.carried[ends:], strict=True))
         for i, j in enumerate(self.read, ends):
