@@ -52,6 +52,30 @@ def test_a_divisor_may_have_either_sign(at, decades, seed):
 
 
 @inweave.program
+def pieces(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+    known = inweave.assume(B, 0.5, 2)
+    return {
+        "row": A / known[0],
+        "column": A / inweave.assume(B[:, 0], 0.5, 2)[:, None],
+        "transposed": A.T / known.T,
+        "number": A / known[-1, 0],
+        "vector": A.reshape(-1) / known.reshape(-1),
+    }
+
+
+def test_a_part_of_what_is_known_to_be_in_a_range_is_in_it():
+    rng = np.random.default_rng(0)
+    A, B = rng.uniform(0.5, 2, size=(2, 3, 4))
+    answers = inweave.compile(pieces, n=3, m=4)(A=A, B=B)
+    expected = {
+        "row": A / B[0], "column": A / B[:, :1], "transposed": A.T / B.T, "number": A / B[-1, 0],
+        "vector": (A / B).reshape(-1),
+    }  # fmt: skip
+    for name, value in expected.items():
+        np.testing.assert_allclose(answers[name], value, rtol=1e-14)
+
+
+@inweave.program
 def shapes(A: Matrix["n", "m"], z: Vector["m"], B: Matrix["n", "m"], s: Scalar):
     rows = inweave.assume(A[:, :1], 0.5, 2)
     return {

@@ -92,7 +92,7 @@ class Value(Refusing):
 
     @property
     def T(self) -> Value:
-        return Value(transposed(self._node))
+        return Value(transposed(self._node), self.range)
 
     def __add__(self, other: Any) -> Value:
         return _add(self._node, lift(other), ONE, "+")
@@ -154,7 +154,7 @@ class Value(Refusing):
         return out
 
     def __getitem__(self, key: Any) -> Value:
-        return Value(take(self._node, key))
+        return Value(take(self._node, key), self.range)
 
     def __iter__(self) -> Iterator[Value]:
         """The rows of a matrix, the entries of a vector."""
@@ -179,7 +179,7 @@ class Value(Refusing):
 
     def reshape(self, *sizes: Any, order: str = "C") -> Value:
         """The same entries in another shape, as numpy's."""
-        return Value(reshaped(self._node, sizes, order))
+        return Value(reshaped(self._node, sizes, order), self.range)
 
     def ravel(self, order: str = "C") -> Value:
         """All entries as one vector, as numpy's."""
