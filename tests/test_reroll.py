@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ import pytest
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.compiler.driver import run
+from inweave.exact.arithmetic import Rationals
 from inweave.language import expressions as ex
 from inweave.language.repeats import repeats
 from tests.fuzz import equal_in_rationals, work
@@ -175,6 +178,116 @@ def test_random_python_loops_are_proved_equal(key):
 def test_most_random_python_loops_are_found():
     traces = [random_loop(key).trace(n=2) for key in range(60)]
     assert sum(bool(loops(x) or list(repeats(x.operations))) for x in traces) >= 40
+
+
+# -- starts made of what the step is made of -------------------------------------------------------
+NUMBERS = [1, -1, 0.5, 0.25, -0.25, 2, -3, 0]
+
+
+def total(terms):
+    first, *rest = terms
+    return sum(rest, first)
+
+
+def letters_again(key, own=False):
+    """A loop over scalars, matrices or vectors; its start is a sum of multiples of its letters.
+
+    Of a start that is a multiple, sums take the factor as their own, and products do not.
+    """
+    rng = random.Random(key)
+    kind, count, steps = rng.choice("smv"), rng.choice([1, 1, 2]), rng.randint(3, 9)
+    starts = [[(rng.choice(NUMBERS), rng.randrange(3)) for _ in range(rng.choice([1, 1, 2]))]
+              for _ in range(count)]  # fmt: skip
+    recipe = [[(rng.choice(NUMBERS), rng.randrange(5), rng.randrange(count))
+               for _ in range(rng.randint(1, 3))] for _ in range(count)]  # fmt: skip
+    added, first = [rng.choice([None, 0, 1, 2]) for _ in range(count)], rng.random() < 0.5
+    grows, looped = rng.random() < 0.3 and not own, rng.random() < 0.3
+
+    def ends(a, b, x=None):
+        def times(m, v):
+            return m * v if kind == "s" else m @ v
+
+        def step(*state, by=1):
+            new = []
+            for terms, i in zip(recipe, added, strict=True):
+                made = [by * c * (state[j] if m == 4 else times(factors[m], state[j]))
+                        for c, m, j in terms]  # fmt: skip
+                more = [] if i is None else [letters[i]]
+                new.append(total([*more, *made] if first else [*made, *more]))
+            return tuple(new)
+
+        t = times(a, b)
+        t = inweave.iterate(lambda t: times(t, b) + a, b, 2) if looped else inweave.hold(t)
+        factors = [t, b, t - b, a]
+        letters = [x, t @ x, b @ x] if kind == "v" else factors[:3]
+        state = tuple(total([c * letters[i] for c, i in terms]) for terms in starts)
+        if own:
+            out = inweave.iterate(lambda *s: step(*s), state, steps)
+            return out if isinstance(out, tuple) else (out,)
+        for n in range(steps):
+            state = step(*state, by=n + 1 if grows else 1)
+        return state
+
+    def scalars(a: Scalar, b: Scalar):
+        return ends(a, b)
+
+    def matrices(a: Matrix["n", "n"], b: Matrix["n", "n"]):
+        return ends(a, b)
+
+    def vectors(a: Matrix["n", "n"], b: Matrix["n", "n"], x: Vector["n"]):
+        return ends(a, b, x)
+
+    return inweave.program({"s": scalars, "m": matrices, "v": vectors}[kind])
+
+
+def sizes_of(program, key):
+    return dict.fromkeys(program.size_names, 1 + key % 2)
+
+
+@pytest.mark.parametrize("varying", [False, True])
+def test_loops_that_are_found_end_with_what_was_recorded(monkeypatch, varying):
+    monkeypatch.setattr("inweave.language.program.rolled", lambda outputs, _: outputs)
+    loops = 0
+    for key in range(300):
+        program = letters_again(key)
+        traced, rng = program.trace(**sizes_of(program, key)), np.random.default_rng(key)
+        inputs = {x.name: rng.integers(-9, 9, (x.rows, x.cols)) * Fraction(1, 4)
+                  for x in traced.inputs}  # fmt: skip
+        for found in repeats(traced.operations, varying):
+            both = [
+                replace(traced, outputs=dict(zip("xyzuvw", roots, strict=False)))
+                for roots in (found.ends, found.results)
+            ]
+            ends, results = (each.evaluate(inputs, Rationals()) for each in both)
+            assert all((results[name] == x).all() for name, x in ends.items()), key
+            loops += 1
+    assert loops > 100
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("key", range(40))
+@pytest.mark.filterwarnings("ignore:.*does not use its input")
+@pytest.mark.usefixtures("unchecked_passes")  # the proof is enough
+def test_loops_that_start_from_multiples_of_their_letters_are_proved_equal(key, own):
+    program = letters_again(key, own)
+    net = inweave.compile(program, optimize="depth", **sizes_of(program, key))
+    assert net.certificate is not None
+    if work(net) <= 100_000:
+        assert equal_in_rationals(net, key)
+
+
+@pytest.mark.parametrize("steps", [3, 4, 5, 9])
+@pytest.mark.parametrize("k", [1, -1, 0.25, -0.25])
+def test_a_factor_of_the_start_counts_once(steps, k):
+    @inweave.program
+    def program(a: Matrix["n", "n"], b: Matrix["n", "n"]):
+        t = inweave.hold(a @ b)
+        s = k * t
+        for _ in range(steps):
+            s = 0.5 * s + (t - b) @ s + b
+        return s
+
+    assert equal_in_rationals(inweave.compile(program, optimize="depth", n=2))
 
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])

@@ -39,7 +39,7 @@ from inweave.proof.check import TooFewTrials
 from inweave.proof.check import verify as check
 from inweave.proof.degree import degree, lower_bound
 from inweave.proof.field_check import Comparison, Mismatch
-from inweave.proof.floats import float_difference
+from inweave.proof.floats import float_difference, refuse_if_far_off
 from inweave.proof.heights import VARIABLE, Bounded, Heights, Size
 from inweave.proof.tables import reciprocal_error
 from inweave.run.plan import Plan
@@ -780,6 +780,28 @@ def test_compiling_never_refuses_what_more_trials_would_prove(monkeypatch):
         net = inweave.compile(squared(29))
     assert net.certificate is None
     assert net.verify().probability <= 1e-12
+
+
+def test_what_takes_long_to_prove_is_refused_where_it_is_seen_to_be_wrong(monkeypatch):
+    """A wrong network is not handed out with a warning that it is not verified yet."""
+    net = inweave.compile(product, n=3, m=2, k=4)
+    refuse_if_far_off(net.origin.traced, net.plan)
+    with pytest.raises(VerificationError, match=r"program differ: in floats, .* answer '' is"):
+        refuse_if_far_off(net.origin.traced, tampered(net).plan)
+    answers = Plan.answers
+
+    def wrong(plan, *how):
+        return {name: x + 1e-6 for name, x in answers(plan, *how).items()}
+
+    def too_long(*_args, **_options):
+        raise TooFewTrials("as if it took long")
+
+    monkeypatch.setattr(inweave.network, "_checked", too_long)
+    with pytest.warns(UserWarning, match="not verified yet: as if it took long"):
+        inweave.compile(product, n=3, m=2, k=4)
+    monkeypatch.setattr(Plan, "answers", wrong)
+    with pytest.raises(VerificationError, match="network and program differ: in floats"):
+        inweave.compile(product, n=3, m=2, k=4)
 
 
 # -- coefficients ----------------------------------------------------------------------------------

@@ -545,12 +545,18 @@ def verified(origin: Origin) -> Network:
 
 
 def _certified(network: Network) -> Network:
-    """The network with its certificate, or with a warning that checking it would take long."""
+    """The network with its certificate, or with a warning that checking it would take long.
+
+    One that is seen to be wrong is refused however long a proof would take.
+    """
     from inweave.proof.check import TooFewTrials
+    from inweave.proof.floats import refuse_if_far_off
 
     try:
         return _proved(network)
     except TooFewTrials as error:
+        assert network.origin is not None
+        refuse_if_far_off(network.origin.traced, network.plan)
         warnings.warn(
             f"this network is not verified yet: {error}, or compile with verify=False to silence "
             "this",

@@ -201,7 +201,8 @@ class Trace:
                 unit = _unit(self.pieces[first + i], by, selectors)
                 step.append(self.pieces[first + i].taken(unit, parts[0]))
             else:
-                each = self.operations[first + i : first + times * length : length]
+                at = range(first + i, first + times * length, length)
+                each = [self._read_as(copy, start + i) for copy in at]
                 step.append(_in_turn(each, parts, selectors))
         if not carried and not selectors:
             return None
@@ -316,10 +317,17 @@ class Trace:
             return None
         pairs = zip(a.terms, b.terms, self.reads[i], strict=True)
         found = [
-            read if c == d or not d else self.numbers.get(ex.Sum([(c / d, x)]))
+            read if c == d else self.numbers.get(ex.Sum([(c / d, x)])) if d else None
             for (c, x), (d, _), read in pairs
         ]
         return None if None in found else [read for read in found if read is not None]
+
+    def _read_as(self, i: int, other: int) -> Expr:
+        """An operation that does what another one does, with the coefficients of what it reads.
+
+        Of `0.1 * x` that it took the factor of, it reads all: the factor would count twice.
+        """
+        return self.operations[i if self.kinds[i] == self.kinds[other] else other]
 
 
 def _stretches(true: Any, least: int) -> list[list[int]]:

@@ -36,9 +36,15 @@ from inweave.run.plan import Plan
 # more than this, a few tens of milliseconds, is not run in floating point unasked
 MOST_LAYERS, MOST_FLOPS = 5000, 2e8  # of the network
 MOST_OPERATIONS, MOST_PRODUCTS = 50_000, 1e7  # of the program
+UNPROVED = 4e9  # multiplications, well under a second where matrices are multiplied by matrices
 MOST_NUMBERS = 1e7  # that a network which runs as one multiplies each token by
 ROUNDED = 1e-9  # of the sizes of all terms: floats have 1e-16, and programs many operations
 SMALLEST = np.finfo(np.float64).tiny  # below which floats have fewer digits
+EXACTLY_EQUAL = (
+    "exactly, program and network agree; in floats, what runs the network does not. For random "
+    "inputs"
+)
+DIFFERENT = "network and program differ: in floats, for random inputs"
 DIGITS = {"float64": 53, "float32": 24}  # in base two; shorter floats have none to lose
 
 Run = Callable[[Mapping[str, Array]], Any]  # inputs as a user gives them -> the answer or answers
@@ -65,8 +71,27 @@ def float_difference(traced: Traced, plan: Plan) -> float | None:
         several = plan.answers({k: np.stack([x, x]) for k, x in inputs.items()}, Floats())
         sizes = terms(traced, inputs) if _has_terms(plan.network) else {}
         for answers in (found, {k: x[(-1,) * (x.ndim - 2)] for k, x in several.items()}):
-            _check_terms(expected, answers, sizes)
+            _check_terms(expected, answers, sizes, EXACTLY_EQUAL)
         return _difference(expected, found)
+
+
+def refuse_if_far_off(traced: Traced, plan: Plan) -> None:
+    """Refuse a network that takes long to prove if it is seen to be none of its program.
+
+    A proof of large matrices takes far longer than to multiply them once, in floats. That proves
+    nothing, and nothing is said of what takes longer still, or has no terms.
+    """
+    operations, products = program_work(traced)
+    if operations > MOST_OPERATIONS or plan.network.depth > MOST_LAYERS:
+        return
+    if products + plan.flops > UNPROVED or not _has_terms(plan.network):
+        return
+    inputs = _drawn(plan.network)
+    with np.errstate(all="ignore"):
+        sizes = terms(traced, inputs)
+        if sizes:
+            expected, found = traced.evaluate(inputs, Floats()), plan.answers(inputs, Floats())
+            _check_terms(expected, found, sizes, DIFFERENT)
 
 
 def _has_terms(network: Network) -> bool:
@@ -84,16 +109,18 @@ def terms(traced: Traced, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
 
 
 def _check_terms(
-    expected: Mapping[str, Array], found: Mapping[str, Array], sizes: Mapping[str, Array]
+    expected: Mapping[str, Array],
+    found: Mapping[str, Array],
+    sizes: Mapping[str, Array],
+    what: str,
 ) -> None:
-    """Refuse answers that are further off than rounding takes them."""
+    """Refuse answers that are further off than rounding takes them, and say what that means."""
     for name, size in sizes.items():
         off = np.abs(expected[name] - found[name])
         if np.any(off > ROUNDED * size + SMALLEST):  # not where it overflows
             where = np.unravel_index(np.nanargmax(off / size), off.shape)
             raise VerificationError(
-                "exactly, program and network agree; in floats, what runs the network does not. "
-                f"For random inputs entry {tuple(map(int, where))} of the answer {name!r} is "
+                f"{what} entry {tuple(map(int, where))} of the answer {name!r} is "
                 f"{found[name][where]:.17g}, and {expected[name][where]:.17g} by the program. That "
                 "is a fault of inweave: please report it with the program; another optimize= may "
                 "not have it"
