@@ -246,7 +246,7 @@ def sizes_of(program, key):
 
 @pytest.mark.parametrize("varying", [False, True])
 def test_loops_that_are_found_end_with_what_was_recorded(monkeypatch, varying):
-    monkeypatch.setattr("inweave.language.program.rolled", lambda outputs, _: outputs)
+    monkeypatch.setattr("inweave.language.program.rolled", lambda outputs, *_: outputs)
     loops = 0
     for key in range(300):
         program = letters_again(key)

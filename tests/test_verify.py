@@ -215,8 +215,8 @@ def test_a_coefficient_beyond_floats_is_refused():
 def test_numbers_of_more_digits_than_python_writes_are_compiled_saved_and_printed(tmp_path):
     @inweave.program
     def shrinking(A: Matrix["n", "n"], v: Vector["n"]):
-        for _ in range(400):
-            v = 1e-6 * (A @ v)
+        for i in range(400):  # steps that differ are written out
+            v = 1e-6 * (i + 1) * (A @ v)
         return v
 
     net = inweave.compile(shrinking, n=2)
@@ -661,8 +661,8 @@ def test_the_lower_bound_is_the_logarithm_of_the_degree():
 def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
     @inweave.program
     def squared_again_and_again(s: Scalar) -> Scalar:
-        for _ in range(40):
-            s = inweave.hold(s * s)
+        for i in range(40):  # steps that differ are written out
+            s = inweave.hold((i + 1) * s * s)
         return s
 
     with pytest.raises(inweave.VerificationError, match=r"proves nothing.*inweave\.iterate"):
@@ -683,8 +683,8 @@ def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
 def squared(times):
     @inweave.program
     def near(s: Scalar) -> Scalar:
-        for _ in range(times):
-            s = inweave.hold(s * s)
+        for i in range(times):  # signs that never repeat thrice (Thue and Morse): no loop is found
+            s = inweave.hold((-1) ** i.bit_count() * (s * s))
         return s
 
     return near
