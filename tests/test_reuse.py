@@ -7,7 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from inweave import gallery
+import inweave
+from inweave import Matrix, Vector, gallery
 from inweave.run.lines import reuse
 from inweave.run.lines.code import Line
 
@@ -92,6 +93,74 @@ def test_a_batch_has_the_answers_of_its_problems_and_inputs_stay(monkeypatch, na
             assert gallery.difference(part, alone) <= 1e-9
     for k, x in before.items():
         np.testing.assert_array_equal(given[k], x)
+
+
+ROWS, COLS = 5, 4
+
+
+def _drawn(rng, operations):
+    """A sum of columns, rows, matrices and a number in any order, and something made of it."""
+
+    def parts(W, U, u, v):
+        return [W, U * v, u[:, None], v[None, :], W * u[:, None], (W * U).sum(axis=1)[:, None],
+                (U * U).sum(axis=0)[None, :], (u * u)[:, None], (v * v)[None, :]]  # fmt: skip
+
+    def amount():
+        return float(rng.choice([-2, -1, -1, 0.5, 1, 1]))
+
+    which = rng.permutation([*range(4), *rng.integers(4, 9, size=rng.integers(4))])
+    number, amounts, last = amount(), [amount() for _ in which], rng.integers(4)
+
+    def run(W, U, u, v):
+        each = parts(W, U, u, v)
+        total = number
+        for i, times in zip(which, amounts, strict=True):
+            total = total + times * each[i]
+        inverse = operations.inverse(total * total + 1)
+        return [total, total * total, inverse, operations.relu(total) * W - inverse][last]
+
+    return run
+
+
+class _Networks:
+    relu = staticmethod(inweave.relu)
+
+    @staticmethod
+    def inverse(x):
+        return 1 / inweave.assume(x, 0.5, 1e4)
+
+
+class _Numpy:
+    @staticmethod
+    def relu(x):
+        return np.maximum(x, 0)
+
+    @staticmethod
+    def inverse(x):
+        return 1 / x
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_sums_of_columns_rows_and_matrices_are_written_where_there_is_room(monkeypatch, seed):
+    """The first two parts may be columns or numbers: what they make is no larger than they are."""
+    monkeypatch.setattr(reuse, "LARGE", 1)
+    made = _drawn(np.random.default_rng(seed), _Networks)
+    wanted = _drawn(np.random.default_rng(seed), _Numpy)
+
+    def program(
+        W: Matrix["m", "n"], U: Matrix["m", "n"], u: Vector["m"], v: Vector["n"]
+    ) -> Matrix["m", "n"]:
+        return made(W, U, u, v)
+
+    net = inweave.compile(inweave.program(program), m=ROWS, n=COLS, verify=False)
+    rng = np.random.default_rng(seed)
+    shapes = {"W": (ROWS, COLS), "U": (ROWS, COLS), "u": (ROWS,), "v": (COLS,)}
+    batch = {name: rng.uniform(-1, 1, (6, *shape)) for name, shape in shapes.items()}
+    each = [{name: x[i] for name, x in batch.items()} for i in range(6)]
+    found = net(**batch)
+    for i, one in enumerate(each):
+        np.testing.assert_allclose(found[i], wanted(**one), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(net(**each[0]), wanted(**each[0]), rtol=1e-9, atol=1e-9)
 
 
 CALLS = """

@@ -563,20 +563,24 @@ class _Encoder:
     def _added(
         self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]
     ) -> int:
-        out = -1
+        """The slot of parts that all reach from edge to edge, one by one.
+
+        Where the first of them have one row or column for all, so has their sum so far.
+        """
+        out, made = -1, (1, 1)
         for cell in sorted(cells, key=lambda c: -c.sign):
-            slot = cell.slot
+            slot, size = cell.slot, (1 if cell.alike[0] else rows, 1 if cell.alike[1] else cols)
             if not cell.whole:
-                size = (1 if cell.alike[0] else rows, 1 if cell.alike[1] else cols)
                 slot = self._slice(lines, slot, cell.top, cell.left, *size)
                 used.append(slot)
+            made = (max(made[0], size[0]), max(made[1], size[1]))
             if out >= 0:
-                out = self._line(lines, "add" if cell.sign > 0 else "sub", out, slot, rows, cols)
+                out = self._line(lines, "add" if cell.sign > 0 else "sub", out, slot, *made)
                 used.append(out)
             elif cell.sign > 0:
                 out = slot
             else:
-                out = self._line(lines, "mul", slot, self._fixed("number", -ONE), rows, cols)
+                out = self._line(lines, "mul", slot, self._fixed("number", -ONE), *made)
                 used.append(out)
         return out
 
