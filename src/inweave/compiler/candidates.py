@@ -96,8 +96,9 @@ def _kept(costs: Mapping[str, Cost]) -> str:
 def _drafts(origin: Origin) -> dict[str, Network]:
     """The candidates that compile.
 
-    Drafts will do: which way round values stand and how long products are cut, the longest searches
-    of a compilation, are little to a network's plan. Where candidates come to the same, they share
+    Drafts will do: which way round values stand and how the longest products are cut, the longest
+    searches of a compilation, are little to a network's plan. Shorter products are cut as they will
+    be: in thirds, one may cost three times as much. Where candidates come to the same, they share
     it: without loops, most do.
     """
     asked = {"target": origin.target, "layout": origin.layout, "shared": Shared()}

@@ -33,7 +33,7 @@ from inweave.compiler.layers import HeadSpec, Key, LayerSpec, LinearSpec
 from inweave.compiler.readings import Readings
 
 LONG = 14  # factors of a chain up to which every tree is tried
-SHORT = 7  # the same in a draft
+SHORT = 8  # the same in a draft: a product of two centred factors, squared, has as many
 MOST_HEADS = 64  # that a computed scalar may take to stand as s I_q
 NEVER = 10**6  # a level at which nothing is
 ENTRY = 6  # flops of a large product that pass while an entry is read or written
