@@ -7,6 +7,7 @@ looking for programs that break the bar. What misses it is what is to be mended 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -88,6 +89,17 @@ def nonnegative(X: Matrix["n", "d"], y: Vector["n"]):
         return inweave.relu(w - 0.05 * (X.T @ (X @ w - y)))
 
     return inweave.iterate(step, inweave.zeros(X.shape[1]), STEPS)
+
+
+@inweave.program
+def wave(u: Vector["n"], v: Vector["n"]):
+    zero = inweave.zeros(1)
+
+    def step(u, v):
+        beside = inweave.vstack([u[1:], zero]) + inweave.vstack([zero, u[:-1]])
+        return 2 * u - v + 0.25 * (beside - 2 * u), u
+
+    return inweave.iterate(step, (u, v), STEPS)[0]
 
 
 @inweave.program
@@ -254,6 +266,20 @@ def _nonnegative(X: Any, y: Any) -> Any:
     return w
 
 
+@cache
+def _waves(n: int) -> tuple[Any, Any]:
+    """What the steps of a wave do to its two times: a power of a constant matrix, made once."""
+    one = np.eye(n)
+    A = 1.5 * one + 0.25 * (np.eye(n, k=1) + np.eye(n, k=-1))
+    power = np.linalg.matrix_power(np.block([[A, -one], [one, 0 * one]]), STEPS)
+    return power[:n, :n], power[:n, n:]
+
+
+def _wave(u: Any, v: Any) -> Any:
+    now, before = _waves(u.shape[-1])
+    return u @ now.T + v @ before.T
+
+
 def _adagrad(X: Any, y: Any) -> Any:
     A, b, w = X.mT @ X, _times(X.mT, y), np.zeros(X[..., 0, :].shape)
     G = np.zeros_like(w)
@@ -354,6 +380,7 @@ OTHERS = (
     Other(admm, {"n": 40}, {"M": (40, 40), "q": (40,)}, _admm),
     Other(moving_average, {"n": 100, "d": 5}, {"X": (100, 5), "a": ()}, _moving_average),
     Other(nonnegative, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _nonnegative),
+    Other(wave, {"n": 64}, {"u": (64,), "v": (64,)}, _wave),
     Other(adagrad, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _adagrad),
     Other(normalised, {"n": 60, "d": 10}, {"X": (60, 10), "y": (60,)}, _normalised),
     Other(sinkhorn, {"n": 20}, {"C": (20, 20)}, _sinkhorn),

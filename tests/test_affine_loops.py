@@ -387,3 +387,42 @@ def test_coefficients_count_where_they_are_multiplied_into_powers():
 
     for program in (summed, wave):
         assert inweave.compile(program, n=n, optimize="depth").depth == steps
+
+
+def test_slices_with_constant_coefficients_are_one_matrix_for_speed():
+    """Ends that are held make a matrix that is not symmetric; so do two times of a wave."""
+    none = inweave.zeros(1)
+
+    @inweave.program
+    def rod(u: Vector["n"], f: Vector["n"]):
+        def step(u):
+            return u + 0.2 * inweave.vstack([none, u[2:] - 2 * u[1:-1] + u[:-2], none]) + f
+
+        return inweave.iterate(step, u, 20)
+
+    @inweave.program
+    def string(u: Vector["n"], v: Vector["n"], f: Vector["n"]):
+        def step(u, v):
+            beside = inweave.vstack([u[1:], none]) + inweave.vstack([none, u[:-1]])
+            return 2 * u - v + 0.25 * (beside - 2 * u) + f * f, u
+
+        return inweave.iterate(step, (u, v), 20)[0]
+
+    for program, depth in ((rod, 1), (string, 3)):
+        network = inweave.compile(program, n=6, optimize="speed")
+        assert network.depth == depth
+        assert equal_in_rationals(network)
+
+
+def test_large_constant_matrices_stay_steps_for_speed():
+    """Their powers would be dense, and slices are quicker; nor are they computed to find out."""
+    none = inweave.zeros(1)
+
+    @inweave.program
+    def rod(u: Vector["n"]):
+        def step(u):
+            return u + 0.2 * inweave.vstack([none, u[2:] - 2 * u[1:-1] + u[:-2], none])
+
+        return inweave.iterate(step, u, 3)
+
+    assert inweave.compile(rod, n=1200, optimize="speed", verify=False).depth == 3

@@ -307,3 +307,57 @@ def test_a_matrix_below_the_range_of_squares_is_not_taken_for_symmetric():
     A = np.array([[0.0, 1e-170], [0.0, 0.0]])
     assert not look.mirrored(A, A @ A)
     assert not look.mirrored(np.array([A, np.eye(2)]), np.array([A @ A, np.eye(2)]))
+
+
+# -- constants: powers are exact, rounded once, and looked at where they are made ------------------
+def blocks(eigenvalue: float) -> np.ndarray:
+    """A Jordan block in other coordinates, both of small whole numbers."""
+    P = np.tri(N) + np.triu(np.ones((N, N)), 1) @ np.tri(N)
+    return np.rint(2 * P @ (eigenvalue * np.eye(N) + np.eye(N, k=1)) @ np.linalg.inv(P)) / 2
+
+
+def string(courant: float) -> np.ndarray:
+    """Of a wave on three points, twice in time."""
+    one, L = np.eye(3), np.eye(3, k=1) + np.eye(3, k=-1) - 2 * np.eye(3)
+    return np.block([[2 * one + courant**2 * L, -one], [one, 0 * one]])
+
+
+def constant(name: str) -> np.ndarray:
+    few = {"wave": string(0.5), "quick wave": string(1.25), "still": blocks(0.5), "one": blocks(1)}
+    return few[name] if name in few else made(name)
+
+
+def by_constants(name: str, steps: int, homogeneous: bool) -> Network:
+    A = constant(name)
+
+    @inweave.program
+    def alone(x: Vector["n"]):
+        return inweave.iterate(lambda x: A @ x, x, steps)
+
+    @inweave.program
+    def added(x: Vector["n"], b: Vector["n"]):
+        return inweave.iterate(lambda x: A @ x + b, x, steps)
+
+    program = alone if homogeneous else added
+    return inweave.compile(program, n=N, optimize="speed", verify=False)
+
+
+GROWING = ["quick wave", "one"]  # so much that a start which steps keep exactly would be lost
+
+
+@pytest.mark.parametrize("homogeneous", [False, True], ids=["added", "alone"])
+@pytest.mark.parametrize("steps", [7, 200])
+@pytest.mark.parametrize("name", [*NAMES, "wave", "still", *GROWING])
+def test_powers_of_constants_keep_the_digits_of_steps(name, steps, homogeneous):
+    network, A = by_constants(name, steps, homogeneous), constant(name)
+    if steps > 7 and name in [*KEPT, "wave", *GROWING]:
+        assert network.depth == (steps if name in GROWING else 1)
+    rng = np.random.default_rng(4)
+    starts = [rng.normal(size=N), rng.integers(-9, 10, N).astype(float), np.ones(N)]
+    for x, b in zip(starts, rng.normal(size=(3, N)), strict=True):
+        given, by_steps = {"x": x} if homogeneous else {"x": x, "b": b}, x
+        b = 0 * b if homogeneous else b
+        for _ in range(steps):
+            by_steps = A @ by_steps + b
+        right = exact(A, b[:, None], x[:, None], steps)
+        keeps_digits(network(**given, check=False)[:, None], by_steps[:, None], right, np.float64)

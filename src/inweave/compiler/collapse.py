@@ -42,6 +42,7 @@ from inweave.exact.constants import Dense, log2, magnitude
 
 LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
 MOST_BITS = 25_000_000  # of all entries of such a power: seconds, and megabytes of weights
+LARGEST = 1000  # side of a power for speed: beyond it, steps are seldom slower
 
 
 def collapse(written: Written, options: Options) -> Written:
@@ -136,14 +137,16 @@ class Collapser(Rewriter):
         if found is None:
             return []
         where, parts, start = found
-        if self.steady and not self._symmetric([parts]):
-            return []
         vector = CarriedLeaf(
             together([x.name for x in loop.carried]), start.rows, 1, loop.scope, 0, None
         )
         whole = LoopForm(loop.scope, loop.times, (vector,), (start,), loop.step[:1])
-        (end,) = self._recurrence(whole, [parts], [start], False)
-        return [replace(end, back=partial(each.taken, forms=self.forms)) for each in where]
+        ends = self._recurrence(whole, [parts], [start], False)
+        return [
+            replace(end, back=partial(each.taken, forms=self.forms))
+            for end in ends
+            for each in where
+        ]
 
     def _level(self, loop: LoopForm) -> Callable[[Form], int]:
         outside, estimate = innermost(loop.around), self._estimate
@@ -164,15 +167,18 @@ class Collapser(Rewriter):
 
     def _affine(self, loop: LoopForm, row: bool) -> list[End]:
         parts = affine_step(loop, self.forms, row) if _alike(loop.carried, row) else None
-        if parts is None or (self.steady and not self._symmetric(parts)):
-            return []
-        return self._recurrence(loop, parts, self._start(loop, row), row)
+        return [] if parts is None else self._recurrence(loop, parts, self._start(loop, row), row)
 
     def _recurrence(
         self, loop: LoopForm, parts: Sequence[Parts], start: Sequence[Form], row: bool
     ) -> list[End]:
+        unseen = not self.steady or self._symmetric(parts)
+        if not (unseen or _is_constant(parts, start)):
+            return []
         called = self._names(loop, [parts], start, row)
-        coarse = stacked(loop, parts, start, called, self.forms)
+        made, coarse = stacked(loop, parts, start, called, self.forms)
+        if not (unseen or made.keeps_digits(loop.times)):
+            return []
         fine = self._segments(loop, [parts], loop.times, start, called)
         back = self.forms.transpose if row else _same
         return [End(read, fine, i, back, self._estimate) for i, read in enumerate(coarse)]
@@ -180,7 +186,8 @@ class Collapser(Rewriter):
     def _symmetric(self, parts: Sequence[Parts]) -> bool:
         """Whether the matrix of a step is its own transpose.
 
-        The powers of others, such as those of momentum, may be large on the way to a small result.
+        The powers of others, such as those of momentum, may be large on the way to a small result;
+        those of constants are exact on the way, and looked at.
         """
         matrix = parts[0].get(0)
         return len(parts) == 1 and (matrix is None or self.forms.transpose(matrix) is matrix)
@@ -310,6 +317,12 @@ def _multiplies_by_numbers(places: Sequence[Places]) -> bool:
     found = [f for each in places for place, left in each.items() if place != FIXED
              for f in (left, place.right) if f is not None]  # fmt: skip
     return all(f.is_constant for f in found) and not all(f.is_identity for f in found)
+
+
+def _is_constant(parts: Sequence[Parts], start: Sequence[Form]) -> bool:
+    """Whether all that a step multiplies by are numbers, few enough to power to see if it helps."""
+    numbers = all(f.is_constant for each in parts for j, f in each.items() if j >= 0)
+    return numbers and sum(f.rows for f in start) <= LARGEST
 
 
 def _bits(loop: LoopForm, places: Sequence[Places]) -> float:

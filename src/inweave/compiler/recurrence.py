@@ -19,8 +19,10 @@ from inweave.compiler.forms import ONE, Form, Forms
 from inweave.compiler.naming import Names, joined
 from inweave.exact import constants
 from inweave.exact.constants import Constant, Dense, Ones, Shift, added, is_zero, product
+from inweave.exact.rational import integers
 
 EXACT = 1000  # steps whose constants are added up: exact numbers get longer with every one of them
+GROWTH = 4  # of what T steps do to a value, for each of them: see `keeps_digits`
 MOST_SHIFTS, MOST_DIAGONALS = 64, 8  # of a power of shifts; if there are more, it is dense
 
 
@@ -87,6 +89,23 @@ class Recurrence:
     def _is_exact(self, e: int) -> bool:
         A = self._powers[1]
         return A.is_constant and (e <= EXACT or A.is_identity)
+
+    def keeps_digits(self, e: int) -> bool:
+        """Whether what e steps come to is a constant that loses no more digits than they do.
+
+        A^e is exact and rounded once, entry by entry, so `A^e x` is off by about 2^-53 |A^e| |x|.
+        Steps round their first product, which is `A^(e-1) r` in the end, with |r| about
+        2^-53 |A| |x|: as much, for |A^e| <= |A^(e-1)| |A|, and each step adds its own. Only where
+        they happen to round nothing, as with small integers, may they lose less; what is then lost
+        is of no account while |A^e| 1 <= O(e), which is what the errors of e steps add up to if A
+        keeps sizes, and so for the sum of A^0 ... A^(e-1) while it is O(e^2).
+        """
+        if not self._is_exact(e):
+            return False
+        most, sums = GROWTH * e, not self._sums[1].is_zero
+        return _growth(self.power(e)) <= most and not (
+            sums and 2 * _growth(self._all(e)) > most * e
+        )
 
     def _all(self, e: int) -> Form:
         """A^0 + ... + A^(e-1) of a constant A, by halves."""
@@ -161,11 +180,26 @@ class Entrywise(Recurrence):
         return self.forms.product((), [u, self.last(e)])
 
 
+def _growth(f: Form) -> Fraction:
+    """What the entries of a vector come to at most, times a constant, if they are one at most."""
+    return sum((abs(c) * _row_sum(k) for k, c in f.constants), Fraction(0))
+
+
+def _row_sum(k: Constant) -> Fraction:
+    """The largest sum of the sizes in a row."""
+    if isinstance(k, Shift):
+        return Fraction(min(k.size, 1))
+    if isinstance(k, Ones):
+        return Fraction(k.cols)
+    top, bottom = k.whole
+    return Fraction(int(integers(abs(top)).sum(axis=1).max(initial=0)), bottom)
+
+
 def is_written_out(A: Form, times: int) -> bool:
     """Whether the powers of a constant sum are one dense constant each, up to so many steps.
 
     Those of shifts in one direction are sums of few shifts; around, of many that stand on few
-    diagonals; up and down, of more with every step.
+    diagonals; up and down, of more with every step, and soon of more than a matrix has rows twice.
     """
     once = {k for k, _ in A.constants}
     if not all(isinstance(k, Shift) for k in once) or len(once) == 1 or A.rows != A.cols:
@@ -173,8 +207,9 @@ def is_written_out(A: Form, times: int) -> bool:
     found: set[Any] = set(once)
     for _ in range(min(times, MOST_SHIFTS) - 1):  # one more in every step is too many by then
         found = {k for a in once for b in found if not is_zero(k := product(a, b)[1])}
-        if len(found) > MOST_SHIFTS:
-            return len({k.row - k.col for k in found}) > MOST_DIAGONALS
+        if len(found) > min(MOST_SHIFTS, 2 * A.rows):
+            short = A.rows * 2 < MOST_SHIFTS
+            return short or len({k.row - k.col for k in found}) > MOST_DIAGONALS
     return False
 
 

@@ -37,8 +37,11 @@ def together(carried: Sequence[str]) -> str:
 
 def stacked(
     loop: LoopForm, found: Sequence[Parts], init: Sequence[Form], called: Names, forms: Forms
-) -> list[Reader]:
-    """The results of an affine loop, cut between steps: what it carries is one stacked value."""
+) -> tuple[Recurrence, list[Reader]]:
+    """The results of an affine loop, cut between steps: what it carries is one stacked value.
+
+    With the recurrence that they are read from.
+    """
     rows = [f.rows for f in init]
     total, starts = sum(rows), [0, *itertools.accumulate(rows)]
 
@@ -97,7 +100,7 @@ def stacked(
 
         return read
 
-    return [reader(i) for i in range(len(rows))]
+    return made, [reader(i) for i in range(len(rows))]
 
 
 # -- matrices as vectors ---------------------------------------------------------------------------
