@@ -144,8 +144,8 @@ def test_what_is_written_out_has_a_limit():
     @inweave.program
     def powers(A: Matrix["n", "n"], B: Matrix["n", "n"]):
         x = A + B
-        for _ in range(12):
-            x = x @ (A + B)
+        for i in range(12):
+            x = x @ (A + (i + 2) * B)
         return x
 
     net = inweave.compile(powers, n=3, verify=False)

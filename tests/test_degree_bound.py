@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -193,7 +195,9 @@ def test_a_power_is_a_power(power):
         return s**power
 
     assert float(raised(s=3.0)) == 3.0**power
-    assert float(inweave.compile(raised)(s=3.0)) == 3.0**power
+    net = inweave.compile(raised)
+    assert float(net(s=3.0)) == 3.0**power
+    assert net.depth == math.ceil(math.log(power, 3) - 1e-9)
     assert degree(raised.trace()) == (power, True)
 
 

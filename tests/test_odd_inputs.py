@@ -255,6 +255,31 @@ def test_a_power_that_overflows_is_not_said_to_be_a_loop_that_diverges():
     np.testing.assert_allclose(faithful(A=A, x=x), powers(A=A, x=x, steps=100))
 
 
+def test_integers_are_computed_in_floats_that_hold_them():
+    torch = pytest.importorskip("torch")
+
+    @inweave.program
+    def doubled(x: Vector["n"]):
+        return x + x
+
+    net, odd = inweave.compile(doubled, n=2), [2**24 + 1, 3]
+    for x in (np.array(odd), torch.tensor(odd), odd):
+        assert net(x=x).tolist() == [2 * i for i in odd]
+
+
+def test_what_leaves_float32_in_the_program_too_is_said_to_and_float64_holds_it():
+    @inweave.program
+    def cubes(s: Vector["n"]):
+        for _ in range(5):
+            s = s + s * s * s
+        return s
+
+    net, s = inweave.compile(cubes, n=1), np.array([1.5])
+    with pytest.raises(inweave.DivergenceError, match=r"leaves the range of float32.*1\.62e\+56"):
+        net(s=s.astype(np.float32))
+    np.testing.assert_allclose(net(s=s), cubes(s=s), rtol=1e-13)
+
+
 def test_slow_growth_over_very_many_steps_is_seen_in_what_the_first_ones_change():
     net = inweave.compile(powers, optimize="depth", n=2, steps=10**6)
     with pytest.raises(inweave.DivergenceError, match=r"grows by a factor of 1\.0002 per step"):

@@ -163,7 +163,9 @@ def _compiled(
     """
     tried = partial(run, recorded, **asked)
     if origin.optimize != "depth":
-        return tried(candidate=candidate, steady=origin.optimize == "speed")
+        return _least_multiplied(
+            partial(tried, candidate=candidate, steady=origin.optimize == "speed")
+        )
     done = tried(candidate=candidate, least_depth=origin.layout is None)
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
     attempts: list[Callable[[], Compilation]] = [lambda: done]
@@ -175,6 +177,20 @@ def _compiled(
     if kept or (steps and max(steps) < done.network.depth):  # a step takes a layer or more
         attempts.append(partial(tried, candidate=AS_WRITTEN))
     return min(_built(attempts), key=lambda made: made.network.depth)
+
+
+def _least_multiplied(tried: Callable[..., Compilation]) -> Compilation:
+    """A compilation that multiplies out no more products over sums than the fewest layers need.
+
+    What cancels in a sum, as in `(x - m) (x - m)ᵀ`, keeps its digits there, and takes fewer heads.
+    """
+    shared = Shared()
+    done = tried(shared=shared)
+    with suppress(CompileError):
+        other = tried(shared=shared, picks=True)
+        if other.network.depth <= done.network.depth:
+            return other
+    return done
 
 
 def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> Compilation:

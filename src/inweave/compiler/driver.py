@@ -50,6 +50,10 @@ def _hoists(options: Options, before: Traced | Written) -> bool:
     return options.hoists and any(isinstance(x, LoopResult) for x in before.operations)
 
 
+def _picks(options: Options, _: Written) -> bool:
+    return options.picks
+
+
 def _least_work(options: Options, _: Written) -> bool:
     return options.least_work
 
@@ -66,7 +70,7 @@ PASSES = {
         expand,
         "products are multiplied out where that saves a layer",
         (AS_WRITTEN, HOISTED, COLLAPSED),
-        (_hoists,),
+        (_hoists, _picks),
     ),
     "schedule": Pass(
         schedule,

@@ -1,7 +1,9 @@
 """Pass: products are multiplied out over sums where that saves a layer.
 
 `Xᵀ (X w − y)` is two layers as written and one when multiplied out, because `Xᵀ X w` is a single
-head. The decision needs depths only, so it is taken once, before orientations are searched.
+head. The decision needs depths only, so it is taken once, before orientations are searched. So it
+is not known yet whether a head can read what a constant picks of a value, such as a row of X, or
+whether that has to be computed first: it can if the value stands the right way round.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ from inweave.compiler.store import PRODUCTS, TRIED
 
 
 def expand(written: Written, options: Options) -> Written:
-    return Expander(options.forms, hoist=options.hoists).written(written)
+    return Expander(options.forms, options.hoists, options.picks).written(written)
 
 
 @lru_cache(maxsize=65536)
@@ -54,11 +56,14 @@ def tree_depth(levels: tuple[tuple[int, bool], ...]) -> int:
 
 
 class Expander(Rewriter):
-    """Multiplies out; `hoist` says whether loop-invariant products leave their loop."""
+    """Multiplies out; `hoist` says whether loop-invariant products leave their loop.
 
-    def __init__(self, forms: Forms, hoist: bool) -> None:
+    And `picks` whether what constants pick of a value is read as it is.
+    """
+
+    def __init__(self, forms: Forms, hoist: bool, picks: bool = False) -> None:
         super().__init__(forms)
-        self.hoist = hoist
+        self.hoist, self.picks = hoist, picks
         self._levels: dict[Value, int] = {}
 
     # -- estimated depth --------------------------------------------------------------------------
@@ -94,6 +99,8 @@ class Expander(Rewriter):
             for f in (*p.chain, *p.scalars)
             if not f.is_constant
         )
+        if self.picks and len(key) == 1 and not p.scalars:
+            return key[0][0]
         return max(tree_depth(key), 1 if not self.hoist or loop is None else 0) if key else 1
 
     # -- rewriting --------------------------------------------------------------------------------

@@ -37,6 +37,7 @@ class Options:
     flipped: Mapping[str, bool] | None = None  # which values stand transposed, if that is known
     units: Sizes = UNKNOWN  # of inputs
     least_depth: bool = False  # words are cut inside the steps of loops where that saves a layer
+    picks: bool = False  # what constants pick of a value is taken to be read, not computed
     steady: bool = False  # loops collapse only where powers keep the digits that steps keep
     draft: bool = False  # tell costs apart: search orientations and trees a little
 

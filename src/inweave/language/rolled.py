@@ -137,7 +137,7 @@ class Stacking(NamedTuple):
         Steps that do not wait for one another are written out as long as they are few: a sum is one
         layer, and of a product of rows the layers are as few as the logarithm of its length. A sum
         of what is at most quadratic in the rows is a product of matrices, as XᵀX is, however long
-        it is.
+        it is. A power of what is carried, such as `x ** 32`, keeps its digits however it is cut.
         """
         found, times = self.found, self.found.loop.times
         if len(self.read) > STACKS or not (found.ends or self.read):
@@ -146,7 +146,8 @@ class Stacking(NamedTuple):
         adds, multiplies = self._does_only(ex.Sum), self._does_only(ex.Product, ex.Scaled)
         if not stacked and adds and self._degree_of_sum() <= 2:
             return False
-        if not (adds or found.selectors) and self.short and times >= COPIES:
+        powers = multiplies and not found.loop.outer
+        if self.short and times >= COPIES and not (adds or powers or found.selectors):
             return True
         if not stacked and multiplies:
             return False

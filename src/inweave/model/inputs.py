@@ -126,10 +126,10 @@ def _common(given: Mapping[str, Any]) -> Floats:
             raise DTypeError(f"input {name!r}: got dtype {value.dtype}, expected real numbers")
     floats = [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating") and a.ndim > 0]
     floats = floats or [a.dtype for a in arrays if xp.isdtype(a.dtype, "real floating")]
-    dtype = xp.result_type(*floats) if floats else xp.asarray(0.0).dtype
-    if not floats and xp.__name__.endswith("numpy"):
-        dtype = xp.float64
-    return Floats(xp, dtype, device(arrays[0]))
+    found = Floats(xp, xp.result_type(*floats) if floats else None, device(arrays[0]))
+    if not floats and found.library == "jax":  # which may have none of 64 bits
+        found = Floats(xp, xp.asarray(0.0).dtype, found.device)
+    return found
 
 
 def _matrix(spec: Input, value: Any, arithmetic: Floats) -> Array:

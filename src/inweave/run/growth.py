@@ -68,7 +68,10 @@ def check_growth(
     if math.isfinite(top) and top <= SUSPICIOUS * scale:
         return
     recorded, arrays = program(), {name: _as_numpy(x) for name, x in inputs.items()}
-    diagnosis = diagnose(recorded, arrays) or _alone(recorded, arrays, top)
+    if recorded is not None and recorded.flat is not None:  # a few steps in Python are meant so
+        recorded = recorded.flat
+    narrow = any("float32" in str(x.dtype) for x in inputs.values())
+    diagnosis = diagnose(recorded, arrays) or _alone(recorded, arrays, top, narrow)
     if diagnosis:
         raise DivergenceError(
             f"the answer reached {top:.3g}, inputs are at most {scale:.3g}{diagnosis}"
@@ -76,14 +79,16 @@ def check_growth(
         )
 
 
-def _alone(traced: Traced | None, inputs: dict[str, Array], top: float) -> str:
-    """Whether it is the network alone that reaches so far, and not the program step by step."""
+def _alone(traced: Traced | None, inputs: dict[str, Array], top: float, narrow: bool) -> str:
+    """Whether it is the network alone that reaches so far, and not the program step by step.
+
+    In floats of 64 bits, and if what was given is `narrow`, in those of 32 bits as well.
+    """
     said = "" if math.isfinite(top) else "; an intermediate value overflowed"
     loops = {x.loop for x in traced.operations if isinstance(x, ex.LoopResult)} if traced else set()
     if traced is None or sum(loop.times for loop in loops) > STEPS:
         return said
-    with np.errstate(all="ignore"):
-        own = max((largest(x, np) for x in traced.evaluate(inputs, Floats()).values()), default=0.0)
+    own = _reached(traced, inputs, np.float64)
     if not own <= (top / 2 if math.isfinite(top) else sys.float_info.max):
         return said
     if math.isfinite(top):
@@ -91,11 +96,24 @@ def _alone(traced: Traced | None, inputs: dict[str, Array], top: float) -> str:
             f"; the program itself, step by step, reaches {own:.3g}: what this network multiplies "
             "before it meets the data, such as XᵀX, grows where only rounding errors meet it"
         )
+    if narrow and not math.isfinite(_reached(traced, inputs, np.float32)):
+        return (
+            "; the program itself, step by step, leaves the range of float32, up to 3.4e38, and "
+            f"reaches {own:.3g} in float64: give inputs in float64"
+        )
     return (
         "; the program itself, step by step, stays finite: a product that this network multiplies "
         'out, such as a power of a step with optimize="depth", leaves the range of floats; '
         'optimize="faithful" keeps the steps, inweave.hold a value'
     )
+
+
+def _reached(traced: Traced, inputs: Mapping[str, Array], dtype: Any) -> float:
+    """The largest magnitude in a program's answers, in floats of a type; NaN counts as large."""
+    arithmetic = Floats(np, dtype)
+    with np.errstate(all="ignore"):
+        given = {name: x.astype(dtype) for name, x in inputs.items()}
+        return reach(traced.evaluate(given, arithmetic), np)
 
 
 def _as_numpy(x: Array) -> Array:

@@ -1,0 +1,86 @@
+"""Products are multiplied out over sums only where that saves a layer: what cancels keeps digits."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import inweave
+from inweave import Matrix, Vector
+
+FAR = 1e6
+N, D = 7, 3
+
+
+@inweave.program
+def scatter(X: Matrix["n", "d"], m: Vector["d"]):
+    S = inweave.zeros(X.shape[1], X.shape[1])
+    for x in X:
+        S = 0.9 * S + inweave.outer(x - m, x - m)
+    return S
+
+
+@inweave.program
+def energy(X: Matrix["n", "d"], m: Vector["d"]):
+    s = inweave.zeros(1)
+    for x in X:
+        s = 0.5 * s + (x - m) @ (x - m)
+    return s
+
+
+@inweave.program
+def differences(X: Matrix["n", "d"], m: Vector["d"]):
+    S = inweave.outer(X[0] - m, X[0] - m)
+    for i in range(1, X.shape[0]):
+        S = S + inweave.outer(X[i] - X[i - 1], X[i] - X[i - 1])
+    return S
+
+
+@inweave.program
+def welford(X: Matrix["n", "d"], m: Vector["d"]):
+    S = inweave.zeros(X.shape[1], X.shape[1])
+    for i in range(X.shape[0]):
+        e = X[i] - m
+        m = m + e / (i + 2)
+        S = S + inweave.outer(e, X[i] - m)
+    return S
+
+
+def data(dtype):
+    rng = np.random.default_rng(0)
+    X, m = FAR + rng.normal(size=(N, D)), FAR + rng.normal(size=D)
+    return {"X": X.astype(dtype), "m": m.astype(dtype)}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("program", [scatter, energy, differences], ids=lambda p: p.name)
+def test_data_far_from_zero_lose_no_digits_in_sums_that_heads_read(program, mode, dtype):
+    net = inweave.compile(program, n=N, d=D, optimize=mode)
+    given = data(dtype)
+    exact = program(**{name: x.astype(np.float64) for name, x in given.items()})
+    error = np.max(np.abs(net(**given) - exact)) / np.max(np.abs(exact))
+    assert error < 30 * np.finfo(dtype).eps
+    assert net.depth == 1
+
+
+def test_a_mean_that_moves_keeps_the_digits_that_its_steps_keep():
+    net, given = inweave.compile(welford, n=N, d=D), data(np.float64)
+    near = {name: x - FAR for name, x in given.items()}  # which is exact
+    exact = welford(**near)
+    errors = [np.max(np.abs(run(**given) - exact)) for run in (net, welford)]
+    assert errors[0] < 30 * errors[1]
+
+
+def test_a_product_is_multiplied_out_where_that_saves_a_layer():
+    @inweave.program
+    def descent(X: Matrix["n", "d"], y: Vector["n"], w: Vector["d"]):
+        return w - X.T @ (X @ w - y)
+
+    assert inweave.compile(descent, n=N, d=D).depth == 1
+    assert inweave.compile(descent, n=N, d=D, optimize="speed").depth >= 1
+
+
+def test_sums_that_are_read_take_a_head_and_not_one_for_each_pair_of_terms():
+    net = inweave.compile(scatter, n=N, d=D)
+    assert sum(len(layer.heads) for layer in net.layers) == N
