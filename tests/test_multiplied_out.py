@@ -1,4 +1,4 @@
-"""Products are multiplied out over sums only where that saves a layer: what cancels keeps digits."""
+"""Products are multiplied out over sums only where that saves a layer: what cancels is not lost."""
 
 from __future__ import annotations
 
@@ -70,6 +70,19 @@ def test_a_mean_that_moves_keeps_the_digits_that_its_steps_keep():
     exact = welford(**near)
     errors = [np.max(np.abs(run(**given) - exact)) for run in (net, welford)]
     assert errors[0] < 30 * errors[1]
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+def test_a_covariance_of_centred_data_is_one_layer_and_keeps_its_digits(mode):
+    @inweave.program
+    def covariance(X: Matrix["n", "d"]):
+        C = X - X.mean(axis=0)
+        return C.T @ C
+
+    net, X = inweave.compile(covariance, n=N, d=D, optimize=mode), data(np.float64)["X"]
+    exact = covariance(X=X - FAR)
+    assert net.depth == 1
+    assert np.max(np.abs(net(X=X) - exact)) < 1e-8 * np.max(np.abs(exact))
 
 
 def test_a_product_is_multiplied_out_where_that_saves_a_layer():
