@@ -167,9 +167,12 @@ def _lasso(X: Any, y: Any, lam: Any, eta: Any, steps: int, fast: bool = False) -
 
 
 def _dual_gd(X: Any, y: Any, u: Any, eta: Any, steps: int) -> Any:
-    r, q, K, k = y, X.dtype.type(0), X @ X.T, X @ u
-    for _ in range(steps):
-        r, q = r - eta * (K @ r), q + eta * (k @ r)
+    """By squares, as a plan does: they round more than steps where an eigenvalue is one."""
+    q, k, S = X.dtype.type(0), eta * (X @ u), np.eye(len(y), dtype=X.dtype) - eta * (X @ X.T)
+    while steps:
+        if steps % 2:
+            q, y = q + k @ y, S @ y
+        k, S, steps = k + k @ S, S @ S, steps // 2
     return q
 
 

@@ -309,6 +309,22 @@ def test_a_way_to_stand_that_cannot_be_built_does_not_sink_the_others(optimize):
     assert net.certificate is not None
 
 
+def test_a_size_that_runs_along_the_tokens_is_tried_at_others_that_the_program_may_refuse():
+    recorded = []
+
+    @inweave.program
+    def particular(X: Matrix["n", "d"], S: Matrix["d", "d"]):
+        d = X.shape[1]
+        recorded.append(d)
+        if d not in (4, 5):
+            raise ValueError("it is not written for this")
+        return X @ S @ np.eye(d) @ S
+
+    net = inweave.compile(particular, tokens="d", n=700, d=4, verify=False)
+    assert (net.inputs[0].rows, net.inputs[0].cols) == (700, 4)
+    assert max(recorded) <= 2 * 700, "what is held at a size by far the longest may be its square"
+
+
 def test_a_program_stays_as_written_where_another_candidate_cannot_be_built(monkeypatch):
     run = candidates.run
 

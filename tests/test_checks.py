@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Scalar, Vector, gallery
+from inweave import Matrix, Scalar, Vector
 from tests.cases import ridge_gd
 
 
@@ -147,14 +147,18 @@ def test_two_functions_of_one_layer_are_told_apart_by_their_blocks():
         assert said(net, **inputs) == by_definition(net, **inputs)
 
 
+@inweave.program
+def scaled(X: Matrix["d", "n"], s: Scalar) -> Matrix["d", "n"]:
+    return inweave.iterate(lambda Z: inweave.reciprocal(s, domain=(1, 2)) * Z, X, 3)
+
+
 def test_a_prompt_too_wide_to_be_written_out_densely_is_located_too():
-    n, d = 4000, 50
-    net = inweave.compile(gallery.ridge_closed_form, verify=False, n=n, d=d)
-    X = np.random.default_rng(0).normal(size=(n, d))
-    X[:, 10:] = X[:, :40]
-    assert net.width > 2 * n
-    inputs = {"X": X, "y": X[:, 0], "u": np.ones(d), "lam": 1e-12}
-    assert said(net, **inputs).startswith("module 1, step 10, layer ")
+    small = inweave.compile(scaled, d=2, n=3)
+    wide = inweave.compile(scaled, d=2, n=20_000, verify=False)
+    assert wide.width > 20_000
+    expected = by_definition(small, X=np.ones((2, 3)), s=3.0)
+    assert expected is not None
+    assert said(wide, X=np.ones((2, 20_000)), s=3.0) == expected
 
 
 @pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])

@@ -176,7 +176,7 @@ def test_a_matrix_whose_rows_go_round_is_not_carried():
 def test_rows_of_a_gram_matrix_that_stand_apart_are_one_product_of_each_step():
     net = inweave.compile(with_ones, n=60, d=5, steps=40, optimize="faithful", verify=False)
     found = [line.op for line in loop_of(net).body if line.op != "flip"]
-    assert found == ["matmul", "add"], describe(net.plan)
+    assert found in (["matmul", "add"], ["matmul", "sub"]), describe(net.plan)
 
 
 def test_a_difference_of_equal_multiples_is_multiplied_once():

@@ -29,7 +29,7 @@ from inweave.compiler.options import (
 )
 from inweave.compiler.origin import Compiled, Origin
 from inweave.compiler.schedule import names
-from inweave.errors import CompileError, InputError, InweaveError
+from inweave.errors import CompileError, InputError
 from inweave.language import expressions as ex
 from inweave.language.program import Program, Traced
 from inweave.model.network import Network
@@ -38,6 +38,7 @@ USUAL = {"faithful": AS_WRITTEN, "speed": HOISTED, "depth": COLLAPSED}  # where 
 ALIKE = 1.05  # times the least cost: the first candidate that takes no more is kept
 LEAST = 1e-12  # seconds that anything takes
 FAR = 64  # how many times longer than all others a size is that is by far the longest
+LONGEST = 1024  # that is recorded for it: a program may hold matrices of such a size
 
 
 def compiled(origin: Origin) -> Compiled:
@@ -212,7 +213,8 @@ def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> 
 
     found = list(_built(partial(tried, how) for how in ({"narrow": True}, {})))
     if longer is not None and min(rank for rank, _ in found)[1] > 0:
-        far = _recorded(origin, size, FAR * max(origin.sizes[n] for n in origin.program.size_names))
+        longest = max(origin.sizes[n] for n in origin.program.size_names)
+        far = _recorded(origin, size, min(FAR * longest, max(LONGEST, 2 * longest)))
         if far is not None and len({_length(traced) for traced in (here, longer)}) == 1:
             with suppress(CompileError):
                 flipped = run(far, candidate=candidate, narrow=True, **asked).schedule.flipped
@@ -224,8 +226,8 @@ def _along(origin: Origin, size: str, candidate: str, asked: dict[str, Any]) -> 
 def _recorded(origin: Origin, size: str, value: int) -> Traced | None:
     """The program at another size; None if it cannot have that."""
     try:
-        return origin.program.trace(**{**origin.sizes, size: value})
-    except InweaveError:
+        return origin.record({size: value})
+    except Exception:  # the program is anybody's code: at other sizes it may do anything
         return None
 
 
