@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from inweave import gallery
+import inweave
+from inweave import Matrix, Vector, gallery
 from inweave.errors import InputError
 from inweave.run.lines import shown
 from inweave.run.lines.code import Code, Line, Repeat
@@ -22,7 +23,7 @@ def test_what_is_not_finite_is_refused_beside_nothing_but_zeros(name, lead):
     given = {k: np.zeros((*lead, *np.shape(x))) if np.ndim(x) else x for k, x in one.items()}
     net(**given)
     net(**given)  # the short way
-    assert shown.shown(net.plan.from_inputs.code, np.dtype(float))
+    assert shown.shown(net.plan.from_inputs.code, np.dtype(float)).all
     for input_, x in given.items():
         for wrong in (np.nan, np.inf, -np.inf) if np.ndim(x) else ():
             bad = x.copy()
@@ -31,12 +32,77 @@ def test_what_is_not_finite_is_refused_beside_nothing_but_zeros(name, lead):
                 net(**{**given, input_: bad})
 
 
+@pytest.mark.parametrize("lead", [(), (3,)])
+@pytest.mark.parametrize("entry", gallery.entries(), ids=lambda entry: entry.name)
+def test_every_number_that_is_not_finite_is_refused_wherever_it_stands(entry, lead):
+    net = entry.compile(optimize="speed", verify=False)
+    given = {
+        k: np.array(np.broadcast_to(x, (*lead, *np.shape(x)))) for k, x in entry.example().items()
+    }
+    net(**given)
+    net(**given)  # the short way
+    rng = np.random.default_rng(0)
+    for name, x in given.items():
+        for wrong in (np.nan, np.inf, -np.inf):
+            bad = x.copy()
+            bad.flat[rng.integers(x.size)] = wrong
+            with pytest.raises(InputError, match=name):
+                net(**{**given, name: bad})
+
+
+@inweave.program
+def entrywise(A: Matrix["n", "m"], B: Matrix["n", "m"], c: Vector["m"], D: Matrix["n", "m"]):
+    return (A * B - c) / inweave.assume(D, 0.5, 2.0)
+
+
+@inweave.program
+def summed(A: Matrix["n", "m"], B: Matrix["n", "m"], c: Vector["m"], D: Matrix["n", "m"]):
+    R = (A - c) * B
+    return inweave.hold(R + D * D).sum()
+
+
+@inweave.program
+def thresholded(A: Matrix["n", "m"], B: Matrix["n", "m"], c: Vector["m"], D: Matrix["n", "m"]):
+    return inweave.relu(A - c) * B + D
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (0,)])
+@pytest.mark.parametrize("program", [entrywise, summed, thresholded], ids=lambda x: x.name)
+def test_what_an_answer_shows_is_refused_as_what_is_looked_at(program, lead):
+    rng = np.random.default_rng(0)
+    net = inweave.compile(program, n=20, m=16, verify=False)
+    shapes = {"A": (*lead, 20, 16), "B": (20, 16), "c": (*lead, 16), "D": (*lead, 20, 16)}
+    given = {name: rng.uniform(0.6, 1.9, size=shape) for name, shape in shapes.items()}
+    net(**given)
+    for name, x in given.items():
+        for i in {0, x.size - 1, *rng.integers(x.size, size=8)} if x.size else ():
+            bad = x.copy()
+            bad.flat[i] = rng.choice([np.nan, np.inf, -np.inf])
+            with pytest.raises(InputError, match=name):
+                net(**{**given, name: bad})
+            with pytest.raises(InputError, match=name):
+                net(**{**given, name: bad}, check=False)
+
+
+def test_inputs_of_which_every_entry_takes_part_in_an_answer_need_no_look():
+    found = {
+        program.name: shown.shown(
+            inweave.compile(program, n=20, m=16, verify=False).plan.from_inputs.batched.code,
+            np.dtype(float),
+        ).anyway
+        for program in (entrywise, summed, thresholded)
+    }
+    assert {name: len(slots) for name, slots in found.items()} == {
+        "entrywise": 4, "summed": 4, "thresholded": 2,
+    }  # fmt: skip
+
+
 def test_a_library_that_leaves_out_zeros_is_not_relied_upon(monkeypatch):
     code = gallery.get("preconditioned_gd").compile(verify=False).plan.from_inputs.code
-    assert shown.shown(code, np.dtype(float))
+    assert shown.shown(code, np.dtype(float)).all
     monkeypatch.setattr(np, "matmul", lambda a, b: np.zeros((a.shape[0], b.shape[1])))
     shown._carries.cache_clear()
-    assert not shown.shown(code, np.dtype(float))
+    assert not shown.shown(code, np.dtype(float)).all
     shown._carries.cache_clear()
 
 
@@ -60,4 +126,4 @@ LOOP = Repeat(2, [Line("matmul", MATRIX, 4, MATRIX, SIDE, 1)], (4,), (1,), (MATR
 )
 def test_a_small_product_shows_a_whole_factor_that_is_a_source(lines, found):
     code = Code(lines, shapes={MATRIX: (SIDE, SIDE), VECTOR: (SIDE, 1)})
-    assert shown.shown(code, np.dtype(float)) == found
+    assert shown.shown(code, np.dtype(float)).by_lines == found

@@ -137,7 +137,7 @@ class Ready(Short):
         )
         self.along = self.look if self.looks_along else None
         self.looked = {at for slot, at, _ in self.fills if self.batched or slot in bound.shown}
-        if not self.looks_along:
+        if not self.looks_along or 0 in self.lead:  # where there is no answer to show anything
             self.looked = set()
 
     def run(self, values: Sequence[Any]) -> tuple[Any, float] | None:

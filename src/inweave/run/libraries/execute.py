@@ -50,18 +50,20 @@ class Bound:
         self._batched = self._plain = steps_of(
             code.lines, functions, partial(_repeated, arithmetic)
         )
-        self.shown: set[int] = set()  # sources that a product shows to be finite
+        self.shown: set[int] = set()  # sources that are finite if what is made of them is
         self.of: Callable[[Sequence[Array]], list[Array]] = self._straight
         if self.library == "numpy":
+            functions |= {"div": operator.truediv, "guard": numpy.guarded}
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
             several = functions | {"matmul": numpy.matmul} | writer.entrywise
 
             def in_numpy(loop: Repeat, body: list[Step]) -> Step:
                 return numpy.loop(loop, _repeated(arithmetic, loop, body), writer)
 
-            shows = shown(code, arithmetic.dtype)
-            self.shown = {slot for slots in shows.values() for slot in slots}
-            lines = with_unread(code.lines, code.outputs, code.fixed)
+            found = shown(code, arithmetic.dtype, arithmetic.checked)
+            self.shown, shows = found.all, found.by_lines
+            lines = numpy.divided(code.lines, set(code.outputs), self.slots)
+            lines = with_unread(lines, code.outputs, code.fixed)
             self._plain = steps_of(lines, single, in_numpy, None, shows, _often)
             into = reused(lines, code.outputs, code.fixed)
             self._batched = steps_of(lines, several, in_numpy, into, shows, _often)
@@ -117,7 +119,7 @@ class Bound:
     ) -> list[Array]:
         """The outputs, given slots with the sources filled in; `batched` if any has batch axes.
 
-        A `look` at products, and in a batch at all sources that these do not show, may raise.
+        A `look` at products, and in a batch at all sources that nothing shows, may raise.
         """
         if batched and self.library == "numpy":
             return numpy.in_pieces(self.code, self._through_batch, slots, piece, self.shown, look)
@@ -348,6 +350,7 @@ TEXTS: dict[Any, str] = {
     operator.mul: "{a} * {b}",
     operator.add: "{a} + {b}",
     operator.sub: "{a} - {b}",
+    operator.truediv: "{a} / {b}",
     operator.getitem: "{a}[{b}]",
     np.ndarray.dot: "{a}.dot({b})",
     _flip: "{a}.mT",

@@ -212,9 +212,14 @@ def _towards_zero(t: float, arithmetic: Arithmetic) -> Callable[[Array], Array]:
     return InNumpy(into, into, formula=Formula(formula))
 
 
+def _inverse(x: Array, out: Array | None = None) -> Array:
+    """By a division, which numpy does for several numbers at once: half of a reciprocal's time."""
+    return np.divide(1.0, x, out) if x.size > FEW else np.reciprocal(x, out)
+
+
 def _inverse_root(x: Array, out: Array | None = None) -> Array:
     out = np.sqrt(x, out)
-    return np.reciprocal(out, out)
+    return _inverse(out, out)
 
 
 POSITIVE = InNumpy(
@@ -224,7 +229,7 @@ POSITIVE = InNumpy(
 )
 SIZE = InNumpy(np.absolute, np.absolute, formula=Formula("abs({x})"))
 # Both only where the domain is looked at, which is of positive numbers.
-INVERSE = InNumpy(np.reciprocal, np.reciprocal, formula=Formula("1.0 / {x}"))
+INVERSE = InNumpy(_inverse, _inverse, formula=Formula("1.0 / {x}"))
 ROOT = InNumpy(_inverse_root, _inverse_root, formula=Formula("1.0 / sqrt({x})"))
 
 

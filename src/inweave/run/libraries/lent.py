@@ -151,6 +151,7 @@ class InLentMemory(InPlace):
         "add": _back(np.add, torch.add),
         "sub": _back(np.subtract, torch.sub),
         "mul": _back(np.multiply, torch.mul),
+        "div": _back(np.divide, torch.div),
     }
 
     def library(self) -> dict[str, Any]:

@@ -23,11 +23,13 @@ from inweave.run.libraries.functions import INVERSE, InNumpy
 from inweave.run.libraries.numbers import Numbers, of_numbers
 from inweave.run.libraries.tables import FEW
 from inweave.run.libraries.written import Step, Value, Writer, stepping
-from inweave.run.lines.code import Code, Line, Repeat, Stack
+from inweave.run.lines.code import FEW as FEW_CALLS
+from inweave.run.lines.code import Code, Line, Lines, Repeat, Stack
 from inweave.run.lines.lifetimes import ENTRY_BY_ENTRY, lifetimes, reader
 from inweave.run.lines.narrow import narrow
 
 PIECE = 1 << 17  # entries that a cache holds
+NEAR = 1 << 20  # entries that the next one holds
 NARROW = {False: 128, True: 32}  # entries of a matrix that are worth leaving alone; of many
 KEPT = 1 << 14  # entries that are kept until they are looked at
 SMALL = 36  # entries of a matrix for which a call of BLAS costs more than the product
@@ -104,7 +106,8 @@ def in_pieces(
 def piece(code: Code, shapes: Mapping[int, tuple[int, ...]], shown: Container[int]) -> int:
     """How many problems of a batch are computed at a time, given the shapes of sources; 0: all.
 
-    As many as a cache holds. What all problems share is computed once, so there nothing is cut.
+    As many as a cache holds. What all problems share is computed once, so there nothing is cut; nor
+    where there is one value only, or a few that are near together, for answers are copied.
     """
     axes = max(map(len, shapes.values()), default=2)
     whole = {slot: shape for slot, shape in shapes.items() if len(shape) == axes and shape[0] > 1}
@@ -112,7 +115,8 @@ def piece(code: Code, shapes: Mapping[int, tuple[int, ...]], shown: Container[in
     read = sum(math.prod(shape[1:]) for slot, shape in whole.items() if slot not in shown)
     found = _piece(code, read)
     shared = any(math.prod(shape) > 1 for slot, shape in shapes.items() if slot not in whole)
-    return 0 if axes == 2 or count < 2 * found or shared else found
+    near = code.calls <= FEW_CALLS and (code.held == code.widest or count * code.held <= NEAR)
+    return 0 if axes == 2 or count < 2 * found or shared or near else found
 
 
 def _piece(code: Code, read: int) -> int:
@@ -195,23 +199,29 @@ LIBRARY: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _divided(loop: Repeat, slots: list[Any]) -> list[Any]:
-    """The lines of a loop, an inverse that only multiplies as a division.
+def divided(lines: Lines, kept: set[int], slots: list[Any]) -> Lines:
+    """Lines in which an inverse that only multiplies, and is not `kept`, is a division.
 
     What is left of the inverse is the look at what is divided by.
     """
-    body: list[Any] = list(loop.body)
-    ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
-    for i, line in enumerate(body):
-        if line.op != "pointwise" or getattr(slots[line.b], "into", None) is not INVERSE.into:
+    found: list[Any] = list(lines)
+    for i, line in enumerate(found):
+        if not isinstance(line, Line) or line.op != "pointwise":
             continue
-        j = reader(body, i, ends)
-        if j is None or body[j].op != "mul" or any(x.out == line.a for x in body[i:j]):
+        if getattr(slots[line.b], "into", None) is not INVERSE.into:
             continue
-        by = body[j]
-        body[i] = line._replace(op="guard")
-        body[j] = by._replace(op="div", a=by.b if by.a == line.out else by.a, b=line.a)
-    return body
+        j = reader(found, i, kept)
+        if j is None or found[j].op != "mul" or any(x.out == line.a for x in found[i:j]):
+            continue
+        by = found[j]
+        found[i] = line._replace(op="guard")
+        found[j] = by._replace(op="div", a=by.b if by.a == line.out else by.a, b=line.a)
+    return found
+
+
+def guarded(x: Array, function: InNumpy) -> None:
+    """A look at the argument of a function, in place of the function."""
+    function.look(x)
 
 
 class InPlace(Writer):
@@ -219,13 +229,14 @@ class InPlace(Writer):
 
     concrete = True
     entrywise: ClassVar[dict[str, Any]] = {
-        "add": np.add, "sub": np.subtract, "mul": np.multiply,
+        "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     }  # fmt: skip
     """Outside of loops; each may write into an operand (`inweave.run.lines.reuse`)."""
 
     @classmethod
     def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Writer:
-        loop = replace(loop, body=_divided(loop, slots))
+        ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
+        loop = replace(loop, body=divided(loop.body, ends, slots))
         return (Numbers if of_numbers(loop, slots) else cls)(loop, read, slots, many)
 
     def library(self) -> dict[str, Any]:

@@ -1,5 +1,5 @@
 """A graph as lines over numbered slots.
 
 `code` writes them; `lifetimes` and `reuse` say which arrays may be written into again, `narrow`
-what a loop is done with, `shown` which inputs a product shows to be finite.
+what a loop is done with, `shown` which inputs need no look.
 """

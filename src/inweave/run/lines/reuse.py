@@ -1,10 +1,11 @@
 """Straight lines for a batch in numpy, written into arrays that nothing reads any more.
 
 Every operation on a batch makes an array as large as the batch, which comes from the system or has
-left the caches since it was used last. Where a sum or a product entry by entry is the last to read
-an array of its own size that the code itself has made, its result can take that array's place; or
-that of some rows and columns of a larger one, where the rest is all that is still read: elimination
-row by row stays where it is. What is a view of an array, or may be one, counts as the array.
+left the caches since it was used last. Where a sum, a product or a quotient entry by entry is the
+last to read an array of its own size that the code itself has made, its result can take that
+array's place; or that of some rows and columns of a larger one, where the rest is all that is still
+read: elimination row by row stays where it is. What is a view of an array, or may be one, counts as
+the array.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import Any, NamedTuple
 from inweave.run.lines.code import Line, Lines
 from inweave.run.values.term import Box
 
-INTO = ("add", "sub", "mul")
-MAKES = ("matmul", "add", "sub", "mul", "concat")
+INTO = ("add", "sub", "mul", "div")
+MAKES = ("matmul", *INTO, "concat")
 VIEWS = ("getitem", "flip", "one", "more")  # what they make reads, not they
 LARGE = 32  # entries for each problem from which on it pays
 
