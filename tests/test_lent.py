@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import gallery
+from inweave import Matrix, gallery
 from tests.cases import ridge_gd
 
 torch = pytest.importorskip("torch")
@@ -144,3 +144,41 @@ def test_a_call_in_inference_mode_leaves_gradients_to_later_ones(optimize):
     after.sum().backward()
     assert eta.grad is not None
     assert torch.allclose(after, before.clone())
+
+
+@inweave.program
+def spread(X: Matrix["n", "d"]):
+    s = (X * X).sum(axis=1)
+    return s[:, None] + s[None, :]
+
+
+@inweave.program
+def mirrored(X: Matrix["n", "d"], A: Matrix["d", "n"]):
+    return X @ A - (X @ A).T
+
+
+@inweave.program
+def beside(X: Matrix["n", "d"], A: Matrix["d", "n"]):
+    P = inweave.hold(X @ A)
+    return (P + P.T) * P - P.T
+
+
+@inweave.program
+def overlapping(X: Matrix["n", "d"], A: Matrix["d", "n"]):
+    P = inweave.hold(X @ A)
+    return P[1:] - P[:-1]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("prompts", [3, 64])
+@pytest.mark.parametrize("program", [spread, mirrored, beside, overlapping], ids=lambda x: x.name)
+def test_a_value_beside_its_own_transpose_is_not_written_over(program, prompts, dtype):
+    rng = np.random.default_rng(0)
+    net = inweave.compile(program, optimize="speed", n=40, d=5)
+    given = {
+        spec.name: rng.normal(size=(prompts, *spec.shape)).astype(dtype) for spec in net.inputs
+    }
+    each = np.stack([program(**{k: x[i] for k, x in given.items()}) for i in range(prompts)])
+    tensors = {name: torch.as_tensor(x) for name, x in given.items()}
+    for found in (net(**given), *(net(**tensors).numpy() for _ in range(2))):
+        np.testing.assert_allclose(found, each, atol=64 * np.finfo(dtype).eps * abs(each).max())

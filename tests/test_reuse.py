@@ -36,6 +36,7 @@ def test_the_last_reader_of_an_array_that_was_made_writes_into_it():
         ([PRODUCT, Line("flip", 2, 2, 4, SIDE, SIDE), SUM], [3, 4]),  # a view of it is an answer
         ([PRODUCT, Line("pointwise", 2, 5, 4, SIDE, SIDE), SUM], [3, 4]),  # which may be a view
         ([PRODUCT, Line("flip", 2, 2, 2, SIDE, SIDE), SUM], [3]),  # a view, not the array
+        ([PRODUCT, Line("flip", 2, 2, 4, SIDE, SIDE), SUM._replace(b=4)], [3]),  # read beside it
     ],
 )
 def test_nothing_is_written_over_that_is_or_may_be_read(lines, outputs):

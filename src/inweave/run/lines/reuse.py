@@ -61,8 +61,12 @@ def reused(
             place = _Place(i, Box(0, 0, line.rows, line.cols))
             held = {i: place.box}
         if isinstance(line, Line) and line.op in INTO and line.rows * line.cols >= LARGE:
-            found = [(side, places.get(slot)) for side, slot in enumerate(slots)]
-            targets[i] = [(side, at) for side, at in found if at is not None]
+            targets[i] = [
+                (side, at)
+                for side, (slot, other) in enumerate((slots, slots[::-1]))
+                if (at := places.get(slot)) is not None
+                if at == places.get(other) or not _meets(holds.get(other, {}), at)
+            ]
         outs = [line.out] if isinstance(line, Line) else [*line.phis, *(s.out for s in line.stacks)]
         for out in outs:
             places.pop(out, None)
@@ -77,6 +81,11 @@ def reused(
         for side in [_side(lines[i], i, found, reads)]
         if side is not None
     }
+
+
+def _meets(held: Held, place: _Place) -> bool:
+    """Whether a slot may share entries with a place: a transpose, written into, would be changed."""
+    return place.made in held and held[place.made].meets(place.box)
 
 
 def _joined(each: Iterable[Held]) -> Held:
