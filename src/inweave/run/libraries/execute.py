@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from functools import cached_property, partial
+from functools import cache, cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,7 @@ from inweave.run.lines.shown import shown
 Step = Callable[[list[Any]], None]
 OFTEN = 8  # calls after which lines are written out
 LONGEST = 512  # lines that are
+QUICK = 1 << 27  # multiplications and additions without BLAS, in a fraction of a second
 
 
 class Bound:
@@ -44,8 +45,14 @@ class Bound:
         self.library = arithmetic.library
         self.slots: list[Any] = [None] * code.slots
         with _for_later(self.library):
+            made = cache(partial(settled, arithmetic=arithmetic))
             for slot, (kind, content) in code.fixed.items():
-                self.slots[slot] = fixed(kind, content, arithmetic)
+                known = kind == "made"
+                self.slots[slot] = (
+                    made(content.code)[content.output]
+                    if known
+                    else fixed(kind, content, arithmetic)
+                )
         functions = operations(arithmetic)
         self._batched = self._plain = steps_of(
             code.lines, functions, partial(_repeated, arithmetic)
@@ -378,7 +385,26 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
     }
 
 
+def settled(code: Code, arithmetic: Arithmetic) -> list[Array]:
+    """The outputs of code that needs no sources; in floats, rounded once if that is quick."""
+    if not isinstance(arithmetic, Floats):
+        return Bound(code, arithmetic).run({})
+    with np.errstate(over="ignore"):  # what is too large makes an answer that says so
+        return [arithmetic.array(x) for x in _in_numpy(code)]
+
+
+@lru_cache(maxsize=64)
+def _in_numpy(code: Code) -> list[Array]:
+    """What constants make, with more digits than answers have where that takes no time."""
+    wide = code.flops <= QUICK and all(
+        isinstance(line, Line) and line.op != "pointwise" for line in code.lines
+    )
+    return Bound(code, Floats(np, np.longdouble if wide else np.float64)).run({})
+
+
 def fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
+    if kind == "made":
+        return settled(content.code, arithmetic)[content.output]
     if kind == "number":
         return arithmetic.number(content)
     if kind == "const":

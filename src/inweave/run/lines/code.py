@@ -128,7 +128,14 @@ class Repeat:
 Lines = list["Line | Repeat"]
 
 
-@dataclass
+class Made(NamedTuple):
+    """A value made of constants only: one of the outputs of code that needs no sources."""
+
+    code: Code
+    output: int
+
+
+@dataclass(eq=False)
 class Code:
     """Lines, and how to fill their slots: names of sources, and the fixed ones by contents."""
 
@@ -268,8 +275,16 @@ def stacked(body: LoopBody, live: set[Node]) -> dict[int, tuple[Node, bool]]:
 
 
 def encode(nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
-    """The code that computes the outputs."""
-    return _Encoder(live_nodes(outputs), outputs).run(nodes, outputs)
+    """The code that computes the outputs; what is made of constants only, is before any call."""
+    encoder = _Encoder(live_nodes(outputs), outputs)
+    inside = {node for node in encoder.live if node.known and node.op != "const"}
+    inside -= {*outputs, *encoder.repeated}
+    read = {x for node in encoder.live - inside for x in needs(node, encoder.live)}
+    if made := sorted(inside & read, key=lambda node: node.order):
+        before = _Encoder(live_nodes(made), made).run(nodes, made)
+        encoder.take({node: Made(before, i) for i, node in enumerate(made)})
+        encoder.live -= inside
+    return encoder.run(nodes, outputs)
 
 
 Alike = tuple[bool, bool]
@@ -346,13 +361,18 @@ class _Encoder:
                 self.live -= {body.phis[i], body.nexts[i], *body.nexts[i].args}
         self._stacked = {place for found in self._stacks.values() for place, _ in found.values()}
         self.live |= self._stacked
-        self._repeated = _repeated(self.live)
+        self.repeated = _repeated(self.live)
         for node in outputs:
-            self._repeated.pop(node, None)
+            self.repeated.pop(node, None)
         self.out = Code()
         self.slot: dict[Node, int] = {}
         self._free: list[int] = []
         self._kept: dict[Any, int] = {}
+
+    def take(self, made: dict[Node, Made]) -> None:
+        """Values that are there before a call."""
+        for node, content in made.items():
+            self.slot[node] = self._fixed("made", content)
 
     def run(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
         self.out.lines, self.out.flops = self._scope(nodes, set(outputs))
@@ -368,7 +388,7 @@ class _Encoder:
         return self._free.pop() if self._free else self._fresh()
 
     def _fixed(self, kind: str, content: Any) -> int:
-        """The slot of a number, a constant, an index, an axis, a pointwise layer or function."""
+        """The slot of a number, a constant, an index, an axis, a function and the like."""
         key = (kind, content)
         if key not in self._kept:
             self._kept[key] = self._fresh()
@@ -405,10 +425,10 @@ class _Encoder:
             self.slot[node] = self.out.sources[node.data] = self._fresh()
             self.out.shapes[self.slot[node]] = node.shape
         elif node.op == "const":
-            content = identity(1) if node in self._repeated else node.data
+            content = identity(1) if node in self.repeated else node.data
             self.slot[node] = self._fixed("const", content)
-        elif node in self._repeated:
-            line = node.args[self._repeated[node] == (True, False)]
+        elif node in self.repeated:
+            line = node.args[self.repeated[node] == (True, False)]
             self.slot[node] = self._slice(lines, self.slot[line], 0, 0, *line.shape)
         elif node.op == "result":
             self.slot[node] = self.slot[node.args[0].data.phis[node.data]]
@@ -529,7 +549,7 @@ class _Encoder:
         self._free += [slot for slot in dict.fromkeys(used) if slot != out]
 
     def _alike(self, node: Node) -> Alike:
-        return self._repeated.get(node, (False, False))
+        return self.repeated.get(node, (False, False))
 
     def _cells(
         self, lines: Lines, cells: Sequence[_Cell], rows: int, cols: int, used: list[int]

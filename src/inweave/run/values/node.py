@@ -31,6 +31,7 @@ class Node:
     order: int
     symmetric: bool = False
     label: str = ""
+    known: bool = False  # made of constants only: computed once, before any call
 
     @property
     def flipped(self) -> bool:
@@ -93,6 +94,7 @@ class Powers(NamedTuple):
 
 
 PRODUCTS = ("matmul", "both")
+LOOPING = ("phi", "loop", "result", "at", "unit", "pick", "place", "trusted")  # never known
 
 Part = tuple[int, Node, int, int]
 """(sign, node, row, col): a node added or subtracted where it stands in a sum."""
@@ -168,7 +170,9 @@ def cost(node: Node, price: Price = ALONE) -> float:
 
 
 def work(node: Node) -> Work:
-    """What computing a node takes."""
+    """What computing a node takes in a call."""
+    if node.known:
+        return Work(0, 0, 0)
     if node.op in (*PRODUCTS, "mul"):
         a, b = node.args
         multiplications = node.rows * a.cols * node.cols if node.op != "mul" else 0

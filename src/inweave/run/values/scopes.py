@@ -14,7 +14,9 @@ from typing import Any
 
 from inweave.exact.constants import Constant, Ones, Shift
 from inweave.run.values.kinds import is_outer
-from inweave.run.values.node import ALONE, LoopBody, Node, Price, cost, free_nodes
+from inweave.run.values.node import ALONE, LOOPING, LoopBody, Node, Price, cost, free_nodes
+
+KNOWN = 1 << 20  # entries of what is computed before any call, at most
 
 
 class Scopes:
@@ -43,6 +45,8 @@ class Scopes:
             return found
         level = max((arg.level for arg in args), default=level)
         node = Node(op, args, data, rows, cols, level, next(self._order))
+        made = bool(args) and op not in LOOPING and all(arg.known for arg in args)
+        node.known = (op == "const" or made) and rows * cols <= KNOWN
         if op in ("matmul", "mul", "apply") and not is_outer(node):
             self.read.update(arg.args[0] if arg.op == "view" else arg for arg in args)
         self._table[key] = node
