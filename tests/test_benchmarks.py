@@ -167,7 +167,8 @@ def test_entries_are_measured_side_by_side_and_what_is_there_is_not_measured_aga
         assert [row.name for row in found.rows] == names
     families = [f"gallery-numpy/{name.replace(' ×', '/')}" for name in names]
     assert sorted(asked) == sorted(families)
-    assert all(family.endswith("/100") for family in asked[: len(asked) // 3])
+    sooner = [family for family in asked[: len(asked) // 3] if not family.endswith("/100")]
+    assert len(sooner) < 3, "of three at work, two may be overtaken"
 
 
 def test_a_job_that_fails_is_named_and_leaves_its_rows_and_the_other_jobs(tmp_path):

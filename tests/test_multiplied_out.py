@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Matrix, Vector
+from inweave import Matrix, Scalar, Vector
 
 FAR = 1e6
 N, D = 7, 3
@@ -97,3 +97,75 @@ def test_a_product_is_multiplied_out_where_that_saves_a_layer():
 def test_sums_that_are_read_take_a_head_and_not_one_for_each_pair_of_terms():
     net = inweave.compile(scatter, n=N, d=D)
     assert sum(len(layer.heads) for layer in net.layers) == N
+
+
+@inweave.program
+def variance(x: Vector["n"]):
+    return (x - x.mean()) @ (x - x.mean())
+
+
+@inweave.program
+def covariance_of_two(x: Vector["n"], y: Vector["n"]):
+    return (x - x.mean()) @ (y - y.mean())
+
+
+@inweave.program
+def squared(x: Vector["n"]):
+    return inweave.squared_norm(x - x.mean())
+
+
+@inweave.program
+def difference_of_numbers(s: Scalar, t: Scalar, A: Matrix["n", "n"], B: Matrix["n", "n"]):
+    return (s - t) * (A - B)
+
+
+@inweave.program
+def from_the_first(A: Matrix["n", "n"], B: Matrix["n", "n"], x: Vector["n"]):
+    return (A - B) @ (x - x[0])
+
+
+@inweave.program
+def of_differences(x: Vector["n"]):
+    d = x[1:] - x[:-1]
+    return (d - d.mean()) @ (d - d.mean())
+
+
+@inweave.program
+def cubed(A: Matrix["n", "n"], s: Scalar):
+    return (A - s) @ (A - s) @ (A - s)
+
+
+@inweave.program
+def apart(x: Vector["n"], y: Vector["n"]):
+    return ((x - y) ** 2).sum()
+
+
+@inweave.program
+def of_rows(A: Matrix["n", "n"]):
+    return sum((r - r.mean()) @ (r - r.mean()) for r in A)
+
+
+@inweave.program
+def in_steps(x: Vector["n"]):
+    s = 0 * x[0]
+    for i in range(1, 5):
+        s = 0.9 * s + (x[i] - x[i - 1]) ** 2
+    return s
+
+
+FAR_FROM_ZERO = (
+    variance, covariance_of_two, squared, difference_of_numbers, from_the_first, of_differences,
+    cubed, apart, of_rows, in_steps,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("program", FAR_FROM_ZERO, ids=lambda program: program.name)
+def test_differences_of_data_far_from_zero_keep_their_digits(program, optimize):
+    net = inweave.compile(program, n=5, optimize=optimize, verify=False)
+    rng = np.random.default_rng(0)
+    given = {x.name: 1e6 + rng.normal(size=x.shape) for x in net.inputs}
+    exact = program(**{name: np.asarray(x, np.longdouble) for name, x in given.items()})
+    scale = np.abs(exact).max()
+    steps = np.abs(program(**given) - exact).max() / scale
+    assert np.abs(net(**given) - exact).max() / scale <= 8 * steps + 1e-14

@@ -167,7 +167,7 @@ def _compiled(
         return _least_multiplied(
             partial(tried, candidate=candidate, steady=origin.optimize == "speed")
         )
-    done = tried(candidate=candidate, least_depth=origin.layout is None)
+    done = _least_multiplied(partial(tried, candidate=candidate, least_depth=origin.layout is None))
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
     attempts: list[Callable[[], Compilation]] = [lambda: done]
     as_for_speed = partial(tried, candidate=candidate, steady=True)

@@ -99,7 +99,7 @@ class Expander(Rewriter):
             for f in (*p.chain, *p.scalars)
             if not f.is_constant
         )
-        if self.picks and len(key) == 1 and not p.scalars:
+        if self.picks and len(key) == 1:
             return key[0][0]
         return max(tree_depth(key), 1 if not self.hoist or loop is None else 0) if key else 1
 

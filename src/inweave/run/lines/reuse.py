@@ -84,7 +84,7 @@ def reused(
 
 
 def _meets(held: Held, place: _Place) -> bool:
-    """Whether a slot may share entries with a place: a transpose, written into, would be changed."""
+    """Whether a slot may share entries with a place: a transpose, say, would be changed."""
     return place.made in held and held[place.made].meets(place.box)
 
 

@@ -8,7 +8,7 @@ product. Whatever a head does with selections, identities and copies is done bef
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any
@@ -218,6 +218,7 @@ def _slice(graph: Graph, node: Node, row: int, col: int, rows: int, cols: int) -
 
 
 EVERYWHERE = 1 << 62
+Clip = Callable[[Graph, Term, int, int], Term | None]
 
 
 def clip_rows(graph: Graph, term: Term, low: int, high: int) -> Term | None:
@@ -254,7 +255,10 @@ def times(graph: Graph, left: Matrix, right: Matrix) -> Matrix:
     """`left @ right`, term by term; nodes that overlap are added up before they meet nodes."""
     left, right = _summed(graph, left, right), _summed(graph, right, left)
     lefts, rights = _nodes(left), _nodes(right)
-    pairs = [(a, b) for a in left for b in right if _is_identity(a) or _is_identity(b)]
+    ones, others = (tuple(filter(_is_identity, matrix)) for matrix in (left, right))
+    pairs = [(a, b) for a in ones for b in _met(graph, rights, a, clip_rows, a.col, a.cols)]
+    pairs += [(a, b) for b in others for a in _met(graph, lefts, b, clip_cols, b.row, b.rows)]
+    pairs += [(a, b) for a in ones for b in others]
     if lefts and rights:
         gathered = gather(graph, rights)
         pairs += [(a, b) for a in gather(graph, lefts) for b in gathered]
@@ -263,28 +267,40 @@ def times(graph: Graph, left: Matrix, right: Matrix) -> Matrix:
 
 
 def _summed(graph: Graph, matrix: Matrix, other: Matrix) -> Matrix:
-    """The same matrix, the numbers at one entry added up where they meet other than numbers.
+    """The same matrix, the numbers on one diagonal added up where they meet other than numbers.
 
     `(s - t) x` is so what it says, and no difference of two large products.
     """
     if len(matrix) < 2 or all(isinstance(t.core, int) and not t.scalars for t in other):
         return matrix
-    places: dict[tuple[int, int], list[Term]] = {}
+    places: dict[tuple[int, int, Any], list[Term]] = {}
     for term in matrix:
-        if term.core == 1:
-            places.setdefault((term.row, term.col), []).append(term)
+        if _is_identity(term):
+            places.setdefault((term.row, term.col, term.core), []).append(term)
     if all(len(terms) == 1 for terms in places.values()):
         return matrix
-    out = [term for term in matrix if term.core != 1]
-    for terms in places.values():
-        first = terms[0]
-        node = (
-            first
-            if len(terms) == 1
-            else standing(graph, assemble(graph, terms, first.box), *first[:2])
-        )
-        out.append(node)
+    out = _nodes(matrix)
+    for (row, col, core), terms in places.items():
+        if len(terms) == 1:
+            out += terms
+        else:
+            common = _common(terms)
+            number = on_diagonal(graph, _divided(terms, common))
+            out.append(standing(graph, number, row, col, common)._replace(core=core))
     return tuple(out)
+
+
+def _met(
+    graph: Graph, nodes: Sequence[Term], by: Term, clipped: Clip, start: int, size: int
+) -> Sequence[Term]:
+    """What an identity meets between two rows, or columns; terms that a number multiplies are one.
+
+    They overlap, and `s (x - y)` is so what it says.
+    """
+    if len(nodes) < 2 or not by.scalars:
+        return nodes
+    parts = (clipped(graph, term, start, start + size) for term in nodes)
+    return gather(graph, [part for part in parts if part is not None])
 
 
 def _is_identity(term: Term) -> bool:
@@ -349,7 +365,9 @@ def gather(graph: Graph, nodes: Sequence[Term]) -> list[Term]:
         if len(group) == 1 or box.rows * box.cols > 2 * sum(t.rows * t.cols for t in group):
             out.extend(group)
         else:
-            out.append(standing(graph, assemble(graph, group, box), box.top, box.left))
+            common = _common(group)
+            whole = assemble(graph, _divided(group, common), box)
+            out.append(standing(graph, whole, box.top, box.left, common))
     return out
 
 
@@ -388,6 +406,23 @@ def assemble(graph: Graph, terms: Iterable[Term], box: Box) -> Node:
         node = weighted(graph, term._replace(coefficient=size))
         parts.append((sign, node, term.row - box.top, term.col - box.left))
     return graph.total(box.rows, box.cols, parts)
+
+
+def _common(terms: Sequence[Term]) -> Fraction:
+    """What multiplies all of a sum: `(x - y) / 3` is a difference first, which loses no digits."""
+    sizes = {abs(t.coefficient) for t in terms}
+    common = sizes.pop() if len(terms) > 1 and len(sizes) == 1 else ONE
+    return common if is_near(common) and not _is_power(common) else ONE
+
+
+def _is_power(number: Fraction) -> bool:
+    """Whether a number is a power of two, by which nothing is rounded."""
+    above, below = number.numerator, number.denominator
+    return not (above & (above - 1) or below & (below - 1))
+
+
+def _divided(terms: Sequence[Term], by: Fraction) -> Matrix:
+    return tuple(t._replace(coefficient=t.coefficient / by) for t in terms)
 
 
 def _narrowed(graph: Graph, terms: Matrix) -> Sequence[Term]:
