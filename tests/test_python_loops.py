@@ -211,7 +211,7 @@ def uneven(X: Matrix["n", "d"], y: Vector["n"]):
     [
         (in_blocks, [4]), (in_pairs, [5]), (from_the_second_row, [9]), (one_below_the_other, [12]),
         (with_a_schedule, [12]), (epochs, [5, 12]), (rows_by_rows, [11, 11, 12]),
-        (through_time, [10, 11]), (for_each_row, [12]), (lists_in_a_loop, [11]), (uneven, []),
+        (through_time, [10, 11]), (for_each_row, [12]), (lists_in_a_loop, [11]), (uneven, [12]),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )  # fmt: skip
@@ -326,7 +326,40 @@ def of_matrices(step):
     return program
 
 
+def with_numbers(step):
+    """Twenty steps, each with a number of its own."""
+
+    @inweave.program
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        value = 0 * x
+        for t in range(20):
+            value = step(A, value, x, t)
+        return value
+
+    return program
+
+
+def inside(step):
+    """A Python loop in the step of another."""
+
+    @inweave.program
+    def program(A: Matrix["n", "n"], x: Vector["n"]):
+        def steps(value):
+            for _ in range(6):
+                value = step(A, value)
+            return value + x
+
+        return inweave.iterate(steps, x, 4)
+
+    return program
+
+
 STEPPED = {
+    "rates": with_numbers(lambda A, v, c, t: v + (c - A @ v) / (8 * t + 16)),
+    "alternating": with_numbers(lambda A, v, c, t: c + v + (-1) ** t * 0.125 * (A @ v)),
+    "horner": with_numbers(lambda A, v, c, t: A @ v + (t + 1) / 8 * c),
+    "inside": inside(lambda A, v: A @ v),
+    "rates inside": inside(lambda A, v: v + A @ v / 8),
     "product": of_vectors(lambda A, x, _: A @ x),
     "affine": of_vectors(lambda A, x, c: A @ x + c),
     "euler": of_vectors(lambda A, x, _: x + 0.125 * (A @ x)),

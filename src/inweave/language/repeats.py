@@ -41,6 +41,7 @@ class Repeat(NamedTuple):
     selectors: list[Selector]  # carried after what the ends stand for
     body: list[Expr]  # what a step makes, in the order of the program
     copies: list[list[Expr]]  # what was recorded instead
+    takes_rows: bool  # of something, and not only numbers of its own in every step
 
     @property
     def units(self) -> list[Expr]:
@@ -216,7 +217,8 @@ class Trace:
         end = first + times * length
         ends = [self.operations[end - lag * length + j] for j, lag in places]
         copies = [self.operations[copy : copy + length] for copy in range(first, end, length)]
-        return Repeat(loop, ends, list(selectors), step, copies)
+        takes_rows = any(start + i in self.pieces for i in range(length))
+        return Repeat(loop, ends, list(selectors), step, copies, takes_rows)
 
     def _begin(self, start: int, stop: int, length: int) -> int:
         """Where a run is cut into copies: where the fewest values are made before and read after.

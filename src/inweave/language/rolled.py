@@ -21,7 +21,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from inweave.exact.constants import Constant, Shift, identity, product, zeros
+from inweave.exact.constants import Constant, Shift, exact, identity, product, zeros
 from inweave.language import expressions as ex
 from inweave.language.expressions import Carried, Expr, LoopResult
 from inweave.language.repeats import Repeat, Trace, again, opened, substituted
@@ -40,15 +40,40 @@ FAR = 1000  # a degree that no product of rows has
 def rolled(outputs: Sequence[Expr], operations: Sequence[Expr], short: bool = False) -> list[Expr]:
     """What was recorded, with very many copies of a body, and loops over rows, as loops.
 
-    And `short` ones, if they are asked for.
+    And `short` ones, if they are asked for, and then those with coefficients of their own in every
+    step.
     """
+    outputs, operations = _looped(outputs, operations, short)
+    if short:
+        outputs, _ = _looped(outputs, operations, short, varying=True)
+    return substituted(outputs, _in_steps(outputs, short))
+
+
+def _in_steps(outputs: Sequence[Expr], short: bool) -> dict[Expr, Expr]:
+    """What the steps of loops became, that have such copies themselves."""
+    became: dict[Expr, Expr] = {}
+    for loop in {x.loop: None for x in ex.ordered(outputs) if isinstance(x, LoopResult)}:
+        changing, body = set[Expr](loop.carried), list[Expr]()
+        for x in ex.ordered(loop.step):
+            if not changing.isdisjoint(x.parts):
+                changing.add(x)
+                body.append(x)
+        looped = rolled(loop.step, body, short)
+        became.update((x, y) for x, y in zip(loop.step, looped, strict=True) if x is not y)
+    return became
+
+
+def _looped(
+    outputs: Sequence[Expr], operations: Sequence[Expr], short: bool, varying: bool = False
+) -> tuple[list[Expr], Sequence[Expr]]:
+    """What was recorded, and its operations, until no more loops are found."""
     least = COPIES if short else MANY
     while len(operations) >= least or sum(Piece.of(x) is not None for x in operations) >= ROWS:
         operations = _with_rows_where_they_are_read(operations, outputs)
         became: dict[Expr, Expr] = {}
         lasts: dict[Expr, Expr] = {}
         recorded, readers = set(operations), _readers(outputs, operations)
-        for found in Trace(operations).loops():
+        for found in Trace(operations, varying).loops():
             found = _completed(found, recorded)
             loop = Stacking(found, _read_after(found, readers), short)
             if loop.is_worth_it() and loop.gives_what_was_recorded():
@@ -57,7 +82,7 @@ def rolled(outputs: Sequence[Expr], operations: Sequence[Expr], short: bool = Fa
         if not became:
             break
         outputs, operations = _rewritten(outputs, operations, became, lasts)
-    return list(outputs)
+    return list(outputs), operations
 
 
 # -- loops that stack ------------------------------------------------------------------------------
@@ -147,11 +172,11 @@ class Stacking(NamedTuple):
         if not stacked and adds and self._degree_of_sum() <= 2:
             return False
         powers = multiplies and not found.loop.outer
-        if self.short and times >= COPIES and not (adds or powers or found.selectors):
+        if self.short and times >= COPIES and not (adds or powers or found.takes_rows):
             return True
         if not stacked and multiplies:
             return False
-        if found.selectors and not (adds or multiplies):
+        if found.takes_rows and not (adds or multiplies):
             return times >= ROWS
         return times * len(found.moving) * (times if stacked else 1) >= MANY
 
@@ -238,8 +263,22 @@ def _stepped(
     known: dict[Expr, Expr] = dict(zip(found.loop.carried, (*state, *at), strict=True))
     known.update(zip(found.units, (*at, *turned), strict=True))
     for x, what, parts in steps:
+        if isinstance(x, ex.Sum):
+            terms = [_numbered(known, c, part) for c, part in zip(what, parts, strict=True)]
+            what, parts = zip(*terms, strict=True)
         known[x] = again(x, what, [known.get(part, part) for part in parts])
     return known
+
+
+def _numbered(known: Mapping[Expr, Expr], c: Fraction, x: Expr) -> tuple[Fraction, Expr]:
+    """What is scaled by a number that a selector takes, with that number as its coefficient."""
+    if x in known or not isinstance(x, ex.Scaled) or not isinstance(x.s, ex.Product):
+        return c, x
+    at, listed = known.get(x.s.a), x.s.b
+    if not (isinstance(at, ex.ConstantExpr) and isinstance(listed, ex.ConstantExpr)):
+        return c, x
+    times, number = product(at.constant, listed.constant)
+    return c * times * exact(number.entries()[0, 0]), x.x
 
 
 def _completed(found: Repeat, recorded: Collection[Expr]) -> Repeat:
