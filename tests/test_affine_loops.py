@@ -338,8 +338,14 @@ def test_powers_of_numbers_are_written_out_only_while_they_are_short(n, steps, d
     def heat(u: Vector["n"]):
         return inweave.iterate(lambda u: u + L @ u, u, steps)
 
-    for optimize in ("speed", "depth"):
-        assert inweave.compile(heat, n=n, optimize=optimize).depth == depth
+    assert inweave.compile(heat, n=n, optimize="depth").depth == depth
+    assert without_loops(inweave.compile(heat, n=n, optimize="speed"))
+
+
+def without_loops(net):
+    """Whether the power of a constant matrix is there before any call, in network or plan."""
+    ways = net.plan.from_inputs.alone, net.plan.from_inputs.batched
+    return not any(node.op in ("loop", "trusted") for way in ways for node in way.nodes)
 
 
 @pytest.mark.parametrize(
@@ -366,8 +372,11 @@ def test_powers_are_as_long_however_a_step_is_written(n, steps, depth):
     for optimize in ("speed", "depth"):
         ways = (lambda u: M @ u, lambda u: 0.2 * (L @ u), shifted)
         inside, beside, moved = (compiled(way, optimize) for way in ways)
-        assert {net.depth for net in (inside, beside, moved)} == {depth}
-        assert inside.stored_numbers == beside.stored_numbers
+        if optimize == "depth":
+            assert {net.depth for net in (inside, beside, moved)} == {depth}
+            assert inside.stored_numbers == beside.stored_numbers
+        else:
+            assert all(map(without_loops, (inside, beside, moved)))
         np.testing.assert_allclose(beside(u=u, f=f), inside(u=u, f=f), rtol=1e-9)
         np.testing.assert_allclose(moved(u=u, f=f), inside(u=u, f=f), rtol=1e-9)
 
@@ -408,9 +417,9 @@ def test_slices_with_constant_coefficients_are_one_matrix_for_speed():
 
         return inweave.iterate(step, (u, v), 20)[0]
 
-    for program, depth in ((rod, 1), (string, 3)):
+    for program in (rod, string):
         network = inweave.compile(program, n=6, optimize="speed")
-        assert network.depth == depth
+        assert without_loops(network)
         assert equal_in_rationals(network)
 
 

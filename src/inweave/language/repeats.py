@@ -217,7 +217,8 @@ class Trace:
         end = first + times * length
         ends = [self.operations[end - lag * length + j] for j, lag in places]
         copies = [self.operations[copy : copy + length] for copy in range(first, end, length)]
-        takes_rows = any(start + i in self.pieces for i in range(length))
+        taken = [start + i for i in range(length) if start + i in self.pieces]
+        takes_rows = any(any(self._further(i, length)) for i in taken)
         return Repeat(loop, ends, list(selectors), step, copies, takes_rows)
 
     def _begin(self, start: int, stop: int, length: int) -> int:

@@ -135,7 +135,7 @@ class Made(NamedTuple):
     output: int
 
 
-@dataclass(eq=False)
+@dataclass
 class Code:
     """Lines, and how to fill their slots: names of sources, and the fixed ones by contents."""
 
@@ -147,6 +147,9 @@ class Code:
     flops: int = 0
     heaviest: int = 0  # flops of the one operation that has most of them
     shapes: dict[int, tuple[int, int]] = field(default_factory=dict)  # of sources
+
+    def __hash__(self) -> int:
+        return hash((self.slots, self.flops, self.outputs))  # once it is written, it stays
 
     @cached_property
     def widest(self) -> int:

@@ -106,7 +106,7 @@ def powered(
                 continue
             mark = graph.mark()
             try:
-                made = [_Powers(graph, body, kept, new, width, some) for some in columns]
+                made = [StepMatrix(graph, body, kept, new, width, some) for some in columns]
                 if len(made) > 1:
                     return _beside(graph, made, courses, way)
                 trusted = way.any_matrix or made[0].is_symmetric
@@ -121,7 +121,7 @@ def powered(
 
 
 def _beside(
-    graph: Graph, made: Sequence[_Powers], courses: Sequence[_Course], way: Way
+    graph: Graph, made: Sequence[StepMatrix], courses: Sequence[_Course], way: Way
 ) -> list[Node]:
     """The last values of a loop that does not mix their columns: each by powers of its own."""
     course = _cheapest([course for course in courses if not course.loop])
@@ -177,7 +177,7 @@ class _Wide(NamedTuple):
     flip: bool  # the value is the transpose
 
 
-class _Powers:
+class StepMatrix:
     """The step of a loop as a matrix; each carried value has `across` columns, or so many rows.
 
     Of these some are followed: all, or one where a step multiplies each by a number of its own.
@@ -221,6 +221,31 @@ class _Powers:
         # Of several values that are multiplied it is not known whether together they are symmetric.
         return len(rest) == 1 and self._block(rest[0], rest[0]).symmetric
 
+    @property
+    def matrix(self) -> Node:
+        """A."""
+        return self._block(range(self.rows), range(self.rows))
+
+    @property
+    def added(self) -> Node:
+        """c."""
+        return self._node(self._step, Box(0, self.rows, self.rows, self.rows + self.width))
+
+    @property
+    def start(self) -> Node:
+        """What is carried into the first step."""
+        return self._node(self._begun, Box(0, 0, self.rows, self.width))
+
+    @property
+    def _begun(self) -> Matrix:
+        return self._stacked(
+            [self._followed(self.body.inits[i], flip) for i, flip in self._carried()]
+        )
+
+    def ends(self, state: Matrix) -> list[Node]:
+        """The carried values that stand in a state."""
+        return [self._end(state, i) for i in range(len(self.kept))]
+
     def _sums_up(self, span: range) -> bool:
         """Whether a value is itself and something of others, and no other reads it."""
         own = self._block(span, span)
@@ -237,8 +262,7 @@ class _Powers:
     def last(self, course: _Course, trusted: bool) -> list[Node]:
         """The carried values after all steps; a look at powers that are not trusted may raise."""
         step, joint = self._step, course.joint
-        inits = [self._followed(self.body.inits[i], flip) for i, flip in self._carried()]
-        state = self._stacked(inits)
+        state = self._begun
         one: Matrix = ()
         if any(term.col + term.cols > self.rows for term in step):
             one = (Term(self.rows, self.rows, self.width),)
@@ -266,7 +290,7 @@ class _Powers:
         state = states[-1]
         if not (trusted or course.loop):
             state = self._looked_at(course, powers, states, parts, ends[0])
-        return [self._end(state, i) for i in range(len(self.kept))]
+        return self.ends(state)
 
     def _looked_at(
         self,

@@ -1,0 +1,144 @@
+"""Loops whose matrix is constant: its power is computed once, before any call.
+
+k steps of `x ← A x + c` are `A^k x + (I + A + ... + A^(k-1)) c`. Where A is made of constants only,
+both matrices are, and what is left of a call is a product or two. Here, too, powers of a matrix
+that is not symmetric may be large on the way to a small one, and their rounding errors then too.
+But all of them are there, so it is known beforehand: squaring a power of norm v errs by v² and
+doubles what was there, e ← v (2 e + v), as where powers are looked at (`trusted`), and in the end e
+is compared with the norm of the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from inweave.exact.constants import identity
+from inweave.run.rules.power import StaysALoop, StepMatrix, Way, is_nothing
+from inweave.run.values.graph import Graph
+from inweave.run.values.kinds import ONE
+from inweave.run.values.node import ARITHMETIC, LoopBody, Node, Part, Work, work
+from inweave.run.values.terms import standing
+
+LARGEST = 512  # rows of a matrix
+GROWTH = 4  # of what steps do to a value, for each of them
+ALLOWED = 1024.0  # roundings of a power, beside its norm, for every step that it takes
+
+
+def settled(
+    graph: Graph, body: LoopBody, kept: Sequence[int], new: Mapping[Node, Node], way: Way
+) -> list[Node] | None:
+    """The last values of what is `kept` of a loop; None if its matrix is not constant.
+
+    `new` are the nodes of the graph for those outside of the loop.
+    """
+    phis = [body.phis[i] for i in kept]
+    if way.any_matrix or way.price == ARITHMETIC or not phis or len(graph.scopes) > 1:
+        return None
+    if not all(map(_multiplies_by_constants, body.nodes)):
+        return None
+    for width in dict.fromkeys(phis[0].shape[::-1]):
+        if not all(width in phi.shape for phi in phis):
+            continue
+        mark = graph.mark()
+        try:
+            return _last(graph, body, StepMatrix(graph, body, kept, new, width, range(width)), way)
+        except StaysALoop:
+            graph.rollback(mark)
+    return None
+
+
+def _multiplies_by_constants(node: Node) -> bool:
+    """Whether a node of a step is linear, and if it is a product, with a constant."""
+    if node.op in ("matmul", "mul"):
+        return any(arg.known for arg in node.args)
+    return node.op in ("phi", "view", "scale", "sum")
+
+
+def _last(graph: Graph, body: LoopBody, step: StepMatrix, way: Way) -> list[Node]:
+    rows, width = step.rows, step.width
+    matrix, added, start = step.matrix, step.added, step.start
+    entries = numbers(matrix) if matrix.known and rows <= LARGEST else None
+    if entries is None or not keeps_digits(entries, body.repeat):
+        raise StaysALoop
+    loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
+    product = Work(1, rows**2 + 2 * rows * width, rows**2 * width)
+    if 2 * way.price.of(product) + way.price.of(Work(1, 3 * rows * width, 0)) >= loop:
+        raise StaysALoop
+    power, total = _power(graph, matrix, body.repeat)
+    by: dict[Node, list[Part]] = {}  # what multiplies multiples of one value is one matrix
+    for one, value in ((power, start), (total, added)):
+        times, core = (value.data, value.args[0]) if value.op == "scale" else (ONE, value)
+        if not is_nothing(core):
+            by.setdefault(core, []).append((1, graph.scale(times, one), 0, 0))
+    parts = [
+        (1, graph.matmul(graph.total(rows, rows, ones), core), 0, 0) for core, ones in by.items()
+    ]
+    return step.ends((standing(graph, graph.total(rows, width, parts), 0, 0),))
+
+
+def _power(graph: Graph, matrix: Node, repeat: int) -> tuple[Node, Node]:
+    """A^k and I + A + ... + A^(k-1), for k from its leading bit on."""
+    size = matrix.rows
+    one = graph.const(identity(size))
+    power, total = matrix, one
+
+    def plus(a: Node, b: Node) -> Node:
+        return graph.total(size, size, [(1, a, 0, 0), (1, b, 0, 0)])
+
+    for bit in bin(repeat)[3:]:
+        total = plus(total, graph.matmul(power, total))
+        power = graph.matmul(power, power)
+        if bit == "1":
+            total = plus(one, graph.matmul(matrix, total))
+            power = graph.matmul(matrix, power)
+    return power, total
+
+
+def keeps_digits(matrix: Any, repeat: int) -> bool:
+    """Whether a power of a matrix, by squares, keeps the digits that so many steps keep.
+
+    It must not be large itself, or a start that steps keep as it is would be lost: what errors of
+    so many steps add up to is of the same order (`inweave.compiler.recurrence`).
+    """
+    one = np.eye(len(matrix))
+    last, total, power, sums = one, 0 * one, matrix, one
+    errors = most = np.zeros(2)
+    with np.errstate(all="ignore"):
+        for j in range(repeat.bit_length()):
+            norms = np.array([np.abs(power).sum(axis=axis).max(initial=0.0) for axis in (1, 0)])
+            most = np.where(norms > 0, errors / norms, 0.0)
+            if repeat >> j & 1:
+                last, total = power @ last, sums + power @ total
+            errors = norms * (2 * errors + norms)
+            power, sums = power @ power, sums + power @ sums
+        rows = [np.abs(x).sum(axis=1).max(initial=0.0) for x in (last, total)]
+    small = rows[0] <= GROWTH * repeat and 2 * rows[1] <= GROWTH * repeat**2
+    return bool(small and most.min() <= ALLOWED * repeat)
+
+
+def numbers(node: Node) -> Any:
+    """The entries of a node that is made of constants, as floats; None of other operations."""
+    args = [numbers(arg) for arg in node.args]
+    if any(arg is None for arg in args):
+        return None
+    if node.op == "const":
+        return node.data.entries().astype(np.float64)
+    if node.op == "scale":
+        return float(node.data) * args[0]
+    if node.op == "view":
+        row, col, rows, cols, flip = node.data
+        part = args[0][row : row + rows, col : col + cols]
+        return part.T if flip else part
+    if node.op == "mul":
+        return args[0] * args[1]
+    if node.op == "matmul":
+        return args[0] @ args[1]
+    if node.op == "sum":
+        out = np.zeros(node.shape)
+        for x, (sign, row, col) in zip(args, node.data[2], strict=True):
+            out[row : row + x.shape[0], col : col + x.shape[1]] += sign * x
+        return out
+    return None
