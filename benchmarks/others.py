@@ -177,6 +177,43 @@ def trend(x: Vector["n"], a: Scalar, b: Scalar):
     return inweave.scan(step, (x[0], 0 * a), x)[1]
 
 
+CHAIN = np.random.default_rng(1).random((100, 100))
+CHAIN /= CHAIN.sum(axis=1, keepdims=True)
+RATES = [0.5 / (1 + 0.1 * t) for t in range(20)]
+MOMENTA = [t / (t + 3) for t in range(40)]
+
+
+@inweave.program
+def ranks(x: Vector["n"]):
+    return inweave.iterate(lambda v: 0.85 * (CHAIN.T @ v) + 0.15 * x, x, 30)
+
+
+@inweave.program
+def valued(r: Vector["n"], s: Vector["n"]):
+    def step(v):
+        one, other = r + 0.9 * (CHAIN @ v), s + 0.9 * (CHAIN.T @ v)
+        return other + inweave.relu(one - other)
+
+    return inweave.iterate(step, inweave.zeros(100), STEPS)
+
+
+@inweave.program
+def rated(X: Matrix["n", "d"], y: Vector["n"]):
+    w = inweave.zeros(X.shape[1])
+    for rate in RATES:
+        w = w - rate * (X.T @ (X @ w - y))
+    return w
+
+
+@inweave.program
+def accelerated(X: Matrix["n", "d"], y: Vector["n"]):
+    w = v = inweave.zeros(X.shape[1])
+    for momentum in MOMENTA:
+        before, w = w, v - 0.3 * (X.T @ (X @ v - y))
+        v = w + momentum * (w - before)
+    return w
+
+
 @inweave.program
 def tracked(x: Vector["n"], q: Scalar, r: Scalar):
     def step(carried, t):
@@ -367,6 +404,43 @@ def _factors(V: Any, W: Any, H: Any) -> Any:
     return W @ H
 
 
+FOLDED = np.linalg.matrix_power(0.85 * CHAIN, 30) + 0.15 * sum(
+    np.linalg.matrix_power(0.85 * CHAIN, k) for k in range(30)
+)
+DISCOUNTED = np.ascontiguousarray(0.9 * CHAIN.T), 0.9 * CHAIN
+
+
+def _ranks(x: Any) -> Any:
+    return x @ FOLDED
+
+
+def _valued(r: Any, s: Any) -> Any:
+    v = np.zeros_like(r)
+    for _ in range(STEPS):
+        one, other = v @ DISCOUNTED[0], v @ DISCOUNTED[1]
+        one += r
+        other += s
+        v = np.maximum(one, other)
+    return v
+
+
+def _rated(X: Any, y: Any) -> Any:
+    A, b = X.mT @ X, X.mT @ y[..., None]
+    w = np.zeros_like(b)
+    for rate in RATES:
+        w = w - rate * (A @ w - b)
+    return w[..., 0]
+
+
+def _accelerated(X: Any, y: Any) -> Any:
+    A, b = -0.3 * (X.mT @ X), 0.3 * (X.mT @ y[..., None])
+    w = v = np.zeros_like(b)
+    for momentum in MOMENTA:
+        before, w = w, v + (A @ v + b)
+        v = w + momentum * (w - before)
+    return w[..., 0]
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -391,6 +465,10 @@ OTHERS = (
     Other(nlms, {"n": 100, "d": 10}, {"X": (100, 10), "y": (100,)}, _nlms),
     Other(biquad, {"n": 1000}, {"x": (1000,), "b": (), "c": ()}, _biquad),
     Other(trend, {"n": 1000}, {"x": (1000,), "a": (), "b": ()}, _trend),
+    Other(ranks, {"n": 100}, {"x": (100,)}, _ranks),
+    Other(valued, {"n": 100}, {"r": (100,), "s": (100,)}, _valued),
+    Other(rated, {"n": 200, "d": 32}, {"X": (200, 32), "y": (200,)}, _rated),
+    Other(accelerated, {"n": 200, "d": 32}, {"X": (200, 32), "y": (200,)}, _accelerated),
     Other(tracked, {"n": 1000}, {"x": (1000,), "q": (), "r": ()}, _tracked),
 )  # fmt: skip
 
