@@ -1,5 +1,7 @@
 """Inputs that no look goes over are refused all the same when they are not finite."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -82,6 +84,27 @@ def test_what_an_answer_shows_is_refused_as_what_is_looked_at(program, lead):
                 net(**{**given, name: bad})
             with pytest.raises(InputError, match=name):
                 net(**{**given, name: bad}, check=False)
+
+
+@inweave.program
+def chained(A: Matrix["n", "n"], x: Vector["n"], b: Vector["n"]):
+    return inweave.iterate(lambda x: A @ x + b, x, 300)
+
+
+@pytest.mark.parametrize("lead", [(), (4,)])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_powers_that_are_looked_at_show_what_is_not_finite(n, lead):
+    rng = np.random.default_rng(0)
+    net = inweave.compile(chained, n=n, optimize="speed", verify=False)
+    given = {x.name: rng.random((*lead, *x.shape)) / (2 * n) for x in net.inputs}
+    net(**given)
+    for name, x in given.items():
+        for i, wrong in itertools.product(range(x.size), (np.nan, np.inf, -np.inf)):
+            for size in (0.0, 1.0):  # beside zeros, too
+                bad = {k: size * v for k, v in given.items()}
+                bad[name].flat[i] = wrong
+                with pytest.raises(InputError, match=name):
+                    net(**bad)
 
 
 def test_inputs_of_which_every_entry_takes_part_in_an_answer_need_no_look():

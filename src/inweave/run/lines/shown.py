@@ -40,12 +40,16 @@ class Shows(NamedTuple):
 
 
 class _Carrier(NamedTuple):
-    """A value that is not finite if any entry of some sources is not; perhaps a source itself."""
+    """A value that is not finite if any entry of some sources is not; perhaps a source itself.
+
+    Or several values that are held together, one of which is not.
+    """
 
     sources: frozenset[int]
     shape: Shape
     flipped: bool = False
     whole: int | None = None  # the source that it is, or the transpose of
+    last: frozenset[int] = frozenset()  # of several values together, what the last one shows
 
 
 def shown(code: Code, dtype: Any, checked: bool = True) -> Shows:
@@ -95,16 +99,25 @@ def _carried(code: Code, carriers: dict[int, _Carrier], line: Line, dtype: Any) 
             return None
         flipped = one.flipped != (line.op == "flip")
         return one._replace(shape=shape, flipped=flipped)
+    if line.op == "pointwise" and one is not None:
+        kind, made = code.fixed.get(line.b, ("", None))
+        if kind != "look":
+            return None
+        # It gives the last of what it looks at; what stands below is the row of a one, which reads
+        # no source, and every row above that reads one is its own witness.
+        return _Carrier(one.last, (made.rows, line.cols) if made.beside else shape)
     if one is None and other is None:
         return None
     if line.op == "matmul":
         sizes = _sizes(line, one, other)
         if math.prod(sizes) > LIGHT or not _carries(*sizes, *_turned(one, other), dtype):
             return None
-    elif line.op not in ("mul", "add", "sub"):
+    elif line.op not in ("mul", "add", "sub", "one", "more", "concat"):
         return None
     found = [x.sources for x in (one, other) if x is not None]
-    return _Carrier(frozenset[int]().union(*found), shape)
+    end = one if line.op == "one" else other
+    last = frozenset[int]() if end is None else end.sources
+    return _Carrier(frozenset[int]().union(*found), shape, last=last)
 
 
 def _all_of(shape: Shape) -> tuple[str, tuple[int, int, int, int]]:
