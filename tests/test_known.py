@@ -113,6 +113,37 @@ def test_who_writes_into_an_answer_changes_no_later_one():
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.parametrize("lead", [(), (3,)])
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("optimize", ["faithful", "speed"])
+def test_an_answer_that_is_an_input_again_is_a_copy_of_it(optimize, n, lead):
+    @inweave.program
+    def turned(X: Matrix["n", "m"], Y: Matrix["n", "m"]):
+        return inweave.iterate(lambda X, Y: (-1 * X, Y), (X, Y), 30)
+
+    net = inweave.compile(turned, n=n, m=2, optimize=optimize)
+    X, Y = np.ones((2, *lead, n, 2))
+    for _ in range(3):
+        for part in net(X=X, Y=Y):
+            assert not any(np.shares_memory(part, given) for given in (X, Y))
+            part[...] = 7
+    assert (X == 1).all()
+    assert (Y == 1).all()
+
+
+def test_powers_whose_digits_are_many_are_left_to_plans():
+    """Of a matrix that constants multiply from both sides, they stand for 36 x 36 numbers."""
+    rng = np.random.default_rng(0)
+    L, R = rng.normal(size=(2, 6, 6)) / 6
+
+    @inweave.program
+    def both(X: Matrix["n", "n"], Y: Matrix["n", "n"]):
+        return inweave.iterate(lambda X: L @ X @ R + Y, X, 300)
+
+    net = inweave.compile(both, n=6, optimize="speed", verify=False)
+    assert any(module.repeat == 300 for module in net.modules)
+
+
 def test_powers_that_grow_stay_steps():
     wild = 0.5 * np.eye(N) + np.triu(np.full((N, N), 100.0), 1)
 

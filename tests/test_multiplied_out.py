@@ -169,3 +169,33 @@ def test_differences_of_data_far_from_zero_keep_their_digits(program, optimize):
     scale = np.abs(exact).max()
     steps = np.abs(program(**given) - exact).max() / scale
     assert np.abs(net(**given) - exact).max() / scale <= 8 * steps + 1e-14
+
+
+@inweave.program
+def energy_about(y: Vector["n"], s: Scalar):
+    return (y - s) @ (y - s)
+
+
+@inweave.program
+def thrice(A: Matrix["n", "n"], z: Vector["n"], s: Scalar):
+    return (A - s).T @ ((A - s) @ (z - s))
+
+
+@inweave.program
+def norm_about(A: Matrix["n", "n"], s: Scalar):
+    return inweave.squared_norm(A - s)
+
+
+@inweave.program
+def centred_beside(A: Matrix["n", "n"], y: Vector["n"], s: Scalar):
+    return (A - A.mean(axis=0)).T @ (y - s)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed"])
+@pytest.mark.parametrize(
+    "program", [energy_about, thrice, norm_about, centred_beside], ids=lambda program: program.name
+)
+def test_a_number_is_subtracted_first_unless_the_fewest_layers_are_asked_for(program, optimize):
+    test_differences_of_data_far_from_zero_keep_their_digits(program, optimize)
+    least = inweave.compile(program, n=5, optimize="depth", verify=False)
+    assert least.depth <= inweave.compile(program, n=5, optimize=optimize, verify=False).depth

@@ -164,10 +164,10 @@ def _compiled(
     """
     tried = partial(run, recorded, **asked)
     if origin.optimize != "depth":
-        return _least_multiplied(
-            partial(tried, candidate=candidate, steady=origin.optimize == "speed")
-        )
-    done = _least_multiplied(partial(tried, candidate=candidate, least_depth=origin.layout is None))
+        steady = origin.optimize == "speed"
+        return _least_multiplied(partial(tried, candidate=candidate, steady=steady), fewest=False)
+    least = partial(tried, candidate=candidate, least_depth=origin.layout is None)
+    done = _least_multiplied(least, fewest=True)
     steps = [x.loop.times for x in recorded.operations if isinstance(x, ex.LoopResult)]
     attempts: list[Callable[[], Compilation]] = [lambda: done]
     as_for_speed = partial(tried, candidate=candidate, steady=True)
@@ -180,16 +180,17 @@ def _compiled(
     return min(_built(attempts), key=lambda made: made.network.depth)
 
 
-def _least_multiplied(tried: Callable[..., Compilation]) -> Compilation:
-    """A compilation that multiplies out no more products over sums than the fewest layers need.
+def _least_multiplied(tried: Callable[..., Compilation], fewest: bool) -> Compilation:
+    """A compilation that multiplies out no products over sums that a head or a block can hold.
 
     What cancels in a sum, as in `(x - m) (x - m)ᵀ`, keeps its digits there, and takes fewer heads.
+    Only where the `fewest` layers are asked for, it is multiplied out if that saves one.
     """
     shared = Shared()
     done = tried(shared=shared)
     with suppress(CompileError):
         other = tried(shared=shared, picks=True)
-        if other.network.depth <= done.network.depth:
+        if not fewest or other.network.depth <= done.network.depth:
             return other
     return done
 

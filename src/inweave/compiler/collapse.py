@@ -42,7 +42,8 @@ from inweave.exact.constants import Dense, log2, magnitude
 
 LONGEST = 20_000  # steps that multiply by constants: the bits of their powers are as many
 MOST_BITS = 25_000_000  # of all entries of such a power: seconds, and megabytes of weights
-LARGEST = 1000  # side of a power for speed: beyond it, steps are seldom slower
+BITS = 55  # that a step adds to an entry, about
+QUICK_BITS = 500_000  # of such a power for speed: plans make longer ones in floats
 
 
 def collapse(written: Written, options: Options) -> Written:
@@ -173,7 +174,7 @@ class Collapser(Rewriter):
         self, loop: LoopForm, parts: Sequence[Parts], start: Sequence[Form], row: bool
     ) -> list[End]:
         unseen = not self.steady or self._symmetric(parts)
-        if not (unseen or _is_constant(parts, start)):
+        if not (unseen or _is_constant(parts, start, loop.times)):
             return []
         called = self._names(loop, [parts], start, row)
         made, coarse = stacked(loop, parts, start, called, self.forms)
@@ -319,10 +320,10 @@ def _multiplies_by_numbers(places: Sequence[Places]) -> bool:
     return all(f.is_constant for f in found) and not all(f.is_identity for f in found)
 
 
-def _is_constant(parts: Sequence[Parts], start: Sequence[Form]) -> bool:
+def _is_constant(parts: Sequence[Parts], start: Sequence[Form], times: int) -> bool:
     """Whether all that a step multiplies by are numbers, few enough to power to see if it helps."""
     numbers = all(f.is_constant for each in parts for j, f in each.items() if j >= 0)
-    return numbers and sum(f.rows for f in start) <= LARGEST
+    return numbers and BITS * times * sum(f.rows for f in start) ** 2 <= QUICK_BITS
 
 
 def _bits(loop: LoopForm, places: Sequence[Places]) -> float:

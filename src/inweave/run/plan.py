@@ -42,8 +42,6 @@ from inweave.run.rules.fold import Asked, folded
 from inweave.run.rules.power import Way
 from inweave.run.rules.still import turning
 from inweave.run.values.build import Builder
-from inweave.run.values.graph import Graph
-from inweave.run.values.kinds import ONE
 from inweave.run.values.node import (
     ALONE,
     ARITHMETIC,
@@ -454,7 +452,7 @@ class Plan:
         end = builder.run(builder.state(start(builder)))
         read: list[Node] = []
         for place in ends:
-            read.append(_apart(builder.graph, _read(builder, end, place), read))
+            read.append(builder.graph.apart(_read(builder, end, place), read))
         return Variant(builder.graph.scopes[0].nodes, read)
 
     @cached_property
@@ -624,18 +622,3 @@ def _read(builder: Builder, state: State, where: Box | Place) -> Node:
     box = Box.of(*where.source(builder.layout))
     node = builder.value(state, box)
     return builder.graph.view(node, 0, 0, box.rows, box.cols, flip=where.transpose)
-
-
-def _apart(graph: Graph, node: Node, others: Sequence[Node]) -> Node:
-    """An answer as a value of its own: no view of what the caller handed in, or of another."""
-    taken = {_viewed(other) for other in others}
-    while (base := _viewed(node)).op in ("source", "const") or base in taken:
-        node = graph.make("scale", (node,), ONE, node.rows, node.cols)
-    return node
-
-
-def _viewed(node: Node) -> Node:
-    """What a node is a view of."""
-    while node.op in ("view", "diagonal"):
-        node = node.args[0]
-    return node

@@ -58,7 +58,10 @@ def folded(
     """The same outputs, and the nodes of the straight line that compute them."""
     folding = _Folding(live, asked, needed(nodes, outputs, live))
     folding.scope(nodes)
-    return folding.graph.scopes[0].nodes, [folding.new[node] for node in outputs]
+    read: list[Node] = []
+    for node in outputs:  # what a loop ends with may be what it began with
+        read.append(folding.graph.apart(folding.new[node], read))
+    return folding.graph.scopes[0].nodes, read
 
 
 class _Multiple(NamedTuple):

@@ -8,12 +8,13 @@ of identities move rows, unit vectors pick them, ones spread them, and zeros are
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from inweave.exact.constants import Ones, Shift, identity, zeros
 from inweave.run.values.kinds import (
+    ONE,
     age,
     is_even,
     is_near,
@@ -77,6 +78,13 @@ class Graph(Sums):
         if is_ones(x):
             return self.const(Ones(*shape) if rows * cols > 1 else identity(1))
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
+
+    def apart(self, x: Node, others: Sequence[Node]) -> Node:
+        """An answer as a value of its own: no view of what the caller handed in, or of another."""
+        taken = {_viewed(other) for other in others}
+        while (base := _viewed(x)).op in ("source", "const") or base in taken:
+            x = self.make("scale", (x,), ONE, x.rows, x.cols)
+        return x
 
     def flip(self, x: Node) -> Node:
         """The transpose."""
@@ -407,3 +415,10 @@ def _slice(x: Shift, row: int, col: int, rows: int, cols: int) -> Shift:
 def _is_filled(x: Node) -> bool:
     """Whether a node is a matrix of ones, neither a row nor a column."""
     return is_ones(x) and x.rows > 1 and x.cols > 1
+
+
+def _viewed(node: Node) -> Node:
+    """What a node is a view of."""
+    while node.op in ("view", "diagonal"):
+        node = node.args[0]
+    return node
