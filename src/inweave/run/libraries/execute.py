@@ -45,7 +45,7 @@ class Bound:
         self.library = arithmetic.library
         self.slots: list[Any] = [None] * code.slots
         with _for_later(self.library):
-            made = cache(partial(settled, arithmetic=arithmetic))
+            made = cache(partial(of_constants, arithmetic=arithmetic))
             for slot, (kind, content) in code.fixed.items():
                 known = kind == "made"
                 self.slots[slot] = (
@@ -385,7 +385,7 @@ def operations(arithmetic: Arithmetic) -> dict[str, Any]:
     }
 
 
-def settled(code: Code, arithmetic: Arithmetic) -> list[Array]:
+def of_constants(code: Code, arithmetic: Arithmetic) -> list[Array]:
     """The outputs of code that needs no sources; in floats, rounded once if that is quick."""
     if not isinstance(arithmetic, Floats):
         return Bound(code, arithmetic).run({})
@@ -404,7 +404,7 @@ def _in_numpy(code: Code) -> list[Array]:
 
 def fixed(kind: str, content: Any, arithmetic: Arithmetic) -> Any:
     if kind == "made":
-        return settled(content.code, arithmetic)[content.output]
+        return of_constants(content.code, arithmetic)[content.output]
     if kind == "number":
         return arithmetic.number(content)
     if kind == "const":

@@ -27,7 +27,7 @@ GROWTH = 4  # of what steps do to a value, for each of them
 ALLOWED = 1024.0  # roundings of a power, beside its norm, for every step that it takes
 
 
-def settled(
+def by_constants(
     graph: Graph, body: LoopBody, kept: Sequence[int], new: Mapping[Node, Node], way: Way
 ) -> list[Node] | None:
     """The last values of what is `kept` of a loop; None if its matrix is not constant.

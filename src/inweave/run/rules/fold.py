@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from inweave.exact.constants import identity
 from inweave.run.rules.ahead import of_rows, rows_together
-from inweave.run.rules.constant import settled
+from inweave.run.rules.constant import by_constants
 from inweave.run.rules.multiples import as_matrix, as_number, common
 from inweave.run.rules.needed import clipped, needed, operand
 from inweave.run.rules.power import Way, powered
@@ -109,7 +109,7 @@ class _Folding:
         if self.asked.powers is not None:
             by_powers = (
                 made(graph, old, alive, self.new, self.asked.powers)
-                for made in (settled, sandwiched, powered)
+                for made in (by_constants, sandwiched, powered)
             )
             last = next((last for last in by_powers if last is not None), None)
             if last is not None:
