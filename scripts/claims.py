@@ -38,7 +38,7 @@ from inweave.circuits import suite
 from inweave.circuits.build import MANY
 from inweave.cli import demo_report
 from inweave.cli.app import EPILOGUE
-from inweave.compiler import affine, candidates, collapse, letters, stacked, store
+from inweave.compiler import affine, candidates, collapse, entrywise, letters, stacked, store
 from inweave.compiler.options import CANDIDATES
 from inweave.estimators import lasso, logistic
 from inweave.exact import field
@@ -387,6 +387,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               lambda: (layers(lambda A, B: A * B, "matrix"),)),
         Claim("with a constant M | {} | different",
               lambda: (layers(lambda A, B: inweave.tril(A) + 0 * B, "matrix"),)),
+        Claim("takes no more than {:,} numbers", lambda: (entrywise.FEW,)),
         Claim("`inweave.diag(A)` | {} | n |",
               lambda: (layers(lambda a, b: inweave.diag(a) + 0 * inweave.diag(b), "vector"),)),
     ),

@@ -587,3 +587,27 @@ def test_a_proof_of_an_entrywise_product_grows_with_its_entries_and_not_with_the
         return prove(net.origin.traced, net).letters
 
     assert letters(64) < 2.5 * letters(32)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("function", [normalized, variances], ids=lambda f: f.__name__)
+def test_means_of_a_centred_matrix_are_not_written_into_every_head(function, mode):
+    """There, their numbers would grow with the fourth power of the size."""
+    program = inweave.program(function)
+
+    def numbers(n: int) -> int:
+        return inweave.compile(program, optimize=mode, verify=False, n=n, m=n).stored_numbers
+
+    assert numbers(48) < 2**3 * numbers(24)
+
+
+def test_a_layer_is_saved_for_least_depth_where_means_are_few_numbers():
+    def depths(n: int) -> list[int]:
+        return [
+            inweave.compile(inweave.program(variances), optimize=mode, n=n, m=4).depth
+            for mode in ("faithful", "depth")
+        ]
+
+    assert depths(6) == [3, 2]
+    assert depths(100) == [3, 3]

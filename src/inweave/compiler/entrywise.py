@@ -29,9 +29,10 @@ from inweave.exact.constants import Array, Shift, fractions, select, simplest
 from inweave.exact.masks import diagonal, separated
 
 SLOTS = 3  # what a head multiplies
+FEW = 100_000  # numbers that are written out in heads to save a layer
 
 
-def entrywise(forms: Forms, factors: Sequence[Form]) -> Form:
+def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) -> Form:
     """The product of forms of one size, entry by entry."""
     values = [f for f in factors if not f.is_constant]
     mask = _mask([f for f in factors if f.is_constant], factors[0].rows, factors[0].cols)
@@ -39,9 +40,21 @@ def entrywise(forms: Forms, factors: Sequence[Form]) -> Form:
         return forms.constant(simplest(mask))
     if len(values) == 1:
         return _masked(forms, mask, values[0])
+    in_every_head = mask.size**2 + max(mask.shape) ** 3
+    if not least_depth or in_every_head > FEW:
+        values = [forms.bind(x) if _is_mixed(x) else x for x in values]
     if len(mask) <= len(mask.T):
         return _product(forms, values, mask)
     return forms.transpose(_product(forms, [forms.transpose(f) for f in values], mask.T))
+
+
+def _is_mixed(x: Form) -> bool:
+    """Whether a constant adds up rows or columns of a value, as in `x - x.mean(axis=0)`.
+
+    Multiplied by what picks the row or column of a head, it would be written out in each of them.
+    """
+    ends = [f for p, _, _ in x.products if p.chain for f in (p.chain[0], p.chain[-1])]
+    return any(not isinstance(k, Shift) for f in (x, *ends) for k, _ in f.constants)
 
 
 def _mask(factors: Sequence[Form], rows: int, cols: int) -> Array:

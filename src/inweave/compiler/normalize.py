@@ -117,7 +117,8 @@ class Normalizer:
         return self.forms.combine(parts)
 
     def entrywise(self, x: ex.Entrywise, known: Known) -> Form:
-        return entrywise(self.forms, [known[y] for y in self._factors(x)])
+        factors = [known[y] for y in self._factors(x)]
+        return entrywise(self.forms, factors, self.options.least_depth)
 
     def _factors(self, x: ex.Entrywise) -> list[Expr]:
         """What is multiplied entry by entry, through products that nothing else reads."""
