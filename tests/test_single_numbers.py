@@ -13,7 +13,8 @@ from inweave.errors import DomainError
 from inweave.exact.arithmetic import Floats
 from inweave.run.domains import OutOfDomain
 from inweave.run.libraries import functions, numpy
-from inweave.run.libraries.numbers import Numbers, of_numbers
+from inweave.run.libraries.numbers import Numbers
+from inweave.run.libraries.parted import parted
 from inweave.run.lines.code import Counter, Line, Repeat, Stack
 from inweave.run.values.newton import Refined
 
@@ -86,15 +87,22 @@ def slots_of(values, dtype=np.float64):
     return slots
 
 
-def left_by(writer, loop, slots):
+def of_numbers(loop, slots):
+    """Whether all of a loop is of numbers."""
+    parts = parted(loop, slots)
+    return parts is not None and parts.rest is None
+
+
+def left_by(writer, loop, slots, lead=()):
     """What a loop leaves, or that it refuses; and no slot that it reads is changed."""
-    slots, sources = [*slots], (*ROWS, *SOURCES)
+    slots, sources, count = [*slots], (*ROWS, *SOURCES), len(slots)
     before = [slots[slot].copy() for slot in sources]
     try:
         with np.errstate(all="ignore"):
-            writer(loop, loop.reads, slots, False).function()(slots, ())
+            writer(loop, loop.reads, slots, False).function()(slots, lead)
     except OutOfDomain:
         return None
+    assert len(slots) == count
     for slot, x in zip(sources, before, strict=True):
         np.testing.assert_array_equal(slots[slot], x)
     return [slots[slot] for slot in (*loop.phis, *OUTS)]
@@ -120,6 +128,34 @@ def test_single_precision_and_batches_stay_in_arrays(loop):
     batch = slots_of(values)
     batch[ROWS[0]] = np.stack([batch[ROWS[0]]] * 3)
     assert not of_numbers(loop, batch)
+
+
+SEVERAL = 3  # problems of a batch
+seen = {"parted": 0}
+
+
+@given(
+    loop=loops(),
+    values=st.lists(numbers, min_size=16, max_size=16),
+    batched=st.sets(st.sampled_from((*ROWS, *SOURCES)), min_size=1, max_size=3),
+)
+def test_numbers_beside_a_batch_answer_bit_for_bit_in_a_loop_of_their_own(loop, values, batched):
+    slots = slots_of(values)
+    for slot in batched:
+        slots[slot] = np.stack([slots[slot] * scale for scale in (1.0, -0.5, 2.0)])
+    lead = (SEVERAL,)
+    divided = replace(loop, body=numpy.divided(loop.body, set(loop.nexts), slots))
+    seen["parted"] += parted(divided, slots) is not None
+    found = left_by(numpy.InPlace.of, loop, slots, lead)
+    wanted = left_by(numpy.InPlace, divided, slots, lead)
+    assert (found is None) == (wanted is None)
+    for x, y in zip(found or (), wanted or (), strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+def test_loops_were_parted_in_the_test_before():
+    test_numbers_beside_a_batch_answer_bit_for_bit_in_a_loop_of_their_own()
+    assert seen["parted"] > 0
 
 
 # -- whole programs --------------------------------------------------------------------------------
@@ -208,14 +244,14 @@ def test_programs_over_numbers_run_over_floats_and_answer_as_in_arrays(program, 
     network, data = made(program)
     written = list[bool]()
 
-    def seen(loop, slots):
+    def noted(loop, slots):
         written.append(of_numbers(loop, slots))
-        return written[-1]
+        return parted(loop, slots)
 
-    monkeypatch.setattr(numpy, "of_numbers", seen)
+    monkeypatch.setattr(numpy, "parted", noted)
     found = network(**data)
     assert set(written) == {True}
-    monkeypatch.setattr(numpy, "of_numbers", lambda *_: False)
+    monkeypatch.setattr(numpy, "parted", lambda *_: None)
     again, _ = made(program)
     for x, y in zip(np.atleast_1d(found), np.atleast_1d(again(**data)), strict=True):
         np.testing.assert_array_equal(x, y)
@@ -225,7 +261,7 @@ def test_what_leaves_a_domain_is_refused_in_the_same_words(monkeypatch):
     words = []
     for floats in (True, False):
         if not floats:
-            monkeypatch.setattr(numpy, "of_numbers", lambda *_: False)
+            monkeypatch.setattr(numpy, "parted", lambda *_: None)
         for program, data in ((kalman, {"a": 50.0}), (neuron, {"a": 0.4})):
             network, given = made(program)
             if program is neuron:
@@ -240,7 +276,7 @@ def test_what_grows_without_bound_is_told_as_it_is_in_arrays(monkeypatch):
     words = []
     for floats in (True, False):
         if not floats:
-            monkeypatch.setattr(numpy, "of_numbers", lambda *_: False)
+            monkeypatch.setattr(numpy, "parted", lambda *_: None)
         network, _ = made(chaos)
         with pytest.raises(inweave.InweaveError) as error, np.errstate(all="ignore"):
             network(x=30.0, a=2.0)

@@ -1,10 +1,10 @@
 """Loops over single numbers, written out over Python's own floats.
 
 A filter, a moving average, a running maximum: every value is one number, and a call of numpy for it
-takes ten times as long as what Python does itself. So where a loop carries, reads row by row and
-leaves behind nothing but numbers, what it reads become floats before it, what it leaves become
-arrays after it, and a step is what a programmer would write. A value that is read once is part of
-the expression that reads it.
+takes ten times as long as what Python does itself. So where a loop, or a part of it (`parted`),
+carries, reads row by row and leaves behind nothing but numbers, what it reads become floats before
+it, what it leaves become arrays after it, and a step is what a programmer would write. A value that
+is read once is part of the expression that reads it.
 
 Python's floats are IEEE's, so all answers are bit for bit those of numpy in double precision. What
 Python refuses and numpy does not, a division by zero, is not reached: where a function divides, its
@@ -22,41 +22,11 @@ from typing import Any
 import numpy as np
 
 from inweave.run.libraries.functions import InNumpy
+from inweave.run.libraries.parted import SAME, SIGNS
 from inweave.run.libraries.written import Value, Writer
 from inweave.run.lines.code import Line, Repeat, Stack
 
-SIGNS = {"add": "+", "sub": "-", "mul": "*", "matmul": "*", "div": "/"}
-SAME = ("flip", "getitem", "diagonal")  # of a number, the number
-APPLIED = ("pointwise", "guard")
 DEEPEST = 20  # expressions inside each other, where Python allows for 200
-
-
-def of_numbers(loop: Repeat, slots: Sequence[Any]) -> bool:
-    """Whether a loop without loops inside can be written over floats."""
-    whole = set[int]()  # rows of several numbers, of which it may only read one or another
-    for line in loop.body:
-        assert isinstance(line, Line)
-        if line.op == "pick":
-            known = _is_double(slots[line.a], loop.times, line.cols)
-        elif line.op == "getitem":
-            known = line.rows == line.cols == 1
-        else:
-            known = line.rows == line.cols == 1 and not whole.intersection((line.a, line.b))
-            known &= line.op in (*SIGNS, *SAME) or _is_known(line, slots)
-        if not known:
-            return False
-        (whole.add if line.cols > 1 else whole.discard)(line.out)
-    read = [x for slot in loop.whole if hasattr(x := slots[slot], "shape")]
-    return not whole.intersection(_left(loop)) and all(_is_double(x, 1, 1) for x in read)
-
-
-def _is_known(line: Line, slots: Sequence[Any]) -> bool:
-    """Whether a line applies a function that Python can."""
-    return line.op in APPLIED and getattr(slots[line.b], "formula", None) is not None
-
-
-def _is_double(x: Any, rows: int, cols: int) -> bool:
-    return getattr(x, "shape", None) == (rows, cols) and x.dtype == np.float64
 
 
 def _left(loop: Repeat) -> list[int]:

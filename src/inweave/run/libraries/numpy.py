@@ -20,9 +20,10 @@ import numpy as np
 from inweave.exact.constants import Array
 from inweave.run.libraries.compiled import einsum
 from inweave.run.libraries.functions import INVERSE, InNumpy
-from inweave.run.libraries.numbers import Numbers, of_numbers
+from inweave.run.libraries.numbers import Numbers
+from inweave.run.libraries.parted import parted
 from inweave.run.libraries.tables import FEW
-from inweave.run.libraries.written import Step, Value, Writer, stepping
+from inweave.run.libraries.written import Step, Value, Writer, Written, stepping
 from inweave.run.lines.code import FEW as FEW_CALLS
 from inweave.run.lines.code import Code, Line, Lines, Repeat, Stack
 from inweave.run.lines.lifetimes import ENTRY_BY_ENTRY, lifetimes, reader
@@ -224,6 +225,25 @@ def guarded(x: Array, function: InNumpy) -> None:
     function.look(x)
 
 
+class InTurn:
+    """A loop over numbers, then one that reads what it leaves, in so many slots behind all."""
+
+    def __init__(self, first: Writer, then: Writer, more: int) -> None:
+        self.first, self.then, self.more = first, then, more
+
+    def function(self) -> Callable[[list[Any], tuple[int, ...]], None]:
+        first, then, more = self.first.function(), self.then.function(), [None] * self.more
+
+        def both(slots: list[Any], lead: tuple[int, ...]) -> None:
+            end = len(slots)
+            slots += more
+            first(slots, lead)
+            then(slots, lead)
+            del slots[end:]
+
+        return both
+
+
 class InPlace(Writer):
     """In numpy: arrays are made before the loop."""
 
@@ -234,10 +254,17 @@ class InPlace(Writer):
     """Outside of loops; each may write into an operand (`inweave.run.lines.reuse`)."""
 
     @classmethod
-    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Writer:
+    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Written:
         ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
         loop = replace(loop, body=divided(loop.body, ends, slots))
-        return (Numbers if of_numbers(loop, slots) else cls)(loop, read, slots, many)
+        parts = parted(loop, slots)
+        if parts is None:
+            return cls(loop, read, slots, many)
+        first = Numbers(parts.numbers, parts.numbers.reads, slots)
+        if parts.rest is None:
+            return first
+        slots = [*slots, *parts.left]
+        return InTurn(first, cls(parts.rest, parts.rest.reads, slots, many), len(parts.left))
 
     def library(self) -> dict[str, Any]:
         return LIBRARY.copy()
@@ -247,6 +274,7 @@ class InPlace(Writer):
 
     def start(self) -> None:
         self.flat: set[str] = set()
+        self.picked: set[str] = set()  # numbers that are rows of what no step changes
         self.lives = lifetimes(self.loop)
         self.moving = {self.loop.last[slot] for slot in self.loop.nexts}
         self.movable = {phi.name for phi in self.phis}  # arrays that may change places
@@ -427,9 +455,19 @@ class InPlace(Writer):
     def number(self, x: Value) -> str:
         name = f"{x.name}_number"
         if name not in self.flat or not x.fixed:
-            self.put(f"{name} = {x.name}[0, 0, ...]", x.fixed)
+            text = f"{x.name}[0, 0, ...]"
+            if x.name in self.picked:  # a float of Python's is quicker to hand over than an array
+                self.before.append(f"{name}s = {x.name}_rows.ravel().tolist()")
+                text = f"{name}s[i]"
+            self.put(f"{name} = {text}", x.fixed)
             self.flat.add(name)
         return name
+
+    def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
+        found = super().pick(name, x, order, line)
+        if x.fixed and self.is_number(found):
+            self.picked.add(name)
+        return found
 
     def is_small(self, made: Value, b: Value) -> bool:
         """Whether a function makes a new array as quickly as it fills one."""

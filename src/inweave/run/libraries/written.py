@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from inweave.run.lines.code import Line, Repeat, Stack
 
@@ -77,6 +77,12 @@ def _lead(shapes: Sequence[Shape | None]) -> Shape | None:
     return lead
 
 
+class Written(Protocol):
+    """What writes a loop, as a function of the slots and the batch axes."""
+
+    def function(self) -> Callable[[list[Any], Shape], None]: ...
+
+
 class Writer:
     """Writes one loop for one arrangement of batch axes."""
 
@@ -111,7 +117,7 @@ class Writer:
         ]
 
     @classmethod
-    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Writer:
+    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Written:
         """What writes a loop."""
         return cls(loop, read, slots, many)
 
@@ -143,7 +149,7 @@ class Writer:
                 return found
             found = after
 
-    def function(self) -> Callable[..., None]:
+    def function(self) -> Callable[[list[Any], Shape], None]:
         """The loop as a function of the slots and the batch axes."""
         loop = self.loop
         self.start()
@@ -167,7 +173,7 @@ class Writer:
         source = ["def written(slots, lead):"]
         source += [f"    {line}" for line in (*self.before, *steps, *self.after)]
         exec(compile("\n".join(source), f"<loop of {loop.times} steps>", "exec"), self.space)
-        found: Callable[..., None] = self.space["written"]
+        found: Callable[[list[Any], Shape], None] = self.space["written"]
         return found
 
     def line(self, name: str, line: Line) -> Value:
