@@ -162,6 +162,20 @@ def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: fl
             assert (exactly(other, inputs)[name] == value).all()
 
 
+@inweave.program
+def one_entry(A: Matrix["n", "d"]):
+    return inweave.relu(A @ A.T)[0:1, 0:1]
+
+
+@pytest.mark.parametrize("dial", [0.3, 1.0])
+@pytest.mark.parametrize("n", [2, 4])
+@pytest.mark.parametrize("mode", ["faithful", "depth"])
+def test_what_no_answer_is_made_of_is_not_missed_in_a_functions_argument(mode, n, dial):
+    net = inweave.compile(one_entry, n=n, d=1, optimize=mode)
+    assert net.verify().is_proof
+    assert disguise(net, dial, seed=n).verify().is_proof
+
+
 @pytest.mark.usefixtures("unchecked_passes")
 @pytest.mark.parametrize(
     ("name", "sizes"),

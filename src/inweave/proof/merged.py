@@ -27,11 +27,12 @@ import numpy as np
 from inweave.exact.constants import Dense, Shift
 from inweave.exact.rational import Whole, fractions, multiplied, whole
 from inweave.model.embedding import in_pieces, simple, weights
-from inweave.model.layers import AttentionLayer, Head, Layer, heads_of
+from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, heads_of
 from inweave.model.layout import Layout
 from inweave.model.modules import loops_of
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
+from inweave.model.prompt import Place
 from inweave.proof.states import NotProved
 
 Matrix = np.ndarray[Any, Any]
@@ -167,11 +168,20 @@ def _by_factor(terms: list[Term], which: int) -> list[Term]:
 
 
 def _live(network: Network, every: Iterable[Term]) -> set[int]:
-    """The columns that answers and what loops carry are made of."""
+    """The columns that answers and what loops carry are made of.
+
+    Where a function is applied, all or none: words know it by the whole of its argument.
+    """
     layout, terms = network.layout, list(every)
+
+    def columns(place: Place) -> set[int]:
+        return set(range(layout.width)[place.region(layout)[1]])
+
     carries = [x for loop in loops_of(network.modules) for x in loop.carries]
     places = [*(output.place for output in network.outputs), *itertools.chain(*carries)]
-    live = {c for place in places for c in range(layout.width)[place.region(layout)[1]]}
+    pointwise = (x for x in network.layers if isinstance(x, BlockPointwiseLayer))
+    applied = [columns(place) for layer in pointwise for place, _ in layer.applied]
+    live = set[int]().union(*map(columns, places))
     while True:
         read = set[int]()
         for A, v in terms:
@@ -179,6 +189,7 @@ def _live(network: Network, every: Iterable[Term]) -> set[int]:
             if rows:
                 read |= rows | {index for at in A for index in at}
         read = {index for index in read if index < layout.width}
+        read.update(*(whole for whole in applied if whole & (read | live)))
         if read <= live:
             return live
         live |= read
