@@ -611,3 +611,56 @@ def test_a_layer_is_saved_for_least_depth_where_means_are_few_numbers():
 
     assert depths(6) == [3, 2]
     assert depths(100) == [3, 3]
+
+
+def between(mask: np.ndarray, C: np.ndarray):
+    """A mask between matrices of numbers."""
+
+    @inweave.program
+    def program(X: Matrix["n", "n"]):
+        return C.T @ (mask * (C @ X @ C.T)) @ C
+
+    return program
+
+
+MASKS = {
+    "numbers": lambda n: np.random.default_rng(n).normal(size=(n, n)),
+    "of ones": lambda n: (np.random.default_rng(n).normal(size=(n, n)) > 0) * 1.0,
+    "triangle": lambda n: np.tril(np.ones((n, n))),
+    "band": lambda n: np.tri(n, n, 1) - np.tri(n, n, -2),
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_a_mask_between_matrices_of_numbers_is_proved_and_right(mask, mode):
+    rng, n = np.random.default_rng(3), 5
+    C, X = rng.normal(size=(n, n)), rng.normal(size=(n, n))
+    network = inweave.compile(between(mask(n), C), optimize=mode, n=n)
+    assert network.certificate.method in ("algebra", "direct")
+    wanted = C.T @ (mask(n) * (C @ X @ C.T)) @ C
+    np.testing.assert_allclose(network(X=X), wanted, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mask", MASKS.values(), ids=MASKS)
+def test_matrices_around_a_mask_are_not_written_into_every_head(mask, mode):
+    def numbers(n: int) -> int:
+        C = np.random.default_rng(n).normal(size=(n, n))
+        program = between(mask(n), C)
+        return inweave.compile(program, optimize=mode, verify=False, n=n).stored_numbers
+
+    assert numbers(96) < 2.1**2 * numbers(48)
+
+
+def test_a_layer_is_saved_for_least_depth_where_matrices_around_a_mask_are_few_numbers():
+    def depths(n: int) -> list[int]:
+        program = between(MASKS["of ones"](n), np.random.default_rng(n).normal(size=(n, n)))
+        return [
+            inweave.compile(program, optimize=mode, verify=False, n=n).depth
+            for mode in ("faithful", "depth")
+        ]
+
+    assert depths(5) == [3, 1]
+    assert depths(48) == [3, 3]

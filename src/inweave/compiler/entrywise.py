@@ -39,7 +39,7 @@ def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) 
     if not values:
         return forms.constant(simplest(mask))
     if len(values) == 1:
-        return _masked(forms, mask, values[0])
+        return _masked(forms, mask, values[0], least_depth)
     in_every_head = mask.size**2 + max(mask.shape) ** 3
     if not least_depth or in_every_head > FEW:
         values = [forms.bind(x) if _is_mixed(x) else x for x in values]
@@ -49,12 +49,17 @@ def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) 
 
 
 def _is_mixed(x: Form) -> bool:
-    """Whether a constant adds up rows or columns of a value, as in `x - x.mean(axis=0)`.
+    """Whether a matrix of numbers is part of a value, as in `x - x.mean(axis=0)`.
 
     Multiplied by what picks the row or column of a head, it would be written out in each of them.
     """
     ends = [f for p, _, _ in x.products if p.chain for f in (p.chain[0], p.chain[-1])]
-    return any(not isinstance(k, Shift) for f in (x, *ends) for k, _ in f.constants)
+    return any(map(is_full, (x, *ends)))
+
+
+def is_full(x: Form) -> bool:
+    """Whether the constants of a form have more numbers than a row or a column."""
+    return min(x.rows, x.cols) > 1 and any(not isinstance(k, Shift) for k, _ in x.constants)
 
 
 def _mask(factors: Sequence[Form], rows: int, cols: int) -> Array:
@@ -74,10 +79,12 @@ def entries(f: Form) -> Array:
     return total
 
 
-def _masked(forms: Forms, mask: Array, x: Form) -> Form:
+def _masked(forms: Forms, mask: Array, x: Form, least_depth: bool) -> Form:
     """A mask times a value."""
-    total = [(ONE, forms.form(x.rows, x.cols))]
-    for pair in separated(mask):
+    pairs, total = separated(mask), [(ONE, forms.form(x.rows, x.cols))]
+    if len(pairs) > 1 and _is_mixed(x) and not (least_depth and len(pairs) * mask.size <= FEW):
+        x = forms.bind(x)
+    for pair in pairs:
         left, right = (forms.form(n, n, consts=d) for d, n in zip(pair, mask.shape, strict=True))
         total.append((ONE, forms.product((), [left, x, right])))
     return forms.combine(total)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from inweave.compiler.entrywise import entrywise
+from inweave.compiler.entrywise import FEW, entrywise, is_full
 from inweave.compiler.forms import (
     ONE,
     AppliedLeaf,
@@ -103,13 +103,20 @@ class Normalizer:
 
     def product(self, x: ex.Product, known: Known) -> Form:
         left, right = known[x.a], known[x.b]
-        if left.is_constant:
+        if left.is_constant and self._is_cheap(left, x.b):
             parts = [(c, self.forms.matmul(left, f)) for c, f in self._summands(x.b, known)]
-        elif right.is_constant:
+        elif right.is_constant and self._is_cheap(right, x.a):
             parts = [(c, self.forms.matmul(f, right)) for c, f in self._summands(x.a, known)]
         else:
             return self.forms.matmul(left, right)
         return self.forms.combine(parts)
+
+    def _is_cheap(self, constant: Form, x: Expr) -> bool:
+        """Whether a constant may be written into every head of a product entry by entry."""
+        heads = len(self._whole[x].products) if x in self._whole else 1
+        if heads == 1 or not is_full(constant):
+            return True
+        return self.options.least_depth and heads * constant.rows * constant.cols <= FEW
 
     def scaled(self, x: ex.Scaled, known: Known) -> Form:
         scalar = known[x.s]

@@ -257,6 +257,7 @@ class Alphabet:
             if any(isinstance(k, Dense) and k.array.dtype == object for k in (left, right)):
                 self.counted(left.rows * right.rows * right.cols // LIKE_A_LETTER)
             c, both = product(left, right)
+            self.counted(both.rows * both.cols * isinstance(both, Dense))
             first, here = _scaled(both)
             letters = () if here.is_identity() else self._factors(here)
             fixed = set[str]() if before is None else self.reading.depends(left, right, both)

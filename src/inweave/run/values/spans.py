@@ -2,12 +2,14 @@
 
 A block may hold several values side by side, each read and written on its own. Kept as one array,
 they would be copied together whenever one of them changes; kept column by column, a matrix would
-fall apart. A span is the middle way: columns that some head multiplies, or some input or answer
-takes up, as one. Heads that only move things do not tie columns together.
+fall apart. A span is the middle way: columns that some head multiplies, with a value or a matrix of
+numbers, or some input or answer takes up, as one. Heads that only move things do not tie columns
+together.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -61,7 +63,14 @@ def spans(network: Network, pieces: Pieces) -> list[Range]:
         if sum(map(bool, reads)) > 1:
             ranges += [columns_read(layout, piece) for part in reads for piece in part]
             ranges += [_written(piece) for piece in pieces.of(head.value)]
+        elif not any(isinstance(part, DenseProjection) for part in head.projections):
+            ranges += [columns_read(layout, p) for p in itertools.chain(*reads) if _mixes(p)]
     return list(_merged(layout, ranges))
+
+
+def _mixes(piece: Piece) -> bool:
+    """Whether a piece multiplies what it reads by a matrix of numbers."""
+    return not isinstance(piece.matrix, Shift)
 
 
 def _swept(layout: Layout, layer: AttentionLayer, pieces: Pieces) -> Iterator[Range]:
