@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import inweave
 from inweave import Matrix, Scalar, Vector
-from inweave.exact.constants import Dense, Ones, Shift, identity
+from inweave.exact.constants import Dense, Ones, Shift, identity, select, simplest
 from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
 from inweave.proof.interface import trace_for
@@ -117,6 +117,35 @@ def test_words_that_differ_in_numbers_at_one_end_are_gathered(drawn):
     assert (total - found).is_zero()
     assert len(found.terms) <= len({j for _, j, _ in drawn})
     assert not (total - found + x).is_zero()
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_a_product_is_the_sum_of_its_entries_in_their_places_and_of_nothing_else(data):
+    """Also beside a scalar, transposed, where a row is a matrix, and with numbers around it."""
+    rows, inner, cols = (data.draw(st.integers(least, 3)) for least in (1, 2, 1))
+    alphabet, rng = Alphabet(), np.random.default_rng(data.draw(st.integers(0, 9)))
+    a, b = alphabet.symbol("a", rows, inner), alphabet.symbol("b", inner, cols)
+    v = alphabet.symbol("v", inner, 1)
+    K, M = (np.eye(k) + np.triu(rng.integers(-2, 3, size=(k, k)), 1) for k in (rows, cols))
+    whole = alphabet.constant(simplest(K)) @ a @ b @ alphabet.constant(simplest(M))
+    scalar = v.T @ v if data.draw(st.booleans()) else alphabet.constant(identity(1))
+    changed = data.draw(st.sampled_from([0, 0, 1, -2]))
+    entries = []
+    for i, j, k, m in itertools.product(range(rows), range(cols), range(rows), range(cols)):
+        between = unit(alphabet, rows, k).T @ (a @ b) @ unit(alphabet, cols, m)
+        entry = between.T if data.draw(st.booleans()) else between
+        here = unit(alphabet, rows, i) @ entry @ unit(alphabet, cols, j).T
+        entries.append((int(K[i, k] * M[m, j]), here.scaled(scalar)))
+    entries.append((changed, entries[-1][1]))
+    total = alphabet.total(rows, cols, entries)
+    assert (whole.scaled(scalar) - total).is_zero() == (changed == 0)
+    assert (total.T - whole.scaled(scalar).T).is_zero() == (changed == 0)
+
+
+def unit(alphabet, size, i):
+    """The i-th unit vector."""
+    return alphabet.constant(select(size, i, i + 1))
 
 
 @pytest.mark.parametrize("steps", [1, 7, 60])

@@ -147,7 +147,7 @@ def test_the_seed_says_it_all(compiled: list[Network]):
 
 @settings(max_examples=15)
 @given(recipes(), st.integers(0, 50), st.sampled_from([0.3, 0.7, 1.0]), st.data())
-def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: float, data: Any):
+def test_random_programs_are_proved_in_disguise_or_checked_at_points(recipe: Any, seed: int, dial: float, data: Any):
     target = data.draw(st.sampled_from(["elsa", "lsa"]))
     outcome, net = attempt(recipe, target, data.draw(st.sampled_from(["faithful", "depth"])))
     assume(net is not None and net.width * net.heads < 400 and net.depth < 40)
@@ -155,7 +155,7 @@ def test_random_programs_are_proved_in_disguise(recipe: Any, seed: int, dial: fl
     other = disguise(net, dial, seed)
     found = other.verify()
     assert found.network == other.fingerprint
-    assert found.is_proof == net.verify().is_proof  # a disguise costs no certainty
+    assert found.is_proof or found.probability <= 1e-12  # see docs/explanation/disguises.md
     if net.is_polynomial and net.depth < 8 and net.width < 20:
         inputs = rational_inputs(net, seed)
         for name, value in exactly(net, inputs).items():
@@ -172,6 +172,22 @@ def one_entry(A: Matrix["n", "d"]):
 @pytest.mark.parametrize("mode", ["faithful", "depth"])
 def test_what_no_answer_is_made_of_is_not_missed_in_a_functions_argument(mode, n, dial):
     net = inweave.compile(one_entry, n=n, d=1, optimize=mode)
+    assert net.verify().is_proof
+    assert disguise(net, dial, seed=n).verify().is_proof
+
+
+@inweave.program
+def less_the_first(B: Matrix["n", "d"]):
+    rest = B - inweave.ones(B.shape[0], 1) @ B[:1]
+    return rest @ rest.T
+
+
+@pytest.mark.parametrize("dial", [0.3, 1.0])
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("mode", ["faithful", "depth"])
+def test_entries_of_a_product_are_proved_to_be_the_product(mode, n, dial):
+    """Where so few rows are left that heads of a disguise, put together, read one of them."""
+    net = inweave.compile(less_the_first, n=n, d=3, optimize=mode)
     assert net.verify().is_proof
     assert disguise(net, dial, seed=n).verify().is_proof
 

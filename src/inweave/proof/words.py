@@ -496,11 +496,12 @@ class Words:
         """Whether this is zero; False may also mean that it is not seen to be."""
         if not self.terms:
             return True
-        groups: dict[Word, Group] = {}
+        groups: Groups = {}
         for (scalars, chain), c in self.terms.items():
-            symbols, constants = self._apart(chain)
+            symbols, constants = self._apart(chain, self.rows)
             groups.setdefault((scalars, symbols), []).append((c, constants))
-        if not all(_cancel(group, self.alphabet) for group in groups.values()):
+        left = {key: group for key, group in groups.items() if not _cancel(group, self.alphabet)}
+        if left and not self._uncut(left):
             return False
         for group in groups.values():
             for different in _differing(group):
@@ -508,10 +509,46 @@ class Words:
                     self.alphabet.fixed |= self.alphabet.reading.in_place(constant)
         return True
 
-    def _apart(self, chain: Chain) -> tuple[Chain, list[Constant]]:
-        """The symbols of a chain, and the constants before, between and after them."""
+    def _uncut(self, groups: Groups) -> bool:
+        """Whether groups cancel once words that were cut are put together again, in place.
+
+        A row and a column with a scalar between them, `a (bᵀ X c) dᵀ`, may be entries of a word
+        without cuts, `(a bᵀ) X (c dᵀ)`.
+        """
+        cut = {key: groups.pop(key) for key in list(groups) if not key[1]}
+        if not (cut and groups):
+            return False
+        for (scalars, _), group in cut.items():
+            for c, (constant,) in group:
+                key, constants = self._joined(scalars, constant, groups)
+                groups.setdefault(key, []).append((c, constants))
+        if not all(_cancel(group, self.alphabet) for group in groups.values()):
+            return False
+        letters = {x for cuts, chain in self.terms for part in (*cuts, chain) for x in part}
+        for shape in (self.shape, *map(self.alphabet.shape, letters)):
+            self.alphabet.fix(*shape)
+        return True
+
+    def _joined(
+        self, scalars: tuple[Chain, ...], constant: Constant, groups: Groups
+    ) -> tuple[Word, list[Constant]]:
+        """A constant and a scalar as one chain whose symbols others have, where there are any."""
+        ends = _outer(constant)
+        if len(ends) == 1 and 1 in constant.shape:
+            ends = (*ends, identity(1)) if constant.cols == 1 else (identity(1), *ends)
+        for i, scalar in enumerate(scalars if len(ends) == 2 else ()):
+            for chain in (scalar, tuple((n, not flip) for n, flip in reversed(scalar))):
+                symbols, between = self._apart(tuple(map(self.alphabet._upright, chain)), 1)
+                key = ((*scalars[:i], *scalars[i + 1 :]), symbols)
+                if key in groups:
+                    first, last = product(ends[0], between[0]), product(between[-1], ends[1])
+                    return key, [first[1], *between[1:-1], last[1]]
+        return (scalars, ()), [constant]
+
+    def _apart(self, chain: Chain, size: int) -> tuple[Chain, list[Constant]]:
+        """The symbols of a chain of so many rows, and the constants before, between and after."""
         letters = self.alphabet.letters
-        symbols, constants, size = list[Letter](), list[Constant](), self.rows
+        symbols, constants = list[Letter](), list[Constant]()
         waiting: Constant = identity(size)
         for letter in chain:
             here = letters[letter[0]]
@@ -526,6 +563,7 @@ class Words:
 
 
 Group = list[tuple[Number, list[Constant]]]  # words with the same symbols
+Groups = dict[Word, Group]  # by their scalars and their symbols
 
 
 def _differing(group: Group) -> list[tuple[Constant, ...]]:
