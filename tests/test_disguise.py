@@ -147,7 +147,9 @@ def test_the_seed_says_it_all(compiled: list[Network]):
 
 @settings(max_examples=15)
 @given(recipes(), st.integers(0, 50), st.sampled_from([0.3, 0.7, 1.0]), st.data())
-def test_random_programs_are_proved_in_disguise_or_checked_at_points(recipe: Any, seed: int, dial: float, data: Any):
+def test_random_programs_are_proved_in_disguise_or_checked_at_points(
+    recipe: Any, seed: int, dial: float, data: Any
+):
     target = data.draw(st.sampled_from(["elsa", "lsa"]))
     outcome, net = attempt(recipe, target, data.draw(st.sampled_from(["faithful", "depth"])))
     assume(net is not None and net.width * net.heads < 400 and net.depth < 40)
