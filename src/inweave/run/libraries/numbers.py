@@ -125,6 +125,10 @@ class Numbers(Writer):
     def stack(self, name: str, stack: Stack, row: Value) -> None:
         self.before.append(f"{name} = []")
         self.body.append(f"{name}.append({row.name})")
+        self.put_away(name, stack)
+
+    def put_away(self, name: str, stack: Stack) -> None:
+        """What is left row by row, as an array."""
         order = "[::-1]" if stack.backward else ""
         shape = "(1, -1)" if stack.flip else "(-1, 1)"
         self.after.append(f"slots[{stack.out}] = array({name}{order}).reshape{shape}")

@@ -19,6 +19,7 @@ import numpy as np
 
 from inweave.exact.constants import Array
 from inweave.run.libraries.compiled import einsum
+from inweave.run.libraries.entries import small
 from inweave.run.libraries.functions import INVERSE, InNumpy
 from inweave.run.libraries.numbers import Numbers
 from inweave.run.libraries.parted import parted
@@ -258,6 +259,10 @@ class InPlace(Writer):
         ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
         loop = replace(loop, body=divided(loop.body, ends, slots))
         parts = parted(loop, slots)
+        if parts is None or parts.rest is not None:
+            alone = small(loop, slots)
+            if alone is not None:
+                return alone
         if parts is None:
             return cls(loop, read, slots, many)
         first = Numbers(parts.numbers, parts.numbers.reads, slots)

@@ -60,7 +60,7 @@ class _Slots(dict[int, str]):
 
     def __missing__(self, slot: int) -> str:
         x = self.slots[slot]
-        known = isinstance(x, (int, float)) or _is_double(x, 1, 1)
+        known = isinstance(x, (int, float)) or is_double(x, 1, 1)
         return NUMBER if known else OTHER
 
 
@@ -86,7 +86,7 @@ def _kind(line: Line, known: _Slots, times: int) -> str:
     """What a line makes, if Python can do that with floats."""
     slots, found = known.slots, NUMBER if line.rows == line.cols == 1 else ROW
     if line.op == "pick":
-        whole = line.a not in known and _is_double(slots[line.a], times, line.cols)
+        whole = line.a not in known and is_double(slots[line.a], times, line.cols)
         return found if whole else OTHER
     if line.op == "getitem":
         read = known[line.a] in (NUMBER, ROW)
@@ -99,7 +99,7 @@ def _kind(line: Line, known: _Slots, times: int) -> str:
     return NUMBER if read and found is NUMBER else OTHER
 
 
-def _is_double(x: Any, *shape: int) -> bool:
+def is_double(x: Any, *shape: int) -> bool:
     return getattr(x, "shape", None) == shape and x.dtype == np.float64
 
 

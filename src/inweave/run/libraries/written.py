@@ -12,7 +12,7 @@ line is in theirs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from inweave.run.lines.code import Line, Repeat, Stack
@@ -131,6 +131,11 @@ class Writer:
     def header(self) -> str:
         return f"for i in range({self.loop.times}):"
 
+    def results(self) -> Iterator[str]:
+        """What is left of carried values."""
+        for slot, phi in zip(self.loop.phis, self.phis, strict=True):
+            yield f"slots[{slot}] = {self.result(phi)}"
+
     def result(self, phi: Value) -> str:
         """What is left of a carried value."""
         return phi.name
@@ -168,8 +173,7 @@ class Writer:
             steps = []
         elif self.around:
             steps = [f"with {self.around}:", *(f"    {line}" for line in steps)]
-        for slot, phi in zip(loop.phis, self.phis, strict=True):
-            self.after.append(f"slots[{slot}] = {self.result(phi)}")
+        self.after += self.results()
         source = ["def written(slots, lead):"]
         source += [f"    {line}" for line in (*self.before, *steps, *self.after)]
         exec(compile("\n".join(source), f"<loop of {loop.times} steps>", "exec"), self.space)
