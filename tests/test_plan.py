@@ -743,3 +743,33 @@ def test_a_product_with_its_own_transpose_is_the_product_however_it_is_held(shap
             assert (run_numpy.matmul(a, a.mT) == expected).all()
         moved = whole[..., 1 : 1 + shape[-2], 1 : 1 + shape[-1]]
         assert (run_numpy.matmul(x.mT, moved) == np.einsum("...ji,...jk->...ik", x, moved)).all()
+
+
+@pytest.mark.parametrize("mode", ["faithful", "depth", "speed"])
+@pytest.mark.parametrize("d", [1, 2])
+def test_multiples_of_a_value_that_is_its_own_transpose_are_taken(mode, d):
+    """Of one that is known by its transpose, which is itself."""
+
+    @inweave.program
+    def program(A: Matrix["n", "d"], x: Vector["n"], w: Vector["d"]):
+        def step(c, row):
+            v = w
+            for _ in range(11):
+                v = v + (v @ row) * w
+            return x - 0.5 * c, v
+
+        c, out = inweave.scan(step, x, A)
+        return inweave.iterate(lambda q: q + c, c, 3), out
+
+    rng = np.random.default_rng(d)
+    A, x, w = rng.normal(size=(2, d)) / 3, rng.normal(size=2), rng.normal(size=d)
+    c, left = x, []
+    for row in A:
+        v = w
+        for _ in range(11):
+            v = v + (v @ row) * w
+        c = x - 0.5 * c
+        left.append(v)
+    found = inweave.compile(program, n=2, d=d, optimize=mode)(A=A, x=x, w=w)
+    for answer, wanted in zip(found, (4 * c, left), strict=True):
+        np.testing.assert_allclose(answer, wanted, rtol=1e-10)

@@ -403,3 +403,31 @@ def test_a_python_loop_stays_in_the_range_of_its_steps(mode):
     answer = net(v=v, c=np.float32(2.0**20), A=A)
     np.testing.assert_allclose(answer[0], v, rtol=1e-2)
     np.testing.assert_allclose(answer[1], A, rtol=1e-2)
+
+
+@inweave.program
+def squares_recursively(X: Matrix["n", "d"], y: Vector["n"]):
+    P, w = inweave.eye(X.shape[1]) * 10, inweave.zeros(X.shape[1])
+    for x, t in zip(X, y, strict=True):
+        Px = P @ x
+        g = Px / inweave.assume(0.95 + x @ Px, 0.9, 1e6)
+        w = w + g * (t - x @ w)
+        P = (P - inweave.outer(g, Px)) / 0.95
+    return w
+
+
+@inweave.program
+def descended(X: Matrix["n", "d"], y: Vector["n"]):
+    w, A = inweave.zeros(X.shape[1]), inweave.eye(X.shape[1])
+    for x, t in zip(X, y, strict=True):
+        w = inweave.relu(A @ w + 0.1 * (t - x @ w) * x)
+    return w
+
+
+@pytest.mark.parametrize("program", [squares_recursively, descended], ids=lambda p: p.name)
+@pytest.mark.parametrize("n", [6, 20])
+def test_a_loop_is_found_at_every_width_and_at_one_too(program, n):
+    """There, the identity and the number one are the same constant in different shapes."""
+    found = {d: loops(program.trace(n=n, d=d)) for d in (1, 2, 3)}
+    assert found[1] == found[2] == found[3] != []
+    assert inweave.compile(program, n=n, d=1).certificate is not None

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.cli import main
-from inweave.errors import InweaveError, ProgramError, ShapeError
+from inweave.errors import DTypeError, InweaveError, ProgramError, ShapeError
 from inweave.exact.constants import Dense
 from inweave.language import expressions as ex
 from tests.numpy_lines import assert_same, by_numpy, compare, data, program
@@ -128,10 +128,8 @@ def by_our_rules(a, symbol, b):
     columns = [x.reshape((*x.shape, 1, 1)[:2]) for x in (a, b)]
     mixed = {a.ndim, b.ndim} == {1, 2} and 1 in (columns[0].shape[1], columns[1].shape[1])
     vector, matrix = sorted((a, b), key=np.ndim)
-    if symbol != "@" and mixed and matrix.shape[1] == 1 and len(vector) > 1:
-        if matrix.shape != (1, 1):  # all pairs or a column: who knows
-            return None
-        a, b = (x.reshape(()) if x is matrix else x for x in (a, b))  # it counts as a number
+    if symbol != "@" and mixed and matrix.shape[1] == 1 < min(len(vector), len(matrix)):
+        return None  # all pairs or a column: who knows
     if symbol == "@" and a.ndim == 1 and a.shape[0] != b.shape[0] == 1:  # a column times a row
         return (columns[0] @ columns[1]).reshape(*a.shape, *b.shape[1:])
     try:
@@ -141,7 +139,7 @@ def by_our_rules(a, symbol, b):
 
 
 @settings(max_examples=200)
-@given(first=SHAPES, second=SHAPES, symbol=st.sampled_from(["+", "-", "@"]))
+@given(first=SHAPES, second=SHAPES, symbol=st.sampled_from(["+", "-", "*", "@"]))
 def test_any_two_shapes_go_together_as_in_numpy_or_are_refused(first, second, symbol):
     assume(symbol != "@" or (first and second))  # numpy has no product with a number
     scope = {"Matrix": Matrix, "Vector": Vector, "Scalar": Scalar}
@@ -156,6 +154,25 @@ def test_any_two_shapes_go_together_as_in_numpy_or_are_refused(first, second, sy
             ours(**arrays)
     else:
         assert_same(ours(**arrays), expected)
+
+
+@given(shape=SHAPES)
+def test_the_shape_of_a_value_is_that_of_numpy(shape):
+    """So a mean that is written as a sum over a size is a mean, of a vector, too."""
+    said = list[tuple[int, ...]]()
+    scope = {"Matrix": Matrix, "Vector": Vector, "Scalar": Scalar, "said": said}
+    exec(f"def f({annotated('a', shape)}):\n    said.extend([a.shape, a.T.shape])\n    return a", scope)
+    inweave.program(scope["f"])(np.zeros(shape))
+    assert said == [shape, shape[::-1]]
+
+
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
+@pytest.mark.parametrize("line", ["K * B", "B * K", "K @ B", "B + K"])
+def test_matrices_of_numpy_are_refused_since_they_multiply_otherwise(line):
+    scope = {"Matrix": Matrix, "K": np.asmatrix(np.eye(2))}
+    exec(f"def f(B: Matrix['n', 'n']):\n    return {line}", scope)
+    with pytest.raises(DTypeError, match=r"numpy\.matrix .* np\.asarray"):
+        inweave.program(scope["f"])(np.eye(2))
 
 
 ENDS = st.none() | st.integers(-6, 6)

@@ -91,7 +91,7 @@ class Trace:
 
         def number(x: Expr) -> int:
             if x not in numbers:
-                same = x.constant if isinstance(x, ex.ConstantExpr) else x
+                same = (x.constant, x.units) if isinstance(x, ex.ConstantExpr) else x
                 numbers[x] = places.setdefault(same, -1 - len(places))
                 self.others.setdefault(numbers[x], x)
             return numbers[x]

@@ -48,6 +48,7 @@ def alike(a: Expr, b: Expr, symbol: str) -> tuple[Expr, Expr]:
     """Two values spread to the same shape, as numpy broadcasts them."""
     if {a.units, b.units} == {ROW, VECTOR}:
         a, b = upright(a), upright(b)
+    a, b = lying(a, b)
     for name, x, y in (("a", a, b), ("b", b, a)):
         if x.units == VECTOR and x.rows > 1 and y.units == MATRIX and y.cols == 1 < y.rows:
             other = "b" if name == "a" else "a"
@@ -65,11 +66,22 @@ def alike(a: Expr, b: Expr, symbol: str) -> tuple[Expr, Expr]:
         return a, filled(b, a)
     if any(x.units == VECTOR and y.cols != x.rows for x, y in ((a, b), (b, a))):
         raise _differ(a, b, symbol)
-    lying = [transposed(x) if x.units == VECTOR else x for x in (a, b)]
-    shape = tuple(max(sizes) for sizes in zip(*(x.shape for x in lying), strict=True))
-    if any(size not in (1, full) for x in lying for size, full in zip(x.shape, shape, strict=True)):
+    rows = [transposed(x) if x.units == VECTOR else x for x in (a, b)]
+    shape = tuple(max(sizes) for sizes in zip(*(x.shape for x in rows), strict=True))
+    if any(size not in (1, full) for x in rows for size, full in zip(x.shape, shape, strict=True)):
         raise _differ(a, b, symbol)
-    return spread(lying[0], *shape), spread(lying[1], *shape)
+    return spread(rows[0], *shape), spread(rows[1], *shape)
+
+
+def lying(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+    """Two values; a vector beside a matrix of one entry as the row that numpy makes of it."""
+
+    def lies(x: Expr, other: Expr) -> Expr:
+        if not (other.units == MATRIX and other.is_scalar and x.units in (VECTOR, ROW)):
+            return x
+        return labelled(x if x.units == ROW else transposed(x), MATRIX)
+
+    return lies(a, b), lies(b, a)
 
 
 def filled(s: Expr, like: Expr) -> Expr:

@@ -25,8 +25,6 @@ class Expression:
     """What matrices, vectors and scalars have in common."""
 
     @property
-    def shape(self) -> tuple[int, int]: ...
-    @property
     def size(self) -> int: ...
     @property
     def ndim(self) -> int: ...
@@ -88,11 +86,15 @@ class Scalar(Flat):
     """A number; in a program's signature, an argument that is one."""
 
     @property
+    def shape(self) -> tuple[()]: ...
+    @property
     def T(self) -> Scalar: ...
 
 class Vector(Flat, Generic[N]):
     """A vector, which stands as a column: `Vector[n]`."""
 
+    @property
+    def shape(self) -> tuple[int]: ...
     @property
     def T(self) -> Row[N]: ...
     @overload
@@ -121,6 +123,8 @@ class Row(Flat, Generic[N]):
     """A vector that lies: the transpose of one, or `X[i, :]`."""
 
     @property
+    def shape(self) -> tuple[int]: ...
+    @property
     def T(self) -> Vector[N]: ...
     @overload
     def __matmul__(self, other: Vector[N] | Row[N]) -> Scalar: ...
@@ -140,6 +144,8 @@ class Row(Flat, Generic[N]):
 class Matrix(Expression, Generic[R, C]):
     """A matrix: `Matrix[n, d]`."""
 
+    @property
+    def shape(self) -> tuple[int, int]: ...
     @property
     def T(self) -> Matrix[C, R]: ...
     @overload

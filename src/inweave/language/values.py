@@ -38,6 +38,7 @@ from inweave.language.shapes import (
     alike,
     filled,
     labelled,
+    lying,
     multiplied,
     total,
     transposed,
@@ -69,8 +70,10 @@ class Value(Refusing):
         return repr(self._node)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return self._node.shape
+    def shape(self) -> tuple[int, ...]:
+        """What numpy would say: two sizes of a matrix, one of a vector, none of a scalar."""
+        pairs = zip(self._node.shape, self._node.units, strict=True)
+        return tuple(size for size, unit in pairs if not unit)
 
     @property
     def size(self) -> int:
@@ -285,6 +288,12 @@ def _constant(array: np.ndarray[Any, Any]) -> Constant:
 
 def _array(x: Any) -> np.ndarray[Any, Any]:
     """A constant of the user's as an array."""
+    if isinstance(x, np.matrix):
+        raise refuse(
+            "cannot use a numpy.matrix in a program: there, * is a product of matrices, and here, as "
+            "of arrays, entry by entry; write np.asarray(...) of it, and @ for a product",
+            DTypeError,
+        )
     try:
         array = np.asarray(plain("a constant", x))
     except InputError as error:
@@ -337,6 +346,7 @@ def _add(a: Expr, b: Expr, sign: Fraction, symbol: str) -> Value:
 
 
 def _times(a: Expr, b: Expr) -> Value:
+    a, b = lying(a, b)
     if a.is_scalar and sum(a.units) < sum(b.units):  # of two 1 x 1 values, one may be a matrix
         a, b = b, a
     for s, x in ((a, b), (b, a)):

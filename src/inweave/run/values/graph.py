@@ -42,7 +42,7 @@ class Graph(Sums):
         """`x[row : row + rows, col : col + cols]`, transposed if `flip`; views never nest."""
         whole = (row, col, rows, cols) == (0, 0, x.rows, x.cols)
         flip = flip and not rows == cols == 1
-        if whole and not (flip and not x.symmetric):
+        if whole and not (flip and (x.flipped or not x.symmetric)):
             return x
         if x.op == "view":
             up, left, _, _, flipped = x.data
