@@ -161,7 +161,8 @@ def test_the_shape_of_a_value_is_that_of_numpy(shape):
     """So a mean that is written as a sum over a size is a mean, of a vector, too."""
     said = list[tuple[int, ...]]()
     scope = {"Matrix": Matrix, "Vector": Vector, "Scalar": Scalar, "said": said}
-    exec(f"def f({annotated('a', shape)}):\n    said.extend([a.shape, a.T.shape])\n    return a", scope)
+    lines = "said.extend([a.shape, a.T.shape])\n    return a"
+    exec(f"def f({annotated('a', shape)}):\n    {lines}", scope)
     inweave.program(scope["f"])(np.zeros(shape))
     assert said == [shape, shape[::-1]]
 

@@ -290,8 +290,8 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
     """A constant of the user's as an array."""
     if isinstance(x, np.matrix):
         raise refuse(
-            "cannot use a numpy.matrix in a program: there, * is a product of matrices, and here, as "
-            "of arrays, entry by entry; write np.asarray(...) of it, and @ for a product",
+            "cannot use a numpy.matrix in a program: there, * is a product of matrices, and here, "
+            "as of arrays, entry by entry; write np.asarray(...) of it, and @ for a product",
             DTypeError,
         )
     try:
