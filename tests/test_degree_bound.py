@@ -13,7 +13,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector, zeros
 from inweave.exact.field import Field, random_prime
 from inweave.proof import degree_bound as bounds
-from inweave.proof.degree import _along_ray, degree, degree_text, least_degree
+from inweave.proof.degree import _along_ray, degree, degree_text, least_degree, lower_bound
 
 
 @st.composite
@@ -207,3 +207,11 @@ def test_a_high_power_is_recorded_in_few_operations():
         return s**10**6
 
     assert len(raised.trace().operations) < 50
+
+
+@given(st.integers(0, 400), st.integers(-2, 2), st.integers(0, 3000))
+def test_the_bound_of_layers_is_the_logarithm_rounded_up(power, more, small):
+    for high in (max(0, 3**power + more), small):
+        layers = lower_bound(high)
+        assert 3**layers >= high
+        assert layers == 0 or 3 ** (layers - 1) < high

@@ -664,3 +664,57 @@ def test_a_layer_is_saved_for_least_depth_where_matrices_around_a_mask_are_few_n
 
     assert depths(5) == [3, 1]
     assert depths(48) == [3, 3]
+
+
+SPREAD = {
+    "rows": (lambda A, B, x, z: x[:, None] * A, lambda A, B, x, z: x[:, None] * A),
+    "columns": (lambda A, B, x, z: A * z, lambda A, B, x, z: A * z),
+    "both": (lambda A, B, x, z: x[:, None] * A * z, lambda A, B, x, z: x[:, None] * A * z),
+    "twice": (lambda A, B, x, z: (2 * x)[:, None] * A * z * x[:, None] * z,
+              lambda A, B, x, z: 2 * x[:, None] ** 2 * A * z**2),
+    "of sums": (lambda A, B, x, z: (1 + x)[:, None] * (A + 1) * (z - 2),
+                lambda A, B, x, z: (1 + x)[:, None] * (A + 1) * (z - 2)),
+    "of two": (lambda A, B, x, z: x[:, None] * A * B * z,
+               lambda A, B, x, z: x[:, None] * A * B * z),
+    "masked": (lambda A, B, x, z: inweave.tril(x[:, None] * A * z),
+               lambda A, B, x, z: np.tril(x[:, None] * A * z)),
+    "alone": (lambda A, B, x, z: x[:, None] * z[None, :], lambda A, B, x, z: x[:, None] * z),
+    "a number's": (lambda A, B, x, z: (x @ x) * x[:, None] * A,
+                   lambda A, B, x, z: (x @ x) * x[:, None] * A),
+}  # fmt: skip
+
+
+def spread(name: str):
+    line = SPREAD[name][0]
+
+    @inweave.program
+    def program(A: Matrix["n", "m"], B: Matrix["n", "m"], x: Vector["n"], z: Vector["m"]):
+        return line(A, B, x, z)
+
+    return program
+
+
+@pytest.mark.filterwarnings("ignore:program")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("sizes", [(3, 4), (4, 3), (3, 3), (1, 3), (3, 1)])
+@pytest.mark.parametrize("name", SPREAD)
+def test_columns_and_rows_beside_matrices_are_those_of_numpy(name, sizes, mode):
+    n, m = sizes
+    network = inweave.compile(spread(name), optimize=mode, n=n, m=m)
+    rng = np.random.default_rng(n)
+    shapes = {"A": (n, m), "B": (n, m), "x": (n,), "z": (m,)}
+    given = {key: rng.normal(size=shape) for key, shape in shapes.items()}
+    found = network(**given)
+    np.testing.assert_allclose(found, SPREAD[name][1](**given), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.usefixtures("unchecked_passes")
+@pytest.mark.filterwarnings("ignore:program")
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["rows", "columns", "both", "twice", "masked"])
+def test_a_column_or_a_row_takes_as_many_numbers_as_it_has_entries(name, mode):
+    def numbers(n: int) -> int:
+        made = inweave.compile(spread(name), optimize=mode, verify=False, n=n, m=n)
+        return made.stored_numbers
+
+    assert numbers(48) <= 2.1 * numbers(24)

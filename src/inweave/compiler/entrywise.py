@@ -24,8 +24,8 @@ from math import prod
 
 import numpy as np
 
-from inweave.compiler.forms import ONE, Form, Forms, innermost
-from inweave.exact.constants import Array, Shift, fractions, select, simplest
+from inweave.compiler.forms import ONE, Form, Forms, Product, innermost
+from inweave.exact.constants import Array, Ones, Shift, fractions, select, simplest
 from inweave.exact.masks import diagonal, separated
 
 SLOTS = 3  # what a head multiplies
@@ -40,12 +40,70 @@ def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) 
         return forms.constant(simplest(mask))
     if len(values) == 1:
         return _masked(forms, mask, values[0], least_depth)
+    along = _along(forms, values, mask, least_depth)
+    if along is not None:
+        return along
     in_every_head = mask.size**2 + max(mask.shape) ** 3
     if not least_depth or in_every_head > FEW:
         values = [forms.bind(x) if _is_mixed(x) else x for x in values]
     if len(mask) <= len(mask.T):
         return _product(forms, values, mask)
     return forms.transpose(_product(forms, [forms.transpose(f) for f in values], mask.T))
+
+
+def _along(forms: Forms, values: Sequence[Form], mask: Array, least_depth: bool) -> Form | None:
+    """A product with columns or rows that were spread over a matrix: with diagonal matrices.
+
+    `u[:, None] * K * v` is diag(u) K diag(v), which has two numbers for each head of a diagonal.
+    """
+    if min(mask.shape) == 1:
+        return None
+    spread = [(x, _spread(forms, x)) for x in values]
+    others = [x for x, line in spread if line is None]
+    columns, rows = (
+        [line for _, line in spread if line is not None and (line.cols == 1) == upright]
+        for upright in (True, False)
+    )
+    if len(others) == len(values) or not others:
+        return None
+    inside = others[0]
+    if len(others) > 1 or not (mask == 1).all():
+        masked = [*others, forms.constant(simplest(mask))]
+        inside = forms.bind(entrywise(forms, masked, least_depth))
+    left, right = (
+        [_on_diagonal(forms, lines)] if lines else []
+        for lines in (columns, [forms.transpose(x) for x in rows])
+    )
+    return forms.product((), [*left, inside, *right])
+
+
+def _spread(forms: Forms, x: Form) -> Form | None:
+    """The column that stands in every column of a value, or the row that stands in every row."""
+    if x.sole is None:
+        return None
+    product, turned, c = x.sole
+    if not isinstance(product, Product) or len(product.chain) < 2:
+        return None
+    *left, last = first, *right = forms.factors(product, turned)
+    if last.rows == 1 and _is_ones(last):
+        chain = left
+    elif first.cols == 1 and _is_ones(first):
+        chain = right
+    else:
+        return None
+    return forms.combine([(c, forms.product(product.scalars, chain))])
+
+
+def _is_ones(x: Form) -> bool:
+    return [(type(k), c) for k, c in x.constants] == [(Ones, ONE)] and x.is_constant
+
+
+def _on_diagonal(forms: Forms, columns: Sequence[Form]) -> Form:
+    """The square with the product of columns on its diagonal, stored."""
+    size = columns[0].rows
+    column = columns[0] if len(columns) == 1 else entrywise(forms, columns)
+    spread = forms.product((), [column, forms.constant(Ones(1, size))])
+    return forms.bind(_masked(forms, np.eye(size), spread, least_depth=True))
 
 
 def _is_mixed(x: Form) -> bool:

@@ -228,9 +228,10 @@ def _interpolated(values: FieldArray) -> int:
 
 def lower_bound(degree: int) -> int:
     """⌈log₃ degree⌉: a network of this degree in the entries of its prompt has no fewer layers."""
-    layers = 0
-    while 3**layers < degree:
-        layers += 1
+    layers = max(0, int((degree.bit_length() - 1) / math.log2(3)) - 1) if degree > 0 else 0
+    power = 3**layers  # of a degree with a million digits, the only one of many
+    while power < degree:
+        power, layers = 3 * power, layers + 1
     return layers
 
 
