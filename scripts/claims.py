@@ -385,6 +385,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
         Claim("of vectors of n | {} | n |", lambda: (layers(lambda a, b: a * b, "vector"),)),
         Claim("of r x c matrices, r ≤ c | {} | r, then c |",
               lambda: (layers(lambda A, B: A * B, "matrix"),)),
+        Claim("`A * x[:, None]`, `A * z` | {} | its entries",
+              lambda: (layers(lambda A, B: A * B[0], "matrix"),)),
         Claim("with a constant M | {} | different",
               lambda: (layers(lambda A, B: inweave.tril(A) + 0 * B, "matrix"),)),
         Claim("takes no more than {:,} numbers", lambda: (entrywise.FEW,)),
