@@ -195,3 +195,16 @@ def test_a_step_divides_whole_vectors_whatever_their_size(function, mode):
     assert ops[0] == ops[1]
     assert all(found.count("apply") == (2 if function is sinkhorn else 1) for found in ops)
     assert max(map(len, ops)) <= 20
+
+
+@given(st.floats(-12, 6), st.floats(0.1, 12), st.sampled_from([inweave.reciprocal, inweave.rsqrt]))
+def test_inverses_are_divisions_on_every_domain_unless_less_is_asked_for(low, decades, function):
+    domain = (10**low, 10 ** (low + decades))
+
+    @inweave.program
+    def program(p: Scalar) -> Scalar:
+        return function(p, domain=domain)
+
+    plan = inweave.compile(program, verify=False).plan
+    refined = [node.data for node in plan.from_inputs.nodes if node.op == "apply"]
+    assert all(f.is_exact for f in refined if isinstance(f, Refined))

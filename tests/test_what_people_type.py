@@ -167,6 +167,23 @@ def test_the_shape_of_a_value_is_that_of_numpy(shape):
     assert said == [shape, shape[::-1]]
 
 
+@pytest.mark.parametrize("line", [
+    "B[0, None]", "B[None, 0]", "B[0, None, :]", "B[0, :, None]", "B[:, 0, None]", "B[:, None, 0]",
+    "B[None, :, 0]", "x[None]", "x[..., None]", "x[None, ...]", "x[()]", "B[()]", "s[()] * B",
+    "B[:1, :1] * x", "x[:1, None] * x", "B.sum(keepdims=True) * x", "np.ones((1, 1)) + x",
+])  # fmt: skip
+@pytest.mark.parametrize("n", [1, 3])
+def test_an_axis_stands_where_numpy_puts_it(line, n):
+    arrays = data(line, n, n)
+    assert_same(program(line)(**arrays), by_numpy(line, arrays))
+
+
+@pytest.mark.parametrize("line", ["B.sum(axis=0, where=[True])", "B.mean(dtype=float)"])
+def test_options_that_a_sum_does_not_have_are_refused_by_name(line):
+    with pytest.raises(ProgramError, match=r"takes axis and keepdims, got (where|dtype)"):
+        program(line)(np.eye(1))
+
+
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("line", ["K * B", "B * K", "K @ B", "B + K"])
 def test_matrices_of_numpy_are_refused_since_they_multiply_otherwise(line):

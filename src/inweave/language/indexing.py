@@ -24,6 +24,8 @@ from inweave.language.shapes import MATRIX, ONE, ROW, VECTOR, labelled, transpos
 def take(x: Expr, key: Any) -> Expr:
     """`x[key]`, as numpy takes it; `X[i, :]` is the row as it lies in X."""
     keys = list(key) if isinstance(key, tuple) else [key]
+    if not keys:
+        return x
     if any(k is None for k in keys):
         return _with_axis(x, keys)
     if keys[-1] is ... and keys[1:]:
@@ -56,11 +58,12 @@ def take(x: Expr, key: Any) -> Expr:
 def _with_axis(x: Expr, keys: list[Any]) -> Expr:
     """`x[:, None]` and `x[None, :]`: a vector as a matrix of one column, or of one row."""
     rest = [k for k in keys if k is not None]
+    stands = any(not is_whole(k) for k in keys[: next(i for i, k in enumerate(keys) if k is None)])
     x = upright(x)
-    out = take(x, tuple(rest)) if rest else x
+    out = upright(take(x, tuple(rest))) if rest else x
     if out.units != VECTOR or len(keys) - len(rest) > 1:
         raise refuse(f"the index {tuple(keys)!r} of {x!r} makes more than two axes", ShapeError)
-    return labelled(transposed(out) if keys[0] is None else out, MATRIX)
+    return labelled(out if stands else transposed(out), MATRIX)
 
 
 def _is_list(k: Any) -> bool:

@@ -6,7 +6,7 @@ inweave reads expressions, which can be compared and looked up, and the user's v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from inspect import signature
 from typing import Any
@@ -165,12 +165,14 @@ class Value(Refusing):
             raise refuse(f"cannot loop over {self!r}; loop over a vector or the rows of a matrix")
         return iter([self[i] for i in range(len(self))])
 
-    def sum(self, axis: Any = None, *, keepdims: bool = False) -> Value:
+    def sum(self, axis: Any = None, *, keepdims: bool = False, **others: Any) -> Value:
         """The sum of all entries, or along an axis, as numpy's."""
+        _check_options("sum", others)
         return Value(total(self._node, axis, keepdims)[0])
 
-    def mean(self, axis: Any = None, *, keepdims: bool = False) -> Value:
+    def mean(self, axis: Any = None, *, keepdims: bool = False, **others: Any) -> Value:
         """The mean of all entries, or along an axis, as numpy's."""
+        _check_options("mean", others)
         summed, count = total(self._node, axis, keepdims)
         return Value(Sum([(Fraction(1, count), summed)]))
 
@@ -320,6 +322,11 @@ def _array(x: Any) -> np.ndarray[Any, Any]:
             if is_number(entry):
                 check_range(entry)
     return array
+
+
+def _check_options(name: str, others: Iterable[str]) -> None:
+    for option in others:
+        raise refuse(f"{name} of a value takes axis and keepdims, got {option}")
 
 
 def _text(x: Expr) -> str:

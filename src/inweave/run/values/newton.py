@@ -4,9 +4,9 @@ A network refines a table of 1/x by `r ← 2r − r x r` and one of 1/√x by `r
 a layer each. In a plan, the table and its steps are one value of x. Nothing that the table says of
 itself is believed: how far it is from x^-a follows from its knots. Between two of them it is a
 line, and (c + d x) x^a is furthest from 1 at an end, or at x = -c a/(d (1 + a)); a step squares
-that. Where the steps leave no more than rounding, a run that checks the domain divides instead.
-Outside the domain, where no one checks it, and in exact arithmetic, the steps are taken as they
-stand in the network.
+that. Where the steps leave no more than inverses promise unless told otherwise, a run that checks
+the domain divides instead. Outside the domain, where no one checks it, and in exact arithmetic, the
+steps are taken as they stand in the network.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STEPS = {
     3: (Fraction(3, 2), Fraction(-1, 2), 0.5, 2.0),
 }
 
-ROUNDING = 2.0**-46  # relative: what a sum of some dozens of products may lose in double precision
+NEAR = 5e-13  # relative: the half of what inverses promise unless told otherwise; steps end there
 
 MOST_FACTORS = 1 + max(STEPS)
 
@@ -59,12 +59,12 @@ class Refined:
 
     @cached_property
     def is_exact(self) -> bool:
-        """Whether the steps end at x^-a to within rounding, everywhere in the domain."""
+        """Whether the steps end as near x^-a as is promised by default, in all of the domain."""
         _, _, a, growth = STEPS[self.degree]
         error = distance(self.table, a)
         for _ in range(self.steps):
             error = growth * (error + 1e-15) ** 2
-        return error <= ROUNDING
+        return error <= NEAR
 
     def after(
         self, table: Callable[[Array], Array], arithmetic: Arithmetic
