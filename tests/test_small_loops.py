@@ -154,6 +154,29 @@ def tracked(y: Vector["n"], r: Scalar):
     return inweave.scan(step, (np.zeros(2), np.eye(2)), y)[1]
 
 
+@inweave.program
+def observed(z: Vector["n"]):
+    """The same with a division; what a step leaves is made by two heads, side by side."""
+    F = np.array([[1, 0.1], [0, 1]])
+
+    def step(carried, seen):
+        x, P = carried
+        x, P = F @ x, F @ P @ F.T + Q
+        k = P[:, 0] / inweave.assume(P[0, 0] + 0.5, 1e-2, 100)
+        x = x + k * (seen - x[0])
+        return (x, P - inweave.outer(k, P[0, :].T)), x
+
+    return inweave.scan(step, (inweave.zeros(2), inweave.eye(2)), z)[1]
+
+
+@pytest.mark.parametrize("n", [20, 60])
+def test_what_steps_leave_side_by_side_is_a_row_of_what_they_leave(n, monkeypatch):
+    found = written(monkeypatch)
+    net, z = inweave.compile(observed, n=n, optimize="speed"), np.linspace(-1, 1, n)
+    np.testing.assert_allclose(net(z=z), observed(z=z), rtol=1e-9, atol=1e-12)
+    assert True in found
+
+
 def by_hand(y, r):
     x, P, found = np.zeros(2), np.eye(2), []
     for seen in y:

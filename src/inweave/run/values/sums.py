@@ -219,23 +219,28 @@ class Sums(Scopes, ABC):
         return [(sign * inner, x, 0, 0) for x, (inner, _, _) in own]
 
     def _in_one_place(self, parts: list[Part]) -> list[Part]:
-        """Rows that stand in the same place, summed before they are put there."""
-        out, groups = list[Part](), dict[Any, list[tuple[int, Node]]]()
-        for sign, node, row, col in parts:
+        """Rows that stand in one place, or side by side, summed before they are put there."""
+        out, groups = list[Part](), dict[Any, list[tuple[int, Node, int, Part]]]()
+        for part in parts:
+            sign, node, row, col = part
             found = placed(node)
             if found is None:
-                out.append((sign, node, row, col))
-            else:
-                place, flip = found
-                key = (place.args[1], place.shape, flip, row, col)
-                groups.setdefault(key, []).append((sign, place))
-        if all(len(group) == 1 for group in groups.values()):
-            return parts
-        for (_, (_, cols), flip, row, col), group in groups.items():
-            each = [(sign, place.args[0], 0, 0) for sign, place in group]
-            summed = self.total(each[0][1].rows, cols, each)
+                out.append(part)
+                continue
+            place, flip = found
+            where, start = (col, row) if flip else (row, col)
+            key = (place.args[1], place.rows, flip, where)
+            groups.setdefault(key, []).append((sign, place, start, part))
+        for (_, _, flip, where), group in groups.items():
+            if len(group) == 1:
+                out.append(group[0][-1])
+                continue
+            left = min(start for _, _, start, _ in group)
+            right = max(start + place.cols for _, place, start, _ in group)
+            each = [(sign, place.args[0], 0, start - left) for sign, place, start, _ in group]
+            summed = self.total(each[0][1].rows, right - left, each)
             whole = self.place(summed, group[0][1])
-            out.append((1, self.flip(whole) if flip else whole, row, col))
+            out.append((1, self.flip(whole), left, where) if flip else (1, whole, where, left))
         return out
 
     def _adjoined(self, parts: list[Part]) -> list[Part]:
