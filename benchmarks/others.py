@@ -238,6 +238,52 @@ def factors(V: Matrix["n", "m"], W: Matrix["n", "k"], H: Matrix["k", "m"]):
     return W @ H
 
 
+STATES, NOISE = np.array([[1, 0.1], [0, 1]]), 0.01 * np.eye(2)
+SOME = np.random.default_rng(1).normal(size=(60, 60)) / 8
+KEPT = (np.random.default_rng(2).uniform(size=(60, 60)) < 0.3).astype(float)
+
+
+@inweave.program
+def states(x: Vector["n"]):
+    def step(carried, seen):
+        s, P = carried
+        s, P = STATES @ s, STATES @ P @ STATES.T + NOISE
+        k = P[:, 0] / inweave.assume(P[0, 0] + 0.5, 1e-2, 100)
+        s = s + k * (seen - s[0])
+        return (s, P - inweave.outer(k, P[0])), s
+
+    return inweave.scan(step, (inweave.zeros(2), inweave.eye(2)), x)[1]
+
+
+@inweave.program
+def recursive(X: Matrix["n", "d"], y: Vector["n"]):
+    def step(carried, x, t):
+        w, P = carried
+        Px = P @ x
+        g = Px * inweave.reciprocal(1 + x @ Px, (1, 1e3))
+        return (w + g * (t - x @ w), P - inweave.outer(g, Px)), None
+
+    d = X.shape[1]
+    return inweave.scan(step, (inweave.zeros(d), inweave.eye(d)), X, y)[0][0]
+
+
+@inweave.program
+def masked(X: Matrix["n", "n"]):
+    return SOME.T @ (KEPT * (SOME @ X @ SOME.T)) @ SOME
+
+
+@inweave.program
+def transported(K: Matrix["n", "n"]):
+    K = K * K + 0.5
+
+    def step(u):
+        v = 1 / inweave.assume(K.T @ u, 1e-3, 1e4)
+        return 1 / inweave.assume(K @ v, 1e-3, 1e4)
+
+    u = inweave.iterate(step, inweave.ones(K.shape[0]), STEPS)
+    return u[:, None] * K / inweave.assume(K.T @ u, 1e-3, 1e4)
+
+
 def _times(A: Any, x: Any) -> Any:
     return (A @ x[..., None])[..., 0]
 
@@ -441,6 +487,46 @@ def _accelerated(X: Any, y: Any) -> Any:
     return w[..., 0]
 
 
+def _states(x: Any) -> Any:
+    s, P, found = np.zeros((*x.shape[:-1], 2)), np.eye(2), np.empty((*x.shape, 2))
+    for t in range(x.shape[-1]):
+        s, P = s @ STATES.T, STATES @ P @ STATES.T + NOISE
+        k = P[:, 0] / (P[0, 0] + 0.5)
+        s = s + (x[..., t] - s[..., 0])[..., None] * k
+        P = P - k[:, None] * P[0]
+        found[..., t, :] = s
+    return found
+
+
+def _recursive(X: Any, y: Any) -> Any:
+    w = np.zeros((*X.shape[:-2], X.shape[-1], 1))
+    P = np.broadcast_to(np.eye(X.shape[-1]), (*X.shape[:-2], X.shape[-1], X.shape[-1]))
+    for t in range(X.shape[-2]):
+        x = X[..., t, :, None]
+        Px = P @ x
+        g = Px / (1 + x.mT @ Px)
+        w = w + g * (y[..., t, None, None] - x.mT @ w)
+        P = P - g @ Px.mT
+    return w[..., 0]
+
+
+def _masked(X: Any) -> Any:
+    Y = SOME @ X @ SOME.T
+    Y *= KEPT
+    return SOME.T @ Y @ SOME
+
+
+def _transported(K: Any) -> Any:
+    K = K * K
+    K += 0.5
+    v = np.ones((*K.shape[:-1], 1))
+    u = np.ones_like(v)
+    for _ in range(STEPS):
+        v = 1 / (K.mT @ u)
+        u = 1 / (K @ v)
+    return u * K / (K.mT @ u).mT
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -470,6 +556,10 @@ OTHERS = (
     Other(rated, {"n": 200, "d": 32}, {"X": (200, 32), "y": (200,)}, _rated),
     Other(accelerated, {"n": 200, "d": 32}, {"X": (200, 32), "y": (200,)}, _accelerated),
     Other(tracked, {"n": 1000}, {"x": (1000,), "q": (), "r": ()}, _tracked),
+    Other(states, {"n": 300}, {"x": (300,)}, _states),
+    Other(recursive, {"n": 100, "d": 4}, {"X": (100, 4), "y": (100,)}, _recursive),
+    Other(masked, {"n": 60}, {"X": (60, 60)}, _masked),
+    Other(transported, {"n": 60}, {"K": (60, 60)}, _transported),
 )  # fmt: skip
 
 

@@ -348,8 +348,8 @@ MUTANTS = [
     ),
     Mutant(
         "proof/degree.py",
-        "    while 3**layers < degree:",
-        "    while 3**layers <= degree:",
+        "    while power < degree:",
+        "    while power <= degree:",
         "tests/test_bounds_and_functions.py tests/test_sizes.py",
         "the lower bound is one too high at powers of three",
     ),

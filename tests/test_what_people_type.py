@@ -128,8 +128,10 @@ def by_our_rules(a, symbol, b):
     columns = [x.reshape((*x.shape, 1, 1)[:2]) for x in (a, b)]
     mixed = {a.ndim, b.ndim} == {1, 2} and 1 in (columns[0].shape[1], columns[1].shape[1])
     vector, matrix = sorted((a, b), key=np.ndim)
-    if symbol != "@" and mixed and matrix.shape[1] == 1 < min(len(vector), len(matrix)):
-        return None  # all pairs or a column: who knows
+    if symbol != "@" and mixed and matrix.shape[1] == 1 and len(vector) > 1:
+        if matrix.shape != (1, 1):  # all pairs or a column: who knows
+            return None
+        a, b = (x.reshape(()) if x is matrix else x for x in (a, b))  # it counts as a number
     if symbol == "@" and a.ndim == 1 and a.shape[0] != b.shape[0] == 1:  # a column times a row
         return (columns[0] @ columns[1]).reshape(*a.shape, *b.shape[1:])
     try:
@@ -170,7 +172,7 @@ def test_the_shape_of_a_value_is_that_of_numpy(shape):
 @pytest.mark.parametrize("line", [
     "B[0, None]", "B[None, 0]", "B[0, None, :]", "B[0, :, None]", "B[:, 0, None]", "B[:, None, 0]",
     "B[None, :, 0]", "x[None]", "x[..., None]", "x[None, ...]", "x[()]", "B[()]", "s[()] * B",
-    "B[:1, :1] * x", "x[:1, None] * x", "B.sum(keepdims=True) * x", "np.ones((1, 1)) + x",
+    "np.full((1, 1), 2.0) * x", "x - np.ones((1, 1))", "B * (np.full((1, 1), 2.0) * x)",
 ])  # fmt: skip
 @pytest.mark.parametrize("n", [1, 3])
 def test_an_axis_stands_where_numpy_puts_it(line, n):

@@ -74,10 +74,13 @@ def alike(a: Expr, b: Expr, symbol: str) -> tuple[Expr, Expr]:
 
 
 def lying(a: Expr, b: Expr) -> tuple[Expr, Expr]:
-    """Two values; a vector beside a matrix of one entry as the row that numpy makes of it."""
+    """Two values; a vector beside a constant matrix of one entry as the row that numpy makes of it.
+
+    Beside one that is computed it is a vector still, as beside a number: on paper, it is one.
+    """
 
     def lies(x: Expr, other: Expr) -> Expr:
-        if not (other.units == MATRIX and other.is_scalar and x.units in (VECTOR, ROW)):
+        if other.units != MATRIX or other.number is None or x.units not in (VECTOR, ROW):
             return x
         return labelled(x if x.units == ROW else transposed(x), MATRIX)
 
