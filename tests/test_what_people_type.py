@@ -180,6 +180,12 @@ def test_an_axis_stands_where_numpy_puts_it(line, n):
     assert_same(program(line)(**arrays), by_numpy(line, arrays))
 
 
+@pytest.mark.parametrize("line", ["x[:, None] * z", "z * x[:, None]"])
+def test_all_pairs_are_advised_where_numpy_makes_them(line):
+    with pytest.raises(ShapeError, match=r"write [ab]\[None, :\] for all pairs"):
+        program(line)(np.ones(4), np.ones(3))
+
+
 @pytest.mark.parametrize("line", ["B.sum(axis=0, where=[True])", "B.mean(dtype=float)"])
 def test_options_that_a_sum_does_not_have_are_refused_by_name(line):
     with pytest.raises(ProgramError, match=r"takes axis and keepdims, got (where|dtype)"):

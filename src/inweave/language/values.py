@@ -35,6 +35,7 @@ from inweave.language.shapes import (
     MATRIX,
     ONE,
     SCALAR,
+    VECTOR,
     alike,
     filled,
     labelled,
@@ -412,6 +413,8 @@ def _instead(a: Expr, b: Expr) -> str:
     if a.shape == b.shape[::-1]:
         return "did you mean a * b.T?"
     for x, y, small, large in ((a, b, "a", "b"), (b, a, "b", "a")):
+        if x.units == VECTOR and y.units == MATRIX and y.cols == 1 < y.rows:
+            return f"write {small}[None, :] for all pairs, as numpy would have it"
         if x.shape in ((y.rows, 1), (1, y.rows)):
             return f"use inweave.diag({small}) @ {large} to scale the rows of {large}"
         if x.shape in ((y.cols, 1), (1, y.cols)):
