@@ -431,29 +431,3 @@ def test_a_loop_is_found_at_every_width_and_at_one_too(program, n):
     found = {d: loops(program.trace(n=n, d=d)) for d in (1, 2, 3)}
     assert found[1] == found[2] == found[3] != []
     assert inweave.compile(program, n=n, d=1).certificate is not None
-
-
-@pytest.mark.parametrize("mode", ["faithful", "speed"])
-@pytest.mark.parametrize("rate", [lambda _: 0.1, lambda t: 0.1 / t, lambda t: 0.1 * 0.9**t])
-def test_a_rate_of_its_own_may_multiply_a_value_before_anything_is_added(rate, mode):
-    """`w - rate * g * root`: the first product has one term, and that is the rate's."""
-
-    @inweave.program
-    def rms(X: Matrix["n", "d"], y: Vector["n"]):
-        w = v = inweave.zeros(X.shape[1])
-        for t in range(1, 10):
-            g = X.T @ (X @ w - y)
-            v = 0.9 * v + 0.1 * g * g
-            w = w - rate(t) * g * inweave.rsqrt(v + 1e-2, domain=(1e-3, 1e6))
-        return w
-
-    rng = np.random.default_rng(0)
-    X, y, w, v = rng.normal(size=(5, 2)), rng.normal(size=5), np.zeros(2), np.zeros(2)
-    for t in range(1, 10):
-        g = X.T @ (X @ w - y)
-        v = 0.9 * v + 0.1 * g * g
-        w = w - rate(t) * g / np.sqrt(v + 1e-2)
-    network = inweave.compile(rms, n=5, d=2, optimize=mode)
-    assert network.certificate is not None
-    np.testing.assert_allclose(network(X=X, y=y), w, rtol=1e-9)
-    assert loops(rms.trace(n=5, d=2))[-1] == 9
