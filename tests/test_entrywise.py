@@ -673,6 +673,7 @@ SPREAD = {
     "twice": "(2 * x)[:, None] * A * z * x[:, None] * z",
     "of sums": "(1 + x)[:, None] * (A + 1) * (z - 2)",
     "of two": "x[:, None] * A * B * z",
+    "and another": "x[:, None] * A * B",
     "masked": "tril(x[:, None] * A * z)",
     "alone": "x[:, None] * z[None, :]",
     "a number's": "(x @ x) * x[:, None] * A",
@@ -712,3 +713,13 @@ def test_a_column_or_a_row_takes_as_many_numbers_as_it_has_entries(name, mode):
         return made.stored_numbers
 
     assert numbers(48) <= 2.1 * numbers(24)
+
+
+@pytest.mark.filterwarnings("ignore:program")
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [("rows", 2), ("both", 2), ("of sums", 2), ("and another", 2), ("of two", 3), ("twice", 3)],
+)
+def test_columns_and_rows_cost_no_layer_of_the_least(name, layers):
+    net = inweave.compile(spread(name), optimize="depth", verify=False, n=4, m=3)
+    assert net.depth == layers

@@ -40,11 +40,12 @@ def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) 
         return forms.constant(simplest(mask))
     if len(values) == 1:
         return _masked(forms, mask, values[0], least_depth)
-    along = _along(forms, values, mask, least_depth)
+    in_every_head = mask.size**2 + max(mask.shape) ** 3
+    few = least_depth and in_every_head <= FEW
+    along = _along(forms, values, mask, few)
     if along is not None:
         return along
-    in_every_head = mask.size**2 + max(mask.shape) ** 3
-    if not least_depth or in_every_head > FEW:
+    if not few:
         values = [forms.bind(x) if _is_mixed(x) else x for x in values]
     if len(mask) <= len(mask.T):
         return _product(forms, values, mask)
@@ -66,6 +67,8 @@ def _along(forms: Forms, values: Sequence[Form], mask: Array, least_depth: bool)
     )
     if len(others) == len(values) or not others:
         return None
+    if least_depth and len(others) > 1 and _threes(len(others)) == _threes(len(values)):
+        return None  # the diagonals would take a layer more
     inside = others[0]
     if len(others) > 1 or not (mask == 1).all():
         masked = [*others, forms.constant(simplest(mask))]
@@ -213,6 +216,11 @@ def _pick(rows: int, cols: int, j: int) -> Shift:
 
 def _sum(forms: Forms, heads: Sequence[Sequence[Form]]) -> Form:
     return forms.combine([(ONE, forms.product((), chain)) for chain in heads])
+
+
+def _threes(count: int) -> int:
+    """⌈log₃ count⌉: how often so many factors are grouped in threes."""
+    return next(k for k in range(count) if 3**k >= count)
 
 
 def _thirds(values: Sequence[Form]) -> list[Sequence[Form]]:

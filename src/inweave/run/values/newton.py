@@ -32,7 +32,9 @@ STEPS = {
     3: (Fraction(3, 2), Fraction(-1, 2), 0.5, 2.0),
 }
 
-NEAR = 5e-13  # relative: the half of what inverses promise unless told otherwise; steps end there
+PROMISED = (
+    5e-13  # relative: the half of what inverses promise unless told otherwise; steps end there
+)
 
 MOST_FACTORS = 1 + max(STEPS)
 
@@ -64,7 +66,7 @@ class Refined:
         error = distance(self.table, a)
         for _ in range(self.steps):
             error = growth * (error + 1e-15) ** 2
-        return error <= NEAR
+        return error <= PROMISED
 
     def after(
         self, table: Callable[[Array], Array], arithmetic: Arithmetic
