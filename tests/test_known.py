@@ -153,3 +153,46 @@ def test_powers_that_grow_stay_steps():
 
     plan = inweave.compile(chain, n=N, optimize="speed", verify=False).plan
     assert {"loop", "trusted"} & {node.op for node in plan.from_inputs.alone.nodes}
+
+
+def coupled(n):
+    """What a step of a wave does to its two times."""
+    one = np.eye(n)
+    now = 1.5 * one + 0.25 * (np.eye(n, k=1) + np.eye(n, k=-1))
+    return np.block([[now, -one], [one, 0 * one]])
+
+
+def random_matrix(seed):
+    """One of spectral radius about one, whose powers grow before they fall."""
+    return np.random.default_rng(seed).normal(size=(40, 40)) / np.sqrt(40)
+
+
+@pytest.mark.parametrize(
+    ("matrix", "steps"),
+    [(coupled(24), 40), *((random_matrix(seed), steps) for seed in range(4) for steps in (40, 90))],
+)
+def test_powers_that_do_what_steps_do_are_taken_though_no_bound_says_so(matrix, steps):
+    @inweave.program
+    def repeated(x: Vector["n"]):
+        return inweave.iterate(lambda x: matrix @ x, x, steps)
+
+    net = inweave.compile(repeated, n=len(matrix), verify=False)
+    assert not any(node.op == "loop" for node in net.plan.from_inputs.alone.nodes)
+    x = np.random.default_rng(9).normal(size=len(matrix))
+    exact, by_hand = x.astype(np.longdouble), x
+    for _ in range(steps):
+        exact, by_hand = matrix @ exact, matrix @ by_hand
+    lost = np.abs(by_hand - exact).max()
+    assert np.abs(net(x=x) - exact).max() <= 4 * lost + 4e-16 * np.abs(exact).max()
+
+
+def test_powers_that_do_not_do_what_steps_do_stay_steps():
+    """Pairs of eigenvalues near one: a square moves them by the root of its rounding errors."""
+    matrix = coupled(24)
+
+    @inweave.program
+    def repeated(x: Vector["n"]):
+        return inweave.iterate(lambda x: matrix @ x, x, 1000)
+
+    net = inweave.compile(repeated, n=len(matrix), verify=False)
+    assert any(node.op in ("loop", "trusted") for node in net.plan.from_inputs.alone.nodes)
