@@ -11,37 +11,22 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
 
 import inweave
 from benchmarks.row import Row
-from inweave import Matrix, Scalar, Vector, gallery, paper
+from inweave import gallery, paper
 from inweave.compiler.options import AS_WRITTEN, HOISTED
 from inweave.compiler.origin import Origin
 from inweave.compiler.resize import build
 from inweave.language.program import Traced
 from inweave.model.network import Network
 from inweave.proof.algebra import NotProved, prove
-from inweave.proof.interface import trace_for
 
 BAR = 0.2
 DEPTH_BAR = 0.5
 COLLAPSED = {(400, 50): (100, 1_000, 10_000, 100_000, 1_000_000), (4000, 200): (100, 300, 1_000)}
 TIMES = 3
 Problem = tuple[Traced, Network]
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"], lam: Scalar, eta: Scalar,
-    *, steps: int,
-) -> Scalar:  # fmt: skip
-    """What the paper's networks compute."""
-
-    def step(w: Any) -> Any:
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u.T @ inweave.iterate(step, w0, steps)
 
 
 def rows(
@@ -60,7 +45,8 @@ def rows(
                     problems[entry.name] = made.origin.traced, made.network
             yield _row(f"gallery, {target} {candidate}", problems, threads)
     nets = {f.__name__: f(7, 3, 100) for f in (paper.ridge_lsa, paper.ridge_elsa)}
-    problems = {name: (trace_for(ridge, net, {"steps": 100}), net) for name, net in nets.items()}
+    traced = gallery.ridge_gd.trace(n=7, d=3, steps=100)
+    problems = {name: (traced, net) for name, net in nets.items()}
     yield _row("the paper's networks", problems, threads)
     for (n, d), steps in collapsed.items():
         found = {

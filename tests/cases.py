@@ -184,6 +184,18 @@ def ridge_gd(
     return u.T @ w
 
 
+@inweave.program
+def ridge_weights(
+    X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int
+) -> Vector["d"]:
+    """No case: `ridge_gd` without a query, for tests that need a program of few inputs."""
+
+    def step(w):
+        return w - eta * (X.T @ (X @ w - y) + lam * w)
+
+    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
+
+
 @case(n=3, d=5, steps=4, tags=("ridge",))
 @inweave.program
 def ridge_from_w0(

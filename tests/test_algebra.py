@@ -17,19 +17,12 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.exact.constants import Dense, Ones, Shift, identity, select, simplest
+from inweave.gallery import ridge_gd as ridge
 from inweave.proof import algebra, words
 from inweave.proof.algebra import NotProved, prove
-from inweave.proof.interface import trace_for
 from inweave.proof.words import Alphabet
 from tests.cases import CASES
 from tests.ways import WAYS, compiled
-
-
-@inweave.program
-def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], w0: Vector["d"],
-          lam: Scalar, eta: Scalar, *, steps: int) -> Scalar:  # fmt: skip
-    step = lambda w: w - eta * (X.T @ (X @ w - y) + lam * w)  # noqa: E731
-    return u.T @ inweave.iterate(step, w0, steps)
 
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way != "collapsed"])
@@ -44,7 +37,7 @@ def test_every_case_with_its_loops_kept_is_proved(case, target, way):
 @pytest.mark.parametrize("made", [inweave.paper.ridge_lsa, inweave.paper.ridge_elsa])
 def test_the_papers_networks_are_proved_for_any_number_of_steps(made):
     net = made(7, 3, 10**6)
-    assert prove(trace_for(ridge, net, {"steps": 10**6}), net).every_step
+    assert prove(ridge.trace(n=7, d=3, steps=10**6), net).every_step
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import inweave
 from inweave import Matrix, Scalar, Vector, gallery
 from inweave.errors import DivergenceError, DomainError, InputError, ShapeError
 from inweave.model.prompt import by_name
+from tests.cases import ridge_weights as ridge
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -50,14 +51,6 @@ def test_chunks_change_nothing(name):
         (found,) = dask.compute(net(**lazily(data, cut)))
         for key, value in by_name(found).items():
             np.testing.assert_allclose(value, expected[key], rtol=1e-9, atol=1e-11)
-
-
-@inweave.program
-def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps: int):
-    def step(w):
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 @inweave.program

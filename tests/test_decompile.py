@@ -24,6 +24,7 @@ from inweave.model.layers import PointwiseLayer
 from inweave.model.projection import DenseProjection, Projection
 from tests import programs
 from tests.cases import CASES, Case
+from tests.cases import ridge_gd as ridge
 from tests.disguises import attempt, cases, program_of
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
@@ -32,16 +33,6 @@ NAMES = {case.name: case for case in CASES}
 
 def network_of(case: Case, target: str = "elsa", mode: str = "faithful") -> inweave.Network:
     return inweave.compile(case.program, target=target, optimize=mode, verify=False, **case.sizes)
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
-) -> Scalar:
-    def step(w):
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 RIDGE = """\

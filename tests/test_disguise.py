@@ -36,19 +36,12 @@ from inweave.model.layers import AttentionLayer
 from inweave.model.prompt import by_name
 from inweave.network import as_public
 from inweave.proof.algebra import NotProved, prove
+from tests.cases import ridge_weights as ridge
 from tests.fuzz import attempt, rational_inputs
 from tests.programs import recipes
 from tests.random_networks import networks as networks_of_any_kind
 
 RATIONALS = Rationals()
-
-
-@inweave.program
-def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps):
-    def step(w):
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 @inweave.program

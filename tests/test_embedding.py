@@ -24,7 +24,6 @@ from inweave import (
     Matrix,
     Module,
     Network,
-    Scalar,
     ShapeError,
     Vector,
 )
@@ -33,6 +32,7 @@ from inweave.exact.rational import inverse, is_invertible, is_orthogonal, produc
 from inweave.files.network_file import decode, encode
 from inweave.model.dense import forward, trace
 from inweave.run.plan import Plan
+from tests.cases import ridge_weights as ridge
 from tests.random_networks import networks
 
 RATIONALS = Rationals()
@@ -64,14 +64,6 @@ def embedding(network: Any, seed: int, which: str = "both") -> Embedding:
 def drawn(network: Any, seed: int = 0) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     return {s.name: rng.integers(-2, 3, (s.rows, s.cols)) / 2 for s in network.inputs}
-
-
-@inweave.program
-def ridge(X: Matrix["n", "d"], y: Vector["n"], lam: Scalar, eta: Scalar, *, steps):
-    def step(w):
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 @pytest.fixture(scope="module", params=["elsa", "lsa"])

@@ -24,6 +24,7 @@ from inweave import (
 from inweave.cli.show import report
 from inweave.exact.constants import identity
 from inweave.explore.report import report as explored
+from inweave.gallery import ridge_gd as ridge
 from inweave.model.projection import read
 from inweave.model.prompt import HALF
 from inweave.paper import ridge_elsa, ridge_lsa
@@ -43,23 +44,6 @@ def product(
     eta: Scalar,
 ) -> Scalar:
     return eta * (y @ (X @ u))
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
-    w0: Vector["d"],
-    lam: Scalar,
-    eta: Scalar,
-    *,
-    steps: int,
-) -> Scalar:
-    def step(w: Vector["d"]) -> Vector["d"]:
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u @ inweave.iterate(step, w0, steps)
 
 
 def bound(program, fills, **sizes):

@@ -8,27 +8,14 @@ import numpy as np
 import pytest
 
 import inweave
-from inweave import Layout, Matrix, Scalar, Vector, paper
+from inweave import Layout, paper
 from inweave.compiler.forms import Forms
 from inweave.compiler.given import given_form
 from inweave.exact.constants import exact
+from inweave.gallery import ridge_gd as ridge
 from inweave.model.prompt import Fill
 from tests import ways
 from tests.cases import ridge_dual, ridge_gd
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
-    w0: Vector["d"],
-    lam: Scalar,
-    eta: Scalar,
-    *,
-    steps: int,
-) -> Scalar:
-    return u.T @ inweave.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
 
 
 def data(n: int, d: int, seed: int = 0) -> dict[str, np.ndarray | float]:

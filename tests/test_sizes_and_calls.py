@@ -11,16 +11,9 @@ import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.compiler.resize import build
 from tests.cases import CASES
+from tests.cases import ridge_gd as ridge
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
-
-
-@inweave.program
-def ridge(X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps):
-    def step(w: Any) -> Any:
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u.T @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 def given(n: int = 6, d: int = 3, seed: int = 0) -> dict[str, Any]:

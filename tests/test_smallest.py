@@ -8,26 +8,17 @@ from xml.etree import ElementTree
 import pytest
 
 import inweave
-from inweave import Layout, Matrix, Scalar, Vector, smallest
+from inweave import Layout, Matrix, Vector, smallest
 from inweave.cli import main
 from inweave.compiler.driver import checked_by
 from inweave.gallery import get
 from inweave.paper import ridge_lsa
 from inweave.proof.check import Differ, Unsure
 from inweave.smallest import MEASURES, Point
+from tests.cases import ridge_gd as ridge
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 SIZES = {"n": 5, "d": 3, "steps": 9}
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"], y: Vector["n"], u: Vector["d"], lam: Scalar, eta: Scalar, *, steps: int
-) -> Scalar:
-    def step(w: Vector["d"]) -> Vector["d"]:
-        return w - eta * (X.T @ (X @ w - y) + lam * w)
-
-    return u @ inweave.iterate(step, inweave.zeros(X.shape[1]), steps)
 
 
 @pytest.fixture(scope="module")

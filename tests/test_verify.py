@@ -27,6 +27,7 @@ from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
 from inweave.exact.schema import dumps, loads, read, write
 from inweave.files.network_file import save
+from inweave.gallery import ridge_gd as ridge
 from inweave.language import evaluate
 from inweave.language.expressions import LoopResult, every, ordered
 from inweave.model.layers import AttentionLayer, PointwiseLayer
@@ -45,21 +46,6 @@ from inweave.proof.tables import reciprocal_error
 from inweave.run.plan import Plan
 from inweave.text.network import describe
 from tests.cases import CASES, newton_schulz, product, ridge_gd, scalar_loop, two_sided
-
-
-@inweave.program
-def ridge(
-    X: Matrix["n", "d"],
-    y: Vector["n"],
-    u: Vector["d"],
-    w0: Vector["d"],
-    lam: Scalar,
-    eta: Scalar,
-    *,
-    steps: int,
-) -> Scalar:
-    """The algorithm of the paper's Section 3, from any start."""
-    return u.T @ inweave.iterate(lambda w: w - eta * (X.T @ (X @ w - y) + lam * w), w0, steps)
 
 
 # -- certificates ----------------------------------------------------------------------------------

@@ -10,11 +10,6 @@ from inweave.language.program import Program, Traced
 from inweave.model.network import Network
 
 
-def trace_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> Traced:
-    """The program at the network's own sizes."""
-    return program.trace(**sizes_for(program, network, sizes))
-
-
 def sizes_for(program: Program, network: Network, sizes: Mapping[str, Any]) -> dict[str, Any]:
     """The sizes of a program that a network's inputs show, and those given."""
     found = dict(sizes)
