@@ -16,12 +16,11 @@ import numpy as np
 from inweave.circuits.rotations import rotation
 from inweave.exact.rational import Whole, product, whole
 from inweave.model.embedding import weights
-from inweave.model.layers import Head
+from inweave.model.layers import PARTS, Head
 from inweave.model.layout import Layout
 from inweave.model.projection import AnyProjection, DenseProjection
 
 Matrix = np.ndarray[Any, Any]
-PARTS = ("query", "key", "value")
 SHARES = (-1 / 4, 1 / 4, 1 / 2, 3 / 4, 5 / 4)
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from inweave.model.layers import AttentionLayer
+from inweave.model.layers import PARTS, AttentionLayer
 from inweave.model.modules import Module
 from inweave.model.network import Network
 
-PARTS = ("query", "key", "value")
 FEW = 3  # places that are named
 
 

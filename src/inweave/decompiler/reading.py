@@ -25,7 +25,7 @@ from inweave.decompiler.pieces import piecewise
 from inweave.decompiler.statements import Body, Carried, HeadAt, Heads, Loop, Read, letters_of
 from inweave.errors import DecompileError
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
-from inweave.model.modules import Module, Part, named
+from inweave.model.modules import Module, Part, named, named_layers
 from inweave.model.network import Network
 from inweave.model.projection import Projection
 from inweave.proof.states import NotProved, Reads, State
@@ -69,7 +69,7 @@ class Reader(Naming):
         self.until = until  # on the monotonic clock
         self.unknown = set[int]()  # what then stands there
         self.spelling = Spelling(network)
-        self._layers = {name: i for i, name in enumerate(_names(network.modules))}
+        self._layers = {name: i for i, (name, _) in enumerate(named_layers(network.modules))}
         self._waiting = dict.fromkeys((block.name for block in network.layout), NOBODY)
         self._wrote: dict[str, list[tuple[Words, Heads]]] = {}  # by the heads of a layer
         self._here: Iterator[HeadAt] = iter(())  # the heads of that layer, in order
@@ -277,12 +277,3 @@ class Reader(Naming):
 
 def _equal(a: Words, b: Words) -> bool:
     return (a - b).is_zero()
-
-
-def _names(parts: Iterable[Part], outside: str = "") -> Iterator[str]:
-    """The names of layers, in the order in which they are stored."""
-    for name, part in named(parts, outside):
-        if isinstance(part, Module):
-            yield from _names(part.body, name)
-        else:
-            yield name

@@ -14,11 +14,14 @@ import base64
 import hashlib
 import json
 import re
+from functools import partial
 from graphlib import TopologicalSorter
+from html import escape
 from importlib.resources import files
 from typing import Any
 
 STATIC = files("inweave.explore").joinpath("static")
+escaped = partial(escape, quote=False)  # text that can stand between tags
 IMPORT = re.compile(r'^import \{[^}]*\} from "\./(.*)";\n', re.MULTILINE)
 START = """
 render({
@@ -48,11 +51,6 @@ def inert(value: Any) -> str:
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
-
-
-def escaped(text: str) -> str:
-    """Text that can stand between tags."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def digest(text: str) -> str:

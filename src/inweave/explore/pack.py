@@ -24,7 +24,7 @@ from inweave.explore.record import Recording
 from inweave.explore.references import Answer
 from inweave.explore.report import proof, report
 from inweave.explore.shown import Shown
-from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
+from inweave.model.layers import PARTS, AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part
 from inweave.model.network import Network
 from inweave.model.projection import AnyProjection, Projection
@@ -137,7 +137,7 @@ class Packer:
 
     def head(self, head: Head) -> dict[str, Any]:
         parts = {}
-        for name, p in zip(("query", "key", "value"), head.projections, strict=True):
+        for name, p in zip(PARTS, head.projections, strict=True):
             parts[name] = {"text": self.text(p, name == "key"), "pieces": self.pieces(p)}
         whole = all(part["pieces"] is not None for part in parts.values())
         return {"lines": [[what, dest] for dest, what in self.words.head(head)],

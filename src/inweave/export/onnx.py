@@ -20,12 +20,11 @@ from inweave.atomic import write
 from inweave.errors import InputError
 from inweave.model.cost import check_numbers, written
 from inweave.model.embedding import Embedding
-from inweave.model.layers import AttentionLayer, Layer, PointwiseLayer
+from inweave.model.layers import PARTS, AttentionLayer, Layer, PointwiseLayer
 from inweave.model.modules import Executor, Module
 from inweave.model.network import Network
 from inweave.model.prompt import Fill, Input, Output, Place, rooted
 from inweave.model.written import (
-    PARTS,
     fixed_prompt,
     function_weights,
     is_fixed,

@@ -37,7 +37,7 @@ from inweave.exact.rational import Whole, inverse, is_invertible, is_orthogonal,
 from inweave.exact.schema import Stored
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part, named
+from inweave.model.modules import Module, named_layers
 from inweave.model.projection import ONE, AnyProjection, DenseProjection, Piece, Projection
 
 Matrix = np.ndarray[Any, Any]
@@ -114,7 +114,7 @@ class Embedding(ByContent):
                     f"{size} {name}"
                 )
         moved_rows, moved_cols = _moved(self.tokens), _moved(self.columns)
-        for where, layer in _layers(modules):
+        for where, layer in named_layers(modules):
             rows, cols = touched(layer, layout)
             for name, moved, entries in (("token", moved_rows, rows), ("column", moved_cols, cols)):
                 both = sorted(moved & entries)
@@ -228,11 +228,3 @@ def _moved(matrix: Matrix | None) -> set[int]:
         return set()
     different = matrix != np.eye(len(matrix))
     return set(np.flatnonzero(different.any(axis=0) | different.any(axis=1)).tolist())
-
-
-def _layers(parts: Iterable[Part], outside: str = "") -> Iterable[tuple[str, Layer]]:
-    for name, part in named(parts, outside):
-        if isinstance(part, Module):
-            yield from _layers(part.body, name)
-        else:
-            yield name, part

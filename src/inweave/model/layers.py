@@ -19,6 +19,8 @@ from inweave.model.projection import AnyProjection
 from inweave.model.prompt import Place
 from inweave.model.relunet import Function
 
+PARTS = ("query", "key", "value")
+
 
 @dataclass(frozen=True)
 class Head:
@@ -33,7 +35,7 @@ class Head:
         return self.query, self.key, self.value
 
     def check(self, layout: Layout, what: str) -> None:
-        for name, projection in zip(("query", "key", "value"), self.projections, strict=True):
+        for name, projection in zip(PARTS, self.projections, strict=True):
             projection.check(layout, f"{what}, {name}")
 
 

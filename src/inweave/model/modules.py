@@ -93,6 +93,15 @@ def named(
         yield f"{outside}{between}{own}" if outside else own, part
 
 
+def named_layers(parts: Iterable[Part], outside: str = "") -> Iterator[tuple[str, Layer]]:
+    """The layers as stored, each with its name."""
+    for name, part in named(parts, outside):
+        if isinstance(part, Module):
+            yield from named_layers(part.body, name)
+        else:
+            yield name, part
+
+
 def stepped(module: Module, name: str, step: int | str) -> str:
     """The name of one step of a module: only where there are steps it says which."""
     return name if module.repeat == 1 else f"{name}, step {step}"

@@ -6,14 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from inweave.model.layers import AttentionLayer, PointwiseLayer
+from inweave.model.layers import PARTS, AttentionLayer, PointwiseLayer
 from inweave.model.layout import Layout
 from inweave.model.network import Network
 from inweave.model.prompt import Fill
 from inweave.model.relunet import Function
 
 Arrays = dict[str, np.ndarray[Any, Any]]
-PARTS = ("query", "key", "value")
 
 
 def attention_weights(layer: AttentionLayer, layout: Layout) -> Arrays:
