@@ -283,8 +283,8 @@ def test_matrix_products_distribute_and_associate(n: int) -> None:
     a, b, c = (FIELD.random((2, n, n), rng) for _ in range(3))
     assert (a @ (b + c) == a @ b + a @ c).all()
     assert ((a @ b) @ c == a @ (b @ c)).all()
-    assert ((a @ b).mT == b.T @ a.T).all()
-    assert (a @ FIELD.eye(n) == a).all()
+    assert ((a @ b).mT == b.mT @ a.mT).all()
+    assert (a @ FIELD.array(np.eye(n)) == a).all()
 
 
 @given(numbers, st.lists(numbers, min_size=1, max_size=4))
@@ -318,17 +318,14 @@ def test_comparison_is_elementwise_and_knows_fractions() -> None:
         hash(f)
 
 
-def test_shapes_slices_and_copies_follow_numpy() -> None:
+def test_shapes_and_slices_follow_numpy() -> None:
     a = drawn((2, 3, 4))
     f = of(a)
     assert (f.shape, f.ndim) == ((2, 3, 4), 3)
     np.testing.assert_array_equal(f[..., 1:, None, 2].values, a[..., 1:, None, 2], strict=True)
     assert f[0, 0, 0].shape == ()
-    np.testing.assert_array_equal(f.T.values, a.swapaxes(-1, -2))
-    assert f[0, 0].T.shape == (4,)
+    np.testing.assert_array_equal(f.mT.values, a.swapaxes(-1, -2))
     np.testing.assert_array_equal(f.reshape(6, 4).values, f.reshape((6, -1)).values)
-    assert f[0].broadcast_to((5, 3, 4)).shape == (5, 3, 4)
-    assert not np.shares_memory(f.copy().values, f.values)
     assert FIELD.zeros((2, 0)).shape == (2, 0)
     assert FIELD.array(f) is f
 
@@ -391,7 +388,7 @@ def test_long_primes_are_for_numbers_and_refuse_arrays_whose_products_would_over
     assert 3 * 2**59 < prime < 2**61
     assert all(pow(base, prime - 1, prime) == 1 for base in (41, 43, 47))
     assert Field(prime).rational(Fraction(2, 3)) * 3 % prime == 2
-    for make in (Field(prime).zeros, Field(prime).eye, lambda n: Field(prime).random(n, rng)):
+    for make in (Field(prime).zeros, lambda n: Field(prime).random(n, rng)):
         with pytest.raises(ValueError, match=f"modulo {prime} do not fit"):
             make(2)
 
@@ -400,7 +397,7 @@ def test_an_array_keeps_its_prime_and_two_primes_do_not_mix() -> None:
     rng = np.random.default_rng(1)
     small, large = sorted({random_prime(rng) for _ in range(2)})
     a, b = Field(small).random((3, 3), rng), Field(large).random((3, 3), rng)
-    for x in (a @ a, a.mT + 1, 2 * a[0], -a, a.copy().reshape(9), a.keyed("f", 1)):
+    for x in (a @ a, a.mT + 1, 2 * a[0], -a, a.reshape(9), a.keyed("f", 1)):
         assert x.field == Field(small)
     assert (a + (small - 1) * a == 0).all()
     mixed = (lambda: a + b, lambda: a @ b, lambda: a * b, lambda: a == b, lambda: a.field.array(b))

@@ -12,21 +12,13 @@ from inweave.lab.config import Config, ModelConfig, TrainConfig
 from inweave.lab.ensemble import Try, assemble, tries
 from inweave.lab.experiments import common
 from inweave.lab.forms import form
-from inweave.lab.replay import WARM_UP, Replayed, _nothing_freed
+from inweave.lab.replay import _nothing_freed
 from inweave.lab.tasks import Task
 from inweave.lab.train import Run
 from inweave.lab.trainer import Settings, train_ensemble
 
 TASK = Task(d=3, n=6, noise_max=1.0)
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
-
-def test_elsewhere_every_call_does_the_work_once():
-    done: list[int] = []
-    work = Replayed(lambda: done.append(1), "cpu")
-    for _ in range(WARM_UP + 3):
-        work()
-    assert len(done) == WARM_UP + 3
 
 
 def test_nothing_is_freed_while_work_is_recorded():

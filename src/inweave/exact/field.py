@@ -103,9 +103,6 @@ class Field:
     def zeros(self, shape: Shape) -> FieldArray:
         return _wrap(self, np.zeros(shape, np.int64))
 
-    def eye(self, n: int) -> FieldArray:
-        return _wrap(self, np.eye(n, dtype=np.int64))
-
     def operand(self, x: object) -> Ints | None:
         """The residues of an operator's other side, or None where that side must answer itself."""
         if isinstance(x, FieldArray):
@@ -339,19 +336,8 @@ class FieldArray:
         """The last two axes swapped."""
         return _wrap(self.field, self.values.swapaxes(-1, -2))
 
-    @property
-    def T(self) -> FieldArray:
-        """As `mT`, batched too; a vector or scalar is its own transpose, as in numpy."""
-        return self.mT if self.ndim > 1 else self
-
     def reshape(self, *shape: Any) -> FieldArray:
         return _wrap(self.field, self.values.reshape(*shape))
-
-    def broadcast_to(self, shape: Shape) -> FieldArray:
-        return _wrap(self.field, np.broadcast_to(self.values, shape))
-
-    def copy(self) -> FieldArray:
-        return _wrap(self.field, self.values.copy())
 
     def inverse(self) -> FieldArray:
         """The reciprocal of every entry."""

@@ -38,14 +38,6 @@ class Recording:
     ranges: dict[Layer, tuple[Array, Array]] = field(default_factory=dict)
     numbers: int = 0  # that the changes hold
 
-    def state(self, position: int) -> np.ndarray[Any, Any]:
-        """The prompt at a position, put together again."""
-        H = self.first.copy()
-        for (at, row, col, rows, cols), part in zip(self.rectangles, self.values, strict=True):
-            if at <= position:
-                H[row : row + rows, col : col + cols] = part
-        return H
-
     def add(self, before: np.ndarray[Any, Any], after: np.ndarray[Any, Any]) -> None:
         """One position more. Bits are compared, so that NaN and -0 are what they are."""
         bits = np.dtype(f"u{before.dtype.itemsize}")

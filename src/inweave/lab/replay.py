@@ -19,21 +19,18 @@ WARM_UP = 3
 
 
 class Replayed:
-    """`work` without arguments: on a GPU called a few times, then recorded and replayed.
+    """`work` without arguments on a GPU: called a few times, then recorded and replayed.
 
-    Every call does the work once, whichever way; elsewhere than on a GPU it is simply called.
+    Every call does the work once, whichever way.
     """
 
-    def __init__(self, work: Callable[[], None], device: torch.device | str) -> None:
-        self.work, self.on_gpu = work, torch.device(device).type == "cuda"
-        self.calls = 0
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.work, self.calls = work, 0
         self.graph: torch.cuda.CUDAGraph | None = None
 
     def __call__(self) -> None:
         self.calls += 1
-        if not self.on_gpu:
-            self.work()
-        elif self.calls <= WARM_UP:
+        if self.calls <= WARM_UP:
             # libraries set themselves up in these calls, which must not be recorded
             main = torch.cuda.current_stream()
             side = torch.cuda.Stream()  # type: ignore[no-untyped-call]

@@ -152,9 +152,6 @@ def _curves(axes: Any, result: dict[str, Any]) -> None:
     axes.set_ylabel(result["axes"]["y"])
     if result["axes"].get("log"):
         axes.set_yscale("log")
-    if "symlogx" in result["axes"]:
-        axes.set_xscale("symlog", linthresh=result["axes"]["symlogx"])
-        axes.set_xlim(left=0.0)
     if not result["axes"].get("log") and (limits := _range(result)):
         axes.set_ylim(*limits)
     if groups or result["lines"]:

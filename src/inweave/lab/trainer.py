@@ -130,7 +130,7 @@ class Trainer:
         self.problems: tuple[Tensor, Tensor] | None = None
         self.update: Callable[[], None] = self._update
         if self.on_gpu and self.processes == 1:
-            self.update = Replayed(self._update, self.device)
+            self.update = Replayed(self._update)
 
     def step(self, t: int, share: float) -> Tensor:
         """Step t, with that share of every member's step size; the losses before it.
