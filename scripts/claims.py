@@ -41,7 +41,7 @@ from inweave.cli.app import EPILOGUE
 from inweave.compiler import affine, candidates, collapse, entrywise, letters, stacked, store
 from inweave.compiler.options import CANDIDATES
 from inweave.estimators import lasso, logistic
-from inweave.exact import field
+from inweave.exact import field, long_field
 from inweave.explore import payload
 from inweave.lab import algorithm
 from inweave.language import inverses, tables
@@ -347,6 +347,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     "docs/explanation/verification.md": (
         Claim("a random prime $p$ of {} bits", lambda: (field.P.bit_length(),)),
         Claim("with primes of {} bits, of which", lambda: (field.LONG.least.bit_length(),)),
+        Claim("as long as it takes, of up to {} bits,", lambda: (long_field.LENGTHS[-1],)),
+        Claim("There are {} rounds, and", lambda: (long_field.ROUNDS,)),
         Claim("columns of more than {} entries)", lambda: (proved_loops.LARGEST,)),
         Claim("with a seed of {} random bits",
               lambda: (in_code("src/inweave/proof/check.py", r"randbelow\(2\*\*(\d+)\)"),)),

@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 from inweave.exact import field
 from inweave.exact.field import LONG, Field, FieldArray, P, _is_prime, random_prime
+from inweave.exact.long_field import LENGTHS, LongField, of_bits, random_field
 
 FIELD = Field()
 matmul, residue, inverse, keyed = FIELD.matmul, FIELD.residue, FIELD.inverse, FIELD.keyed
@@ -391,6 +392,58 @@ def test_long_primes_are_for_numbers_and_refuse_arrays_whose_products_would_over
     for make in (Field(prime).zeros, lambda n: Field(prime).random(n, rng)):
         with pytest.raises(ValueError, match=f"modulo {prime} do not fit"):
             make(2)
+
+
+@pytest.mark.parametrize("bits", LENGTHS)
+def test_every_operation_is_exact_modulo_primes_of_any_length(bits: int) -> None:
+    rng = np.random.default_rng(bits)
+    field = random_field(rng, of_bits(bits))
+    p = field.prime
+    assert 3 * 2 ** (bits - 2) < p < 2**bits
+    assert all(p % k for k in range(2, 2000))
+    assert all(pow(base, p - 1, p) == 1 for base in (2, 3, 41, 43, 47))
+    a, b, c = (field.random(shape, rng) for shape in ((2, 3, 4), (4, 5), (3, 1)))
+    assert a.values.max() > 2 ** (bits - 3)
+    exact = [[[sum(x * y for x, y in zip(row, column, strict=True)) % p for column in b.values.T]
+              for row in block] for block in a.values]  # fmt: skip
+    assert ((a @ b).values == np.array(exact, object)).all()
+    assert ((c.mT @ c).values[0, 0], (c.mT @ c).shape) == (
+        sum(x * x for x in c.values.flat) % p,
+        (1, 1),
+    )
+    for x in (a - a + 1 == 1, -a + a == 0, c * (1 / c) == 1, c / c == 1, 2 * a - a == a):
+        assert x.all()
+    assert (a @ field.eye(4) == a).all()
+    assert (field.zeros((0, 3)) @ c).shape == (0, 1)
+    for x in (a @ b, a.mT, a[0, 0], -a, c.inverse(), c.keyed("f", 1), c[0, 0] * c[0, 0] - 1):
+        assert x.field is field
+        assert all(type(number) is int and 0 <= number < p for number in x.values.flat)
+    with pytest.raises(ZeroDivisionError):
+        (a - a).inverse()
+
+
+@given(st.lists(numbers, min_size=1, max_size=4))
+def test_residues_modulo_long_primes_are_those_of_fractions(values: list[Any]) -> None:
+    field = LongField(2**127 - 1)
+    p = field.prime
+    found = field.residue(np.array(values, object)).tolist()
+    assert [x * Fraction(v).denominator % p for x, v in zip(found, values, strict=True)] == [
+        Fraction(v).numerator % p for v in values
+    ]
+    floats = np.array([0.1, -3.5, 1e30, 2.0**-100])
+    for array in (floats, floats.astype(np.float32), np.array([1, -2]), np.array([True, False])):
+        known = [Fraction(x.item()) for x in array]
+        assert field.residue(array).tolist() == [field.rational(x) for x in known]
+
+
+def test_a_random_function_of_a_long_field_tells_arguments_and_names_apart() -> None:
+    field = LongField(2**127 - 1)
+    x = field.array(np.array([[1, 2], [2**200, 1]], object))
+    values = x.keyed("f", 1).values
+    assert values[0, 0] == values[1, 1]
+    others = [values, x.keyed("g", 1).values, x.keyed("f", 2).values]
+    assert len({*np.ravel(others).tolist()}) == 9
+    assert max(np.ravel(others)) > 2**120
 
 
 def test_an_array_keeps_its_prime_and_two_primes_do_not_mix() -> None:

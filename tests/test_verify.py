@@ -25,6 +25,7 @@ from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import fractions
 from inweave.exact.field import Field, random_prime
 from inweave.exact.field_arithmetic import FieldArithmetic
+from inweave.exact.long_field import LENGTHS, of_bits
 from inweave.exact.schema import dumps, loads, read, write
 from inweave.files.network_file import save
 from inweave.gallery import ridge_gd as ridge
@@ -644,16 +645,10 @@ def test_the_lower_bound_is_the_logarithm_of_the_degree():
     ]  # fmt: skip
 
 
-def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
-    @inweave.program
-    def squared_again_and_again(s: Scalar) -> Scalar:
-        for i in range(40):  # steps that differ are written out
-            s = inweave.hold((i + 1) * s * s)
-        return s
-
+def test_a_degree_beyond_every_prime_is_refused_instead_of_certified():
     with pytest.raises(inweave.VerificationError, match=r"proves nothing.*inweave\.iterate"):
-        inweave.compile(squared_again_and_again)
-    assert inweave.compile(squared_again_and_again, verify=False).certificate is None
+        inweave.compile(squared(1050))
+    assert inweave.compile(squared(1050), verify=False).certificate is None
 
     @inweave.program
     def as_advised(s: Scalar) -> Scalar:
@@ -666,14 +661,36 @@ def test_a_degree_beyond_the_prime_is_refused_instead_of_certified():
     assert certificate.probability < 1e-15
 
 
-def squared(times):
+def squared(times, factor=1):
     @inweave.program
     def near(s: Scalar) -> Scalar:
         for i in range(times):  # signs that never repeat thrice (Thue and Morse): no loop is found
             s = inweave.hold((-1) ** i.bit_count() * (s * s))
-        return s
+        return factor * s
 
     return near
+
+
+@pytest.mark.parametrize("squarings", [31, 64, 200])
+def test_a_degree_beyond_short_primes_is_proved_with_longer_ones(squarings):
+    net = inweave.compile(squared(squarings))
+    found = net.certificate
+    assert (found.method, found.trials, found.degree) == ("direct", 2, 2**squarings)
+    assert found.probability <= 1e-12
+    assert found.degree / found.prime <= found.probability ** (1 / 2)
+    for other in (squared(squarings - 1), squared(squarings, 1 + 2.0**-52)):
+        with pytest.raises(VerificationError, match="differ"):
+            inweave.verify(other, net)
+
+
+def test_that_a_long_number_is_no_prime_is_in_the_stated_probability():
+    assert of_bits(64).doubt == 64 / 4**40
+    assert Size(0, 0.0, primes=of_bits(64)).risk(1) == of_bits(64).doubt
+    for bits in LENGTHS:
+        primes = of_bits(bits)
+        a, b = (Size(D, B, primes=primes).risk(1) for D, B in ((10**9, 0.0), (0, 1e9)))
+        assert a == pytest.approx(10**9 / primes.least)
+        assert b == pytest.approx(1e9 / (bits - 0.415) / primes.many, rel=1e-3)
 
 
 @pytest.mark.parametrize("squarings", [20, 27, 29, 30])
@@ -946,8 +963,8 @@ def test_a_difference_of_fractions_has_the_degree_of_a_sum():
 def test_a_loop_beside_a_repetition_that_is_none_is_advised_to_be_kept():
     @inweave.program
     def beside(s: Scalar, *, steps: int) -> Scalar:
-        for _ in range(40):
-            s = inweave.hold(s * s)
+        for i in range(660):
+            s = inweave.hold((-1) ** i.bit_count() * (s * s * s))
         return inweave.iterate(lambda x: x + s, s, steps)
 
     with pytest.raises(inweave.VerificationError, match=r'optimize="faithful".*inweave\.iterate'):

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import blake2b
 from types import EllipsisType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,7 @@ class Primes(NamedTuple):
     least: int
     end: int
     many: float
+    doubt: float = 0.0  # that a number is none which is drawn for one
 
 
 SHORT = Primes(3 * 2**29, 2**31, 2.5e7)  # for arrays
@@ -68,18 +69,20 @@ def _is_prime(n: int) -> bool:
     """Miller and Rabin's test; the primes up to 37 decide below 2**64 (Sorenson, Webster 2015)."""
     if n < 2 or n % 2 == 0:
         return n == 2
+    return all(passes(n, base) for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37))
+
+
+def passes(n: int, base: int) -> bool:
+    """Whether an odd number passes a round of Miller and Rabin's test."""
     twos = (n - 1 & 1 - n).bit_length() - 1
-    for base in (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37):
-        x = pow(base, n - 1 >> twos, n)
-        if x in (0, 1, n - 1):
-            continue
-        for _ in range(twos - 1):
-            x = x * x % n
-            if x == n - 1:
-                break
-        else:
-            return False
-    return True
+    x = pow(base, n - 1 >> twos, n)
+    if x in (0, 1, n - 1):
+        return True
+    for _ in range(twos - 1):
+        x = x * x % n
+        if x == n - 1:
+            return True
+    return False
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,8 @@ class Field:
     """The integers modulo a prime: makes arrays, if it has 31 bits, and computes with residues."""
 
     prime: int = P
+    end: ClassVar[float] = SHORT.end  # of the primes that arrays may have
+    dtype: ClassVar[Any] = np.int64  # in which they store residues
 
     # -- arrays -----------------------------------------------------------------------------------
     def array(self, x: Any) -> FieldArray:
@@ -101,7 +106,7 @@ class Field:
         return _wrap(self, rng.integers(0, self.prime, shape, dtype=np.int64))
 
     def zeros(self, shape: Shape) -> FieldArray:
-        return _wrap(self, np.zeros(shape, np.int64))
+        return _wrap(self, np.zeros(shape, self.dtype))
 
     def operand(self, x: object) -> Ints | None:
         """The residues of an operator's other side, or None where that side must answer itself."""
@@ -134,7 +139,7 @@ class Field:
                 f"cannot multiply shapes {a.shape} @ {b.shape}: {inner} != {b.shape[-2]}"
             )
         if inner <= 2 or not a.size or not b.size:
-            return self._reduce(a @ b)
+            return self.reduced(a @ b)
         if max(a.size * b.shape[-1], b.size * a.shape[-2]) <= _FEW:
             # inner <= 2**13 here, so both sums stay below 2**61
             return ((a @ (b >> 16) % self.prime << 16) + a @ (b & 0xFFFF)) % self.prime
@@ -175,7 +180,7 @@ class Field:
             high *= _LIMB
             high += low
             total = self._centre(high) + total
-        return self._raised(self._centre(np.asarray(total)).astype(np.int64))
+        return self.raised(self._centre(np.asarray(total)).astype(np.int64))
 
     def _centre(self, x: Floats) -> Floats:
         """Move integers |x| < 2**53 by multiples of p to |x| <= 2**30 + 3, in place."""
@@ -185,15 +190,15 @@ class Field:
         x -= quotient
         return x
 
-    def _raised(self, x: Ints) -> Ints:
+    def raised(self, x: Ints) -> Ints:
         """Bring [-p, p) to [0, p): a negative number reads as a huge one without its sign."""
         raised = np.minimum(x.view(np.uint64), (x + self.prime).view(np.uint64))
         return raised.view(np.int64)
 
-    def _reduce(self, x: Ints) -> Ints:
+    def reduced(self, x: Ints) -> Ints:
         """`x % p`; numpy has vector instructions for `//` by a constant but not for `%`."""
-        reduced: Ints = x - x // self.prime * self.prime
-        return reduced
+        out: Ints = x - x // self.prime * self.prime
+        return out
 
     def residue(self, value: Any) -> Ints:
         """The exact residues of numbers: int, float, Fraction, or an array or nested list of them.
@@ -208,7 +213,7 @@ class Field:
         array = np.asarray(value) if exact else np.array(value, dtype=object)
         kind = array.dtype.kind
         if kind in "bi":
-            return np.asarray(self._reduce(array.astype(np.int64)))
+            return np.asarray(self.reduced(array.astype(np.int64)))
         if kind == "u":
             return np.asarray(array.astype(np.uint64) % np.uint64(self.prime)).astype(np.int64)
         if kind == "f" and array.dtype.itemsize <= 8:
@@ -220,14 +225,14 @@ class Field:
 
     def _float_residue(self, x: Floats) -> Ints:
         if (np.abs(x) <= _LARGEST_WHOLE).all() and (x == (whole := x.astype(np.int64))).all():
-            return np.asarray(self._reduce(whole))  # most constants are made of 0 and 1
+            return np.asarray(self.reduced(whole))  # most constants are made of 0 and 1
         if not np.isfinite(x).all():
             raise ValueError(f"{x[~np.isfinite(x)].flat[0]} has no residue modulo {self.prime}")
         mantissa, exponent = np.frexp(x)  # x = mantissa 2**exponent, |mantissa| < 1 of 53 bits
-        integer = self._reduce(np.ldexp(mantissa, 53).astype(np.int64))
+        integer = self.reduced(np.ldexp(mantissa, 53).astype(np.int64))
         shifts, which = np.unique(np.asarray(exponent, np.int64) - 53, return_inverse=True)
         powers = np.array([pow(2, int(shift), self.prime) for shift in shifts], dtype=np.int64)
-        return np.asarray(self._reduce(integer * powers[which].reshape(integer.shape)))
+        return np.asarray(self.reduced(integer * powers[which].reshape(integer.shape)))
 
     def rational(self, x: Any) -> int:
         """The residue of one number."""
@@ -254,8 +259,8 @@ class Field:
         power, square = np.ones_like(a), a
         for bit in reversed(f"{self.prime - 2:b}"):
             if bit == "1":
-                power = self._reduce(power * square)
-            square = self._reduce(square * square)
+                power = self.reduced(power * square)
+            square = self.reduced(square * square)
         return power
 
     def keyed(self, name: str, key: int, a: Ints) -> Ints:
@@ -282,10 +287,10 @@ def _shown(x: Any) -> str:
 
 
 def _wrap(field: Field, values: Any) -> FieldArray:
-    if field.prime >= SHORT.end:
+    if field.prime >= field.end:
         raise ValueError(f"products modulo {field.prime} do not fit the entries of an array")
-    array = object.__new__(FieldArray)
-    array.field, array.values = field, np.asarray(values)  # numpy turns 0-d results into scalars
+    array = object.__new__(FieldArray)  # numpy turns 0-d results into scalars
+    array.field, array.values = field, np.asarray(values, field.dtype)
     return array
 
 
@@ -317,10 +322,10 @@ class FieldArray:
     values: Ints
 
     def __init__(self, field: Field, values: Ints) -> None:
-        """Wrap int64 residues already in [0, p); `Field.array` takes any numbers."""
-        values, p = np.asarray(values), field.prime
-        if values.dtype != np.int64 or (values.size and not 0 <= values.min() <= values.max() < p):
-            raise ValueError(f"not int64 residues in [0, {p}): use Field.array")
+        """Wrap residues already in [0, p), as they are stored; `Field.array` takes any numbers."""
+        values, p, dtype = np.asarray(values), field.prime, np.dtype(field.dtype)
+        if values.dtype != dtype or (values.size and not 0 <= values.min() <= values.max() < p):
+            raise ValueError(f"not {dtype} residues in [0, {p}): use Field.array")
         self.field, self.values = field, values
 
     @property
@@ -351,14 +356,14 @@ class FieldArray:
         return _wrap(self.field, self.values[index])
 
     def __neg__(self) -> FieldArray:
-        return _wrap(self.field, self.field._raised(-self.values))
+        return _wrap(self.field, self.field.raised(-self.values))
 
-    __add__ = __radd__ = _operator(lambda field, x, y: field._raised(x + y - field.prime))
-    __sub__ = _operator(lambda field, x, y: field._raised(x - y))
-    __rsub__ = _operator(lambda field, x, y: field._raised(y - x))
-    __mul__ = __rmul__ = _operator(lambda field, x, y: field._reduce(x * y))
-    __truediv__ = _operator(lambda field, x, y: field._reduce(x * field.inverse(y)))
-    __rtruediv__ = _operator(lambda field, x, y: field._reduce(y * field.inverse(x)))
+    __add__ = __radd__ = _operator(lambda field, x, y: field.raised(x + y - field.prime))
+    __sub__ = _operator(lambda field, x, y: field.raised(x - y))
+    __rsub__ = _operator(lambda field, x, y: field.raised(y - x))
+    __mul__ = __rmul__ = _operator(lambda field, x, y: field.reduced(x * y))
+    __truediv__ = _operator(lambda field, x, y: field.reduced(x * field.inverse(y)))
+    __rtruediv__ = _operator(lambda field, x, y: field.reduced(y * field.inverse(x)))
     __matmul__ = _operator(lambda field, x, y: field.matmul(x, y))
     __rmatmul__ = _operator(lambda field, x, y: field.matmul(y, x))
 

@@ -43,7 +43,7 @@ class FieldArithmetic(Arithmetic):
         self._before = {name: np.array(first) for name, first in (meetings or {}).items()}
 
     def number(self, value: Fraction) -> int:
-        return int(self.field.residue(value))
+        return self.field.rational(value)
 
     def zeros(self, shape: Sequence[int]) -> FieldArray:
         return self.field.zeros(tuple(shape))
@@ -71,7 +71,7 @@ class FieldArithmetic(Arithmetic):
         first = self._before.get(name, _NONE)[start : start + x.values.size]
         if len(first) != x.values.size:
             return x
-        return FieldArray(self.field, first.reshape(x.shape))
+        return self.field.array(first.reshape(x.shape))
 
     def meetings(self) -> Meetings:
         """For every argument of a function, in the order they were met, the first equal to it.
@@ -82,7 +82,7 @@ class FieldArithmetic(Arithmetic):
         for name, parts in self.met.items():
             values, before = np.concatenate(parts), self._before.get(name, _NONE)
             if len(before) == len(values):
-                values = values + before * self.field.prime
+                values = values + before.astype(values.dtype) * self.field.prime
             _, first, which = np.unique(values, return_index=True, return_inverse=True)
             found[name] = first[which].tolist()
         return found

@@ -18,8 +18,9 @@ from numbers import Real
 import numpy as np
 
 from inweave.errors import ProgramError, VerificationError
-from inweave.exact.field import LONG, SHORT, Field, random_prime
+from inweave.exact.field import LONG, SHORT, Primes
 from inweave.exact.field_arithmetic import FieldArithmetic, Meetings
+from inweave.exact.long_field import LENGTHS, of_bits, random_field
 from inweave.exact.whole import is_whole
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
@@ -226,7 +227,7 @@ class Check:
         methods = [method for method in comparison.methods if method != WORDS or quick]
         ways = len(methods) * (2 if reciprocals(self.traced) else 1)
         for method in methods:
-            self._allow(method, comparison.pairs is not None)
+            self._allow(comparison, method)
             try:
                 found = self._repeated(comparison, method, opaque, rng, UNLIKELY / ways)
                 return replace(found, risk=min(1.0, self.risk + found.risk))
@@ -237,7 +238,7 @@ class Check:
                     ) from None
                 size = comparison.size(method, opaque)
                 needed = self._needed(size, UNLIKELY / ways)
-                self.risk += 0.0 if needed is None else size.risk(needed)
+                self.risk += UNLIKELY / ways if needed is None else size.risk(needed)
         raise AssertionError("the last method is direct")
 
     def _part(self, opaque: bool) -> str:
@@ -261,13 +262,15 @@ class Check:
 
         Which arguments of functions are equal is seen at the first point, and has to be so at all
         others. Where two were equal by accident (among 10^5, some always are), it begins again, and
-        takes for equal only those that were equal at every point so far.
+        takes for equal only those that were equal at every point so far. It begins again, too, with
+        longer primes, where the degree is too high for these.
         """
-        size, least = Size(0, 0.0), LONG.end
+        size, primes = Size(0, 0.0), LONG if method == WORDS else SHORT
+        least = primes.end
         equal: Meetings | None = None
         needed, trial, lucky = self.trials, 0, 0
         while trial < needed:
-            arithmetic = self._point(comparison, method, opaque, rng, equal)
+            arithmetic = self._point(comparison, method, opaque, rng, primes, equal)
             meetings = arithmetic.meetings()
             if equal is not None and meetings != equal:
                 lucky += 1
@@ -279,22 +282,29 @@ class Check:
                 continue
             least, equal = min(least, arithmetic.field.prime), meetings
             if trial == 0:
-                size = comparison.size(method, opaque)
+                size = replace(comparison.size(method, opaque), primes=primes)
                 found = self._needed(size, unlikely)
                 if found is None:
-                    raise self._unsure(size, unlikely)
+                    primes = self._longer(size, unlikely, comparison, method)
+                    least, equal = primes.end, None
+                    continue
                 needed = found
             trial += 1
         return Passed(method, size, needed, least, size.risk(needed))
 
-    def _allow(self, method: str, repeated: bool) -> None:
-        """Go on in this way, if there is time for it; with loops in all their steps, if it must."""
+    def _budget(self, comparison: Comparison, method: str, primes: Primes = SHORT) -> Budget:
+        """The time that trials in this way may take."""
         if method == WORDS:
-            self.budget = Budget(self.seconds, IN_WORDS)
-            return
-        whole = repeated and method == "direct"
-        self.budget = Budget(self.seconds, cost_of_two(self.traced, self.plan, whole) / 2)
-        if self.asked is not None or self.budget.trials >= (1 if whole else TRIALS):
+            return Budget(self.seconds, IN_WORDS)
+        whole = method == "direct" and comparison.pairs is not None
+        return Budget(self.seconds, cost_of_two(self.traced, self.plan, whole, primes) / 2)
+
+    def _allow(self, comparison: Comparison, method: str) -> None:
+        """Go on in this way, if there is time for it; with loops in all their steps, if it must."""
+        self.budget = self._budget(comparison, method)
+        whole = method == "direct" and comparison.pairs is not None
+        fits = self.asked is not None or self.budget.trials >= (1 if whole else TRIALS)
+        if method == WORDS or fits:
             return
         told = (
             f"one step of a repeated module is not one step of program {self.name!r}; whether all "
@@ -307,6 +317,18 @@ class Check:
             f"{self.seconds:g} s were allowed: call "
             f"net.verify(seconds={self.budget.enough(TRIALS)})"
         )
+
+    def _longer(self, size: Size, unlikely: float, comparison: Comparison, method: str) -> Primes:
+        """Primes so long that the least number of trials will do, if there is time; or Unsure."""
+        sizes = (replace(size, primes=of_bits(bits)) for bits in LENGTHS)
+        found = next((x.primes for x in sizes if x.risk(self.trials) <= unlikely), None)
+        if found is None:
+            raise self._unsure(size, unlikely)
+        budget = self._budget(comparison, method, found)
+        if budget.trials < self.trials:
+            raise self._unsure(size, unlikely, budget)
+        self.budget = budget
+        return found
 
     @property
     def trials(self) -> int:
@@ -323,23 +345,28 @@ class Check:
         counts = range(self.trials, (most or self.most) + 1)
         return next((n for n in counts if size.risk(n) <= unlikely), None)
 
-    def _unsure(self, size: Size, unlikely: float) -> Unsure:
-        """Nothing differed, but that proves nothing: why, and what to do."""
+    def _unsure(self, size: Size, unlikely: float, longer: Budget | None = None) -> Unsure:
+        """Nothing differed, but that proves nothing: why, and what to do.
+
+        With `longer` primes, the least number of trials would do.
+        """
         message = (
             f"no difference between network and program {self.name!r} was found, but that proves "
             f"nothing: their degree may reach {degree_text(size.degree)}, their coefficients "
             f"{size.bits:.3g} bits, and a wrong network would pass {self.most} trials with "
             f"probability up to {size.risk(self.most):.2g}. "
         )
-        sure = self._needed(size, unlikely, MOST_TRIALS)
+        sure, budget = self._needed(size, unlikely, MOST_TRIALS), self.budget
+        if sure is None and longer is not None:
+            sure, budget = self.trials, longer
         if sure is None:
             return Unsure(
                 message + _remedy(self.traced) + "; compile with verify=False to have it unproved"
             )
         return TooFewTrials(
             f"{message}{sure} trials are enough for {UNLIKELY:g}, which takes about "
-            f"{self.budget.enough(sure)} s, and {self.seconds:g} s were allowed: call "
-            f"net.verify(seconds={self.budget.enough(sure)})"
+            f"{budget.enough(sure)} s, and {self.seconds:g} s were allowed: call "
+            f"net.verify(seconds={budget.enough(sure)})"
         )
 
     def _point(
@@ -348,16 +375,16 @@ class Check:
         method: str,
         opaque: bool,
         rng: np.random.Generator,
+        primes: Primes,
         equal: Meetings | None,
     ) -> FieldArithmetic:
         """Compare at one point modulo a prime of its own, both drawn at random.
 
         `equal` are the arguments of functions that are taken for equal, if that is known.
         """
-        primes = LONG if method == WORDS else SHORT
         for _ in range(UNLUCKY):
             key = int(rng.integers(2**62))
-            arithmetic = FieldArithmetic(Field(random_prime(rng, primes)), key, opaque, equal)
+            arithmetic = FieldArithmetic(random_field(rng, primes), key, opaque, equal)
             try:
                 comparison.compare(method, Point(arithmetic, rng))
                 return arithmetic

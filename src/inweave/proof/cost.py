@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from inweave.exact.field import SHORT, Primes
 from inweave.language import expressions as ex
 from inweave.language.program import Traced
 from inweave.proof.affine import FEW, LARGEST, column_size
@@ -15,20 +16,22 @@ from inweave.run.plan import Plan
 
 SECONDS_PER_OPERATION = 3e-5  # of the program, or a layer of the network, two trials
 SECONDS_PER_FLOP = 4e-9  # program and network, two trials, one core
+SQUARED = 4000.0  # bits of a long prime, squared, for as much again as numbers of 31 bits take
 
 
-def seconds(traced: Traced, plan: Plan, whole: bool = False) -> float:
+def seconds(traced: Traced, plan: Plan, whole: bool = False, primes: Primes = SHORT) -> float:
     """About how many seconds it takes to verify a network; of a loop, one step is checked.
 
     But a network without the program's loops is checked against all of their steps, and so is one
-    whose step is not the program's, `whole`.
+    whose step is not the program's, `whole`. Longer `primes` take Python's integers.
     """
     once = not whole and matched_loops(traced, plan.network) is not None
     operations, products = program_work(traced, once, powered=True)
     flops = plan.flops_once if once else plan.flops
     if not once:
         operations += plan.network.depth
-    return (flops + products) * SECONDS_PER_FLOP + operations * SECONDS_PER_OPERATION
+    slower = 1.0 if primes is SHORT else 16 + primes.end.bit_length() ** 2 / SQUARED
+    return (flops + products) * SECONDS_PER_FLOP * slower + operations * SECONDS_PER_OPERATION
 
 
 def program_work(traced: Traced, once: bool = False, powered: bool = False) -> tuple[int, int]:

@@ -191,13 +191,13 @@ class Heights(Arithmetic):
     """The arithmetic of bounds.
 
     A function of which nothing is known (with `opaque`, a reciprocal too) gives a fresh variable
-    for every argument; `met` are those arguments, how many and how large, by function. `refused`
-    is the chance that something is zero that must be divided by.
+    for every argument; `met` are those arguments, how many and how large, by function. `below` is
+    the product of all that must be divided by: its degree and its bits.
     """
 
     opaque: bool = False
     met: dict[str, tuple[int, Height]] = field(default_factory=dict)
-    refused: float = 0.0
+    below: tuple[int, float] = (0, 0.0)
 
     def number(self, value: Fraction) -> Bounded:
         return self.array(np.array([[value]], dtype=object))
@@ -221,7 +221,7 @@ class Heights(Arithmetic):
             power = int(np.max(53 - exponent - spare))
             scale = ((2, power),) if power > 0 else ()
             top = float(np.max(np.log2(np.abs(flat.astype(np.float64)))))
-        self.refused += _chance(0, bits_of(scale, odd=True))
+        self._divided(1, 0, bits_of(scale, odd=True))
         return Bounded(entries.shape, Height(0, max(0.0, top + bits_of(scale)), scale))
 
     def concat(self, arrays: Sequence[Bounded], axis: int) -> Bounded:
@@ -237,7 +237,7 @@ class Heights(Arithmetic):
     def pointwise(self, function: Any, x: Bounded) -> Bounded:
         entries = math.prod(x.shape)
         if function.is_reciprocal and not self.opaque:
-            self.refused += entries * _chance(max(x.height.degree, 0), x.height.bits)
+            self._divided(entries, max(x.height.degree, 0), x.height.bits)
             return Bounded(x.shape, x.height.inverse())
         count, height = self.met.get(function.digest, (0, ZERO))
         self.met[function.digest] = count + entries, height | x.height
@@ -246,46 +246,59 @@ class Heights(Arithmetic):
     def root(self, x: Bounded) -> Bounded:
         return Bounded(x.shape, VARIABLE)
 
+    def _divided(self, times: int, degree: int, bits: float) -> None:
+        self.below = self.below[0] + times * degree, self.below[1] + times * bits
 
-def _chance(degree: int, bits: float, primes: Primes = SHORT) -> float:
+
+def _chance(primes: Primes, degree: int, bits: float) -> float:
     """That a polynomial which is not zero is zero at a random point, modulo a random prime."""
     if degree >= primes.least or math.isinf(bits):
         return 1.0
     divisors = max(bits, 0.0) * (1 + 1e-9) / math.log2(primes.least)
-    return min(1.0, max(degree, 0) / primes.least + divisors / primes.many)
+    return min(1.0, max(degree, 0) / primes.least + divisors / primes.many + primes.doubt)
 
 
 @dataclass(frozen=True)
 class Size:
     """What is compared at a point: the height of the largest difference, and of arguments.
 
-    `arguments` are the numbers of pairs of arguments of unknown functions, each with the chance
-    that two different ones are equal at a point. Taken for each other at every point, they would
-    hide a difference; that they are not at some points and are at others is noticed.
+    `arguments` are the numbers of pairs of arguments of unknown functions, each with the height of
+    a difference. Taken for each other at every point, two different ones would hide a difference;
+    that they are not at some points and are at others is noticed. No point is one at which what is
+    `below` is zero.
     """
 
     degree: int
     bits: float
-    refused: float = 0.0
-    arguments: tuple[tuple[int, float], ...] = ()
+    below: tuple[int, float] = (0, 0.0)
+    arguments: tuple[tuple[int, int, float], ...] = ()
     primes: Primes = SHORT  # that the modulus is drawn from
 
     @classmethod
     def of(cls, worst: Height, heights: Heights) -> Size:
         met = [
-            (count * (count - 1) // 2, _chance((x + x).degree, (x + x).bits))
+            (count * (count - 1) // 2, (x + x).degree, (x + x).bits)
             for count, x in heights.met.values()
         ]
         bits = worst.bits if math.isinf(worst.bits) else math.ceil(worst.bits)
-        return cls(max(worst.degree, 0), bits, heights.refused, tuple(met))
+        return cls(max(worst.degree, 0), bits, heights.below, tuple(met))
 
     def risk(self, trials: int) -> float:
         """That so many trials do not see a difference: at most this."""
-        if not self.refused < 0.5:
+        refused, *chances = (
+            _chance(self.primes, degree, bits)
+            for degree, bits in (
+                self.below,
+                (self.degree, self.bits),
+                *(x[1:] for x in self.arguments),
+            )
+        )
+        if not refused < 0.5:
             return 1.0
-        left = 1 - self.refused  # of all points, where nothing is divided by zero
-        unseen = (_chance(self.degree, self.bits, self.primes) / left) ** trials
-        return min(1.0, unseen + sum(n * (each / left) ** trials for n, each in self.arguments))
+        left = 1 - refused  # of all points, where nothing is divided by zero
+        pairs = 1, *(count for count, _, _ in self.arguments)
+        found = sum(n * (each / left) ** trials for n, each in zip(pairs, chances, strict=True))
+        return min(1.0, found)
 
 
 # -- of a network's blocks ------------------------------------------------------------------------
