@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -93,6 +94,10 @@ def run(statements: Sequence[tuple[str, Statement]], pool: Pool) -> None:
         pool.append(statement(pool))
 
 
+class NothingFits(Exception):
+    """There is no value that a statement could be made of."""
+
+
 class Builder:
     """Draws statements that fit; `pool` says what each value so far looks like."""
 
@@ -103,8 +108,15 @@ class Builder:
     def among(self, options: Sequence[Any]) -> Any:
         return self.draw(st.sampled_from(options))
 
-    def value(self, test: Callable[[Known], bool] = lambda _: True) -> int | None:
-        """The index of a value that passes a test and may still grow; recent ones are likelier."""
+    def value(self, test: Callable[[Known], bool] = lambda _: True) -> int:
+        """The index of a value that passes a test and may still grow; NothingFits without one."""
+        found = self.some(test)
+        if found is None:
+            raise NothingFits
+        return found
+
+    def some(self, test: Callable[[Known], bool]) -> int | None:
+        """The same, or None; recent ones are likelier."""
         fits = [i for i, k in enumerate(self.pool) if k.depth < MAX_DEPTH and test(k)]
         if not fits:
             return None
@@ -123,16 +135,14 @@ class Builder:
                  "masked", "summed", "centered", "scan", "divided", "softmax"]  # fmt: skip
         if self.loops > 0:
             kinds += ["iterate", "iterate", "several", "descent"]
-        getattr(self, self.among(kinds))()
+        with suppress(NothingFits):
+            getattr(self, self.among(kinds))()
 
     # -- one method per construct ------------------------------------------------------------------
     def add(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         j = self.value(lambda k: k.shape == a.shape)
-        assert j is not None
         b, sign = self.pool[j], self.among((1, -1))
         self.put(
             f"v{i} {'+' if sign > 0 else '-'} v{j}",
@@ -142,12 +152,8 @@ class Builder:
 
     def matmul(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         j = self.value(lambda k: a.shape[1] in k.shape)
-        if j is None:
-            return
         b = self.pool[j]
         flip = b.shape[0] != a.shape[1] or (b.shape[0] == b.shape[1] and self.among((True, False)))
         inner = (b.shape[1], b.shape[0]) if flip else b.shape
@@ -165,8 +171,6 @@ class Builder:
             return
         a = self.pool[-1]
         j = self.value(lambda k: k.shape == a.shape)
-        if j is None:
-            return
         i, c = before, self.among((1, -1, 0.5))
         self.put(
             f"v{i} + {c} * v{j}",
@@ -178,15 +182,11 @@ class Builder:
 
     def transpose(self) -> None:
         i = self.value()
-        if i is None:
-            return
         k = self.pool[i]
         self.put(f"v{i}.T", lambda p: p[i].T, k.shape[::-1], k.depth + 1, k.degree)
 
     def number(self) -> None:
         i = self.value()
-        if i is None:
-            return
         k, how = self.pool[i], self.among(("*", "*", "/", "-"))
         c = self.among(SCALES if self.among((False, False, True)) else NUMBERS)
         if how == "/" and c:
@@ -199,15 +199,11 @@ class Builder:
     def scalar(self) -> None:
         """A number added to or taken from a scalar."""
         i = self.value(lambda k: k.shape == (1, 1))
-        if i is None:
-            return
         k, c = self.pool[i], self.among(NUMBERS)
         self.put(f"{c} - v{i}", lambda p: c - p[i], k.shape, k.depth + 1, k.degree)
 
     def scaled(self) -> None:
         i, j = self.value(lambda k: k.shape == (1, 1)), self.value()
-        if i is None or j is None:
-            return
         a, b = self.pool[i], self.pool[j]
         self.put(
             f"v{i} * v{j}", lambda p: p[i] * p[j],
@@ -217,10 +213,8 @@ class Builder:
     def function(self) -> None:
         """A pointwise function; of a scalar, perhaps one with Newton steps or with a threshold."""
         i = self.value()
-        if i is None:
-            return
         k, name = self.pool[i], self.among((*FUNCTIONS, "precise", "threshold"))
-        j = self.value(lambda k: k.shape == (1, 1))
+        j = self.some(lambda k: k.shape == (1, 1))
         if name == "threshold" and j is not None:
             self.put(
                 f"soft_threshold(v{i}, v{j})", lambda p: inweave.soft_threshold(p[i], p[j]),
@@ -236,12 +230,8 @@ class Builder:
     def divided(self) -> None:
         """A value by a scalar or, entry by entry, by one of its shape; Newton's steps multiply."""
         i = self.value()
-        if i is None:
-            return
         a, either = self.pool[i], self.among((False, False, True))
         j = self.value(lambda k: k.shape in ((1, 1), a.shape))
-        if j is None:
-            return
         b, low = self.pool[j], self.among((0.5, 1, 2))
         self.put(
             f"v{i} / assume(v{j}, {low}, {2 * low}{', either_sign=True' * either})",
@@ -252,8 +242,6 @@ class Builder:
     def softmax(self) -> None:
         """exp, a sum and a division along an axis, coarsely."""
         i = self.value(lambda k: k.shape != (1, 1))
-        if i is None:
-            return
         k, axis = self.pool[i], self.among((0, -1))
         compute = lambda p: inweave.softmax(p[i], axis, domain=(-2, 2), error=0.05)  # noqa: E731
         self.put(f"softmax(v{i}, {axis})", compute, k.shape, k.depth + 1, 4 * k.degree)
@@ -261,12 +249,8 @@ class Builder:
     def scan(self) -> None:
         """A loop over the rows of a value; what is carried in the end, or what was said of each."""
         i = self.value()
-        if i is None:
-            return
         X, reverse = self.pool[i], self.among((False, True))
         j = self.value(lambda k: k.shape == (X.shape[1], 1))
-        if j is None:
-            return
         how, start = self.among(("add", "project", "scale")), self.pool[j]
 
         def step(w: Any, x: Any) -> tuple[Any, Any]:
@@ -290,11 +274,8 @@ class Builder:
 
     def entrywise(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         j = self.value(lambda k: k.shape == a.shape)
-        assert j is not None
         b = self.pool[j]
         self.put(
             f"v{i} * v{j}", lambda p: p[i] * p[j],
@@ -304,11 +285,8 @@ class Builder:
     def summed(self) -> None:
         """A product entry by entry, its rows or columns added up, or all of it."""
         i = self.value(lambda k: min(k.shape) > 1)
-        if i is None:
-            return
         a = self.pool[i]
         j = self.value(lambda k: k.shape == a.shape)
-        assert j is not None
         b, axis = self.pool[j], self.among((0, 1, None))
         self.put(
             f"(v{i} * v{j}).sum({axis})", lambda p: (p[i] * p[j]).sum(axis=axis),
@@ -319,11 +297,8 @@ class Builder:
     def centered(self) -> None:
         """One row taken away from all rows of a matrix."""
         i = self.value(lambda k: min(k.shape) > 1)
-        if i is None:
-            return
         a = self.pool[i]
         j = self.value(lambda k: k.shape[1] == a.shape[1])
-        assert j is not None
         b, rows = self.pool[j], a.shape[0]
         self.put(
             f"v{i} - ones({rows}, 1) @ v{j}[:1]",
@@ -334,8 +309,6 @@ class Builder:
     def masked(self) -> None:
         """A product with a constant entry by entry, or a diagonal."""
         i = self.value()
-        if i is None:
-            return
         a, how = self.pool[i], self.among(("constant", "tril", "matrix", "vector"))
         rows, cols = a.shape
         if how == "constant":
@@ -353,8 +326,6 @@ class Builder:
 
     def constant(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         how = self.among(("eye", "ones", "zeros", "left", "right", "add"))
         rows, cols = a.shape
@@ -385,8 +356,6 @@ class Builder:
 
     def slice(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         rows, cols = self._range(a.shape[0]), self._range(a.shape[1])
         self.put(
@@ -396,20 +365,15 @@ class Builder:
 
     def entry(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a = self.pool[i]
         r, c = (self.draw(st.integers(0, n - 1)) for n in a.shape)
         self.put(f"v{i}[{r}, {c}]", lambda p: p[i][r, c], (1, 1), a.depth + 1, a.degree)
 
     def stack(self) -> None:
         i = self.value()
-        if i is None:
-            return
         a, how = self.pool[i], self.among(("hstack", "vstack", "block"))
         if how == "block":
             j = self.value(lambda k: k.shape == a.shape)
-            assert j is not None
             rows, cols = a.shape
             self.put(
                 f"block([[v{i}, 0], [eye, v{j}.T]])",
@@ -422,7 +386,6 @@ class Builder:
             return
         axis = 0 if how == "hstack" else 1  # the axis along which sizes must agree
         j = self.value(lambda k: k.shape[axis] == a.shape[axis])
-        assert j is not None
         b, join = self.pool[j], getattr(inweave, how)
         shape = list(a.shape)
         shape[1 - axis] += b.shape[1 - axis]
@@ -434,14 +397,12 @@ class Builder:
     def descent(self) -> None:
         """A loop of many steps that are affine in what is carried, as those of descent are."""
         i = self.value()
-        if i is None:
-            return
         A = self.pool[i]
         rows, cols = A.shape
 
         def column(size: int) -> int | None:
             return (
-                self.value(lambda k: k.shape == (size, 1))
+                self.some(lambda k: k.shape == (size, 1))
                 if self.among((True, True, False))
                 else None
             )
@@ -475,9 +436,7 @@ class Builder:
 
     def _iterate(self, carried: int) -> None:
         """A loop whose body is a recipe of its own over the pool and what it carries."""
-        starts = [i for i in (self.value() for _ in range(carried)) if i is not None]
-        if len(starts) != carried:
-            return
+        starts = [self.value() for _ in range(carried)]
         size = len(self.pool)
         written = self.among((False, False, True))  # out, as a loop of Python's, by a factor each
         times = self.draw(st.integers(0, 12 if written else 4))
@@ -488,7 +447,7 @@ class Builder:
             body.statement()
         results, shapes = [], [self.pool[i].shape for i in starts]
         for shape in shapes:
-            found = body.value(lambda k, shape=shape: k.shape == shape)
+            found = body.some(lambda k, shape=shape: k.shape == shape)
             results.append(found if found is not None else size)
         grown = [body.pool[r].degree for r in results]
         degree = max([*(self.pool[i].degree for i in starts), *grown], default=1)
