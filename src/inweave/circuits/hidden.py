@@ -23,7 +23,7 @@ import numpy as np
 from inweave.circuit.graph import Circuit, Edge, Node, head_name
 from inweave.circuit.unrolled import unrolled
 from inweave.circuits.disguise import At, Disguise
-from inweave.model.layers import AttentionLayer, Head, Layer
+from inweave.model.layers import AttentionLayer, Head, Layer, heads_of
 from inweave.model.layout import Layout
 from inweave.model.projection import AnyProjection, DenseProjection, Projection
 from inweave.network import Network
@@ -78,7 +78,7 @@ def baited(network: Network, dial: Fraction, seed: int) -> tuple[Network, dict[A
 
     A layer has a pair with probability `dial`.
     """
-    every = [h for x in network.layers if isinstance(x, AttentionLayer) for h in x.heads]
+    every = heads_of(network.layers)
     true: dict[At, At] = {}
     numbers = iter(range(len(network.layers)))
 

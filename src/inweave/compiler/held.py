@@ -13,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from inweave.language.program import Program
 from inweave.model.layers import BlockPointwiseLayer, heads_of
 from inweave.model.network import Network
-from inweave.model.projection import Piece, Projection
+from inweave.model.projection import Piece
 
 LITERAL = ""  # what no size is
 
@@ -62,11 +62,10 @@ class _Widths:
     def _heads(self) -> Iterator[tuple[list[Named], ...]]:
         """The query, key and value of every head, their pieces each with a name of its own."""
         for i, head in enumerate(heads_of(self.network.layers)):
-            parts = head.projections
-            if all(isinstance(part, Projection) for part in parts):
+            if head.pieces is not None:
                 yield tuple(
-                    [((i, j, k), piece) for k, piece in enumerate(part.pieces)]  # type: ignore[union-attr]
-                    for j, part in enumerate(parts)
+                    [((i, j, k), piece) for k, piece in enumerate(part)]
+                    for j, part in enumerate(head.pieces)
                 )
 
     def held(self) -> Iterator[tuple[int, set[str]]]:

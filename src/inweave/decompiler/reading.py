@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 from inweave.decompiler.naming import NOBODY, Naming
 from inweave.decompiler.needed import pruned
@@ -27,7 +27,6 @@ from inweave.errors import DecompileError
 from inweave.model.layers import AttentionLayer, Head, Layer, PointwiseLayer
 from inweave.model.modules import Module, Part, named, named_layers
 from inweave.model.network import Network
-from inweave.model.projection import Projection
 from inweave.proof.states import NotProved, Reads, State
 from inweave.proof.words import TooManyWords, Words
 from inweave.text.network import Words as Spelling
@@ -100,16 +99,10 @@ class Reader(Naming):
             if not isinstance(part, Module):
                 state = self._layered(part, state, name)
             elif part.repeat == 1 and not part.carries:
-                after = self._follow(part.body, state, name)
-                state = self._skipped(part, state, after)
+                state = self.skipped(part, state, self._follow(part.body, state, name))
             elif part.repeat:
                 state = self._loop(part, state, name)
         return state
-
-    def _skipped(self, module: Module, before: State, after: State) -> State:
-        if not module.skip:
-            return after
-        return {name: before[name] + words for name, words in after.items()}
 
     def _layered(self, layer: Layer, state: State, where: str) -> State:
         """The state after a layer, all that is new in it named."""
@@ -151,7 +144,7 @@ class Reader(Naming):
         return NOBODY.union(*(who for x, who in wrote if x.terms.keys() & total.terms.keys()))
 
     def head(self, head: Head, state: State, read: Reads) -> Iterator[tuple[str, Words]]:
-        pieces = (p for part in head.projections for p in cast(Projection, part).pieces)
+        pieces = (piece for part in head.pieces or () for piece in part)
         sources = {p.block for p in pieces if p.block is not None and self._waiting[p.block]}
         at = next(self._here)
         for block, words in super().head(head, state, read):
@@ -181,7 +174,7 @@ class Reader(Naming):
             left = self._follow(module.body, entered, where)
             by = tuple(self._waiting[block] for block in blocks)
             rest = (self._waiting[block] for block in self._waiting if block not in blocks)
-            left = self._skipped(module, entered, left)
+            left = self.skipped(module, entered, left)
             return Step(self.body, left, by, NOBODY.union(*rest))
         finally:
             self.body, self.known, self._waiting = outside, known, waiting

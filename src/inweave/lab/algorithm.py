@@ -22,7 +22,7 @@ from inweave.errors import DecompileError
 from inweave.lab.measures import Interval, bootstrap
 from inweave.lab.rounding import BIAS, DIGITS, Array, Rounding, Term
 from inweave.model.layers import Layer
-from inweave.model.modules import Executor, Module
+from inweave.model.modules import Executor, Module, stepped
 from inweave.model.network import Network as Data
 from inweave.network import Network, as_public
 
@@ -165,9 +165,8 @@ class _Products(Executor[Blocks]):
             self.of_layer.setdefault(term.layer, []).append((term, number))
 
     def repeat(self, module: Module, state: Blocks, name: str) -> Blocks:
-        steps = name if module.repeat == 1 else f"{name}, step {{}}"
         for _ in range(module.repeat):
-            state = self.step(module, state, steps)
+            state = self.step(module, state, stepped(module, name, "{}"))
         return state
 
     def plus(self, before: Blocks, after: Blocks, name: str) -> Blocks:

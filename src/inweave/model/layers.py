@@ -15,7 +15,7 @@ from inweave.errors import InputError, ShapeError
 from inweave.exact.constants import ByContent, real_array
 from inweave.exact.schema import Stored
 from inweave.model.layout import Layout
-from inweave.model.projection import AnyProjection
+from inweave.model.projection import AnyProjection, DenseProjection, Piece, Projection
 from inweave.model.prompt import Place
 from inweave.model.relunet import Function
 
@@ -33,6 +33,12 @@ class Head:
     @property
     def projections(self) -> tuple[AnyProjection, AnyProjection, AnyProjection]:
         return self.query, self.key, self.value
+
+    @property
+    def pieces(self) -> tuple[tuple[Piece, ...], ...] | None:
+        """The pieces of query, key and value; None where one of them is dense."""
+        found = [p.pieces for p in self.projections if isinstance(p, Projection)]
+        return tuple(found) if len(found) == len(PARTS) else None
 
     def check(self, layout: Layout, what: str) -> None:
         for name, projection in zip(PARTS, self.projections, strict=True):
@@ -135,6 +141,18 @@ class BlockPointwiseLayer:
 
 
 Layer = AttentionLayer | PointwiseLayer | BlockPointwiseLayer
+
+
+def written_blocks(layer: Layer, layout: Layout) -> set[str]:
+    """The blocks that a layer may write to, by name."""
+    if isinstance(layer, BlockPointwiseLayer):
+        return {place.block for place, _ in layer.applied}
+    found = set(layout.names) if isinstance(layer, PointwiseLayer) else set[str]()
+    for head in heads_of([layer]):
+        if isinstance(head.value, DenseProjection):
+            return set(layout.names)
+        found |= {b.name for p in head.value.pieces for b in layout.over(p.at, p.stop)}
+    return found
 
 
 def heads_of(layers: Iterable[Layer]) -> list[Head]:

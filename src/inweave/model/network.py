@@ -19,10 +19,16 @@ from inweave.exact.constants import Array
 from inweave.exact.schema import LATER, fingerprint, write
 from inweave.model.embedding import Embedding, plain_module
 from inweave.model.inputs import accept
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Layer, heads_of
+from inweave.model.layers import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Layer,
+    heads_of,
+    written_blocks,
+)
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
-from inweave.model.projection import AnyProjection, DenseProjection
+from inweave.model.projection import AnyProjection
 from inweave.model.prompt import Fill, Input, Output, as_answer, fill_prompt, of_kind
 
 
@@ -105,19 +111,16 @@ class Network:
     def used_blocks(self) -> frozenset[str]:
         """The blocks that are filled, read or written; others only make the prompt wide enough."""
         places = [fill.place for fill in self.fills] + [output.place for output in self.outputs]
-        used, ranges = {place.block for place in places}, list[tuple[int, int]]()
+        used = {place.block for place in places}
         for layer in self.layers:
-            if isinstance(layer, BlockPointwiseLayer):
-                used |= {place.block for place, _ in layer.applied}
-                continue
-            heads = layer.heads if isinstance(layer, AttentionLayer) else ()
-            projections = [p for head in heads for p in head.projections]
-            if not heads or any(isinstance(p, DenseProjection) for p in projections):
+            heads = heads_of([layer])
+            if not isinstance(layer, BlockPointwiseLayer) and not heads:
                 return frozenset(self.layout.names)
-            used |= {str(piece.block) for p in projections for piece in p.pieces}  # type: ignore[union-attr]
-            written = [piece for head in heads for piece in head.value.pieces]  # type: ignore[union-attr]
-            ranges += [(piece.at, piece.stop) for piece in written]
-        used |= {b.name for low, high in ranges for b in self.layout.over(low, high)}
+            for head in heads:
+                if head.pieces is None:
+                    return frozenset(self.layout.names)
+                used |= {str(piece.block) for part in head.pieces for piece in part}
+            used |= written_blocks(layer, self.layout)
         return frozenset(used)
 
     @property

@@ -120,8 +120,7 @@ class Prover(States):
             before = state
             for inner in part.body:
                 state = self._part(inner, state, scope)
-            if part.skip:
-                state = {name: state[name] + before[name] for name in state}
+            state = self.skipped(part, before, state)
         return state
 
     def applied(self, function: Function, x: Words) -> Words:
@@ -179,9 +178,7 @@ class Prover(States):
             before = self._symbols(loop, "carried", symmetric)
             entered = self.carrying(self._unknown(state, loop, "before", loose), module, before)
             inner = scope.inside(loop, before)
-            left = self.follow(module.body, entered, inner)
-            if module.skip:
-                left = {name: left[name] + entered[name] for name in left}
+            left = self.skipped(module, entered, self.follow(module.body, entered, inner))
             after = inner.values(loop.step)
             for kept, value in zip(symmetric, after, strict=True):
                 if kept:

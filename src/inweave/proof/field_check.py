@@ -211,7 +211,7 @@ class Comparison:
         """As `_directly`, without a plan."""
         inputs, state = start(self.network, bounds)
         heights = {name: x.height for name, x in state.items()}
-        found = Blocks(self.network.layout, bounds.arithmetic).after(self.network.modules, heights)
+        found = Blocks(self.network.layout, bounds.arithmetic).run(self.network.modules, heights)
         after = {name: Bounded(x.shape, found[name]) for name, x in state.items()}
         self._same(self._answers(after), self._run(inputs, bounds), bounds)
 

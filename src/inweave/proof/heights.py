@@ -26,10 +26,10 @@ import numpy as np
 from inweave.exact.arithmetic import Arithmetic
 from inweave.exact.constants import Constant, Ones, Shift
 from inweave.exact.field import SHORT, Primes
-from inweave.model.layers import AttentionLayer, Head
+from inweave.model.layers import AttentionLayer, Head, Layer
 from inweave.model.layout import Layout
-from inweave.model.modules import Module, Part
-from inweave.model.projection import Piece, Projection
+from inweave.model.modules import Executor
+from inweave.model.projection import Piece
 
 Whole = tuple[tuple[int, int], ...]
 """A whole number as powers ((base, exponent), ...) of 2 and of odd numbers taken as they are."""
@@ -305,7 +305,7 @@ class Size:
 State = Mapping[str, Height]  # of the entries of every block
 
 
-class Blocks:
+class Blocks(Executor[State]):
     """How large the blocks of a network become, read off its heads, which are given in pieces.
 
     A plan would tell more exactly, but takes longer to make than a comparison in words, which needs
@@ -316,19 +316,11 @@ class Blocks:
         self.layout, self.arithmetic = layout, arithmetic
         self._constants: dict[tuple[Constant, Fraction], tuple[Height, int]] = {}
 
-    def after(self, parts: Sequence[Part], state: State) -> State:
-        """The blocks after some parts."""
-        for part in parts:
-            if isinstance(part, Module):
-                for _ in range(part.repeat):
-                    after = self.after(part.body, state)
-                    state = {b: after[b] + state[b] for b in state} if part.skip else after
-            else:
-                assert isinstance(part, AttentionLayer)
-                state = self._layer(part, state)
-        return state
+    def plus(self, before: State, after: State, name: str) -> State:
+        return {block: after[block] + before[block] for block in before}
 
-    def _layer(self, layer: AttentionLayer, state: State) -> State:
+    def layer(self, layer: Layer, state: State, name: str) -> State:
+        assert isinstance(layer, AttentionLayer)
         found = Counter(written for head in layer.heads for written in self._written(head, state))
         after = dict(state) if layer.skip else dict.fromkeys(state, ZERO)
         for (block, query, key, inner, value), count in found.items():
@@ -338,19 +330,19 @@ class Blocks:
 
     def _written(self, head: Head, state: State) -> list[tuple[str, Height, Height, int, Height]]:
         """The blocks that a head writes into, and of what."""
-        query, key = (self._projected(part, state) for part in (head.query, head.key))
+        assert head.pieces is not None
+        *scores, values = head.pieces
+        query, key = (self._projected(pieces, state) for pieces in scores)
         inner = min(query[1], key[1])
         return [
             (block.name, query[0], key[0], inner, self._read(piece, state))
-            for piece in _pieces(head.value)
+            for piece in values
             for block in self.layout.over(piece.at, piece.stop)
         ]
 
-    def _projected(self, projection: object, state: State) -> tuple[Height, int]:
+    def _projected(self, pieces: Sequence[Piece], state: State) -> tuple[Height, int]:
         """The entries of `H W + B`, and in how many columns they stand."""
-        height, pieces = ZERO, _pieces(projection)
-        for piece in pieces:
-            height += self._read(piece, state)
+        height = sum((self._read(piece, state) for piece in pieces), ZERO)
         return height, sum(piece.matrix.cols for piece in pieces)
 
     def _read(self, piece: Piece, state: State) -> Height:
@@ -369,8 +361,3 @@ class Blocks:
         entries = matrix.entries()
         terms = int(np.count_nonzero(entries, axis=0).max(initial=0))
         return self.arithmetic.array(entries).height, terms
-
-
-def _pieces(projection: object) -> tuple[Piece, ...]:
-    assert isinstance(projection, Projection)
-    return projection.pieces

@@ -22,7 +22,7 @@ from inweave.language.recorded import written
 from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head
 from inweave.model.modules import Module
 from inweave.model.network import Network
-from inweave.model.projection import Piece, Projection
+from inweave.model.projection import Piece
 from inweave.model.prompt import Place
 from inweave.model.relunet import Function
 from inweave.proof.certificate import Certificate
@@ -118,12 +118,12 @@ class _Spelling:
         return part
 
     def _head(self, head: Head) -> Any:
-        query, key, value = head.projections
-        if not all(isinstance(p, Projection) for p in head.projections):
+        if head.pieces is None:
             return head
-        pieces = [[self._piece(piece) for piece in p.pieces] for p in head.projections]  # type: ignore[union-attr]
-        meet = [_meeting(q, k) for q in query.pieces for k in key.pieces]  # type: ignore[union-attr]
-        return pieces, meet, [self._written(piece) for piece in value.pieces]  # type: ignore[union-attr]
+        query, key, value = head.pieces
+        pieces = [[self._piece(piece) for piece in part] for part in head.pieces]
+        meet = [_meeting(q, k) for q in query for k in key]
+        return pieces, meet, [self._written(piece) for piece in value]
 
     def _piece(self, piece: Piece) -> Any:
         top = None

@@ -42,6 +42,12 @@ class States:
         if got.shape != expected.shape or not (got - expected).is_zero():
             raise NotProved(f"{what} is written differently")
 
+    def skipped(self, module: Module, before: State, after: State) -> State:
+        """The state after a module, its skip included."""
+        if not module.skip:
+            return after
+        return {name: before[name] + words for name, words in after.items()}
+
     # -- the prompt -------------------------------------------------------------------------------
     def given(self, name: str, rows: int, cols: int) -> Words:
         """An input; one whose root stands in the prompt is the square of that root."""

@@ -18,12 +18,20 @@ from inweave.compiler.origin import Origin
 from inweave.exact.constants import Constant, Shift
 from inweave.exact.constants import product as multiplied
 from inweave.exact.names import GREEK, in_turn
-from inweave.model.layers import AttentionLayer, BlockPointwiseLayer, Head, Layer, PointwiseLayer
+from inweave.model.layers import (
+    AttentionLayer,
+    BlockPointwiseLayer,
+    Head,
+    Layer,
+    PointwiseLayer,
+    heads_of,
+    written_blocks,
+)
 from inweave.model.layout import Layout
 from inweave.model.modules import Module
 from inweave.model.modules import Part as Stored
 from inweave.model.network import Network
-from inweave.model.projection import Piece, Projection
+from inweave.model.projection import Piece
 from inweave.proof.certificate import Certificate, Claim, about, as_data
 from inweave.proof.degree import degree_text
 from inweave.proof.entries import Degree
@@ -89,7 +97,7 @@ class Words:
         Whatever else one of its heads adds is enough to know.
         """
         left, taken = set(among), set[str]()
-        for head in layer.heads if isinstance(layer, AttentionLayer) else ():
+        for head in heads_of([layer]):
             for dest, what in self._added(head, left).items():
                 if dest in taken or combined(what) != f"− {factor(pretty(dest))}":
                     left.discard(dest)
@@ -112,7 +120,7 @@ class Words:
 
     def head(self, head: Head) -> list[tuple[str, str]]:
         """[(destination, what is added to it)]."""
-        if not _known(head):
+        if head.pieces is None:
             return [("H", "dense head")]
         added = self._added(head)
         return [
@@ -124,7 +132,7 @@ class Words:
         if isinstance(layer, BlockPointwiseLayer):
             return {p.block: f"{f.name}({self.block(p.block)})" for p, f in layer.applied}
         added: dict[str, list[Term]] = {}
-        for head in layer.heads if isinstance(layer, AttentionLayer) else ():
+        for head in heads_of([layer]):
             for dest, what in self._added(head).items():
                 added.setdefault(dest, self._old(dest, kept)).extend(what)
         return {dest: combined(what) for dest, what in added.items()}
@@ -150,19 +158,19 @@ class Words:
 
     def _added(self, head: Head, among: Container[str] | None = None) -> dict[str, list[Term]]:
         """What a head adds to each block, or to each of some."""
-        if not _known(head):
+        if head.pieces is None:
             return {}
-        value = self._parts(head.value.pieces)  # type: ignore[union-attr]
+        *scores, value = head.pieces
         written = [
             (block, found)
-            for part in value
+            for part in self._parts(value)
             for block in self.layout.over(part.col, part.col + part.width)
             if (among is None or block.name in among)
             and (found := part.columns(block.start, block.stop))
         ]
         if not written:
             return {}
-        query, key = (self._parts(p.pieces) for p in (head.query, head.key))  # type: ignore[union-attr]
+        query, key = map(self._parts, scores)
         first = min((part.col for part in (*query, *key)), default=0)
         query, key = (columns(side, first, right(side)) for side in (query, key))
         keys = [part.T for part in key]
@@ -203,14 +211,10 @@ class Words:
         return Rectangle(*names, shape, range(block.rows), across, col=at, coefficient=c)
 
 
-def _known(head: Head) -> bool:
-    """Whether it is known which blocks a head reads and writes."""
-    return all(isinstance(p, Projection) for p in head.projections)
-
-
 def _fixed(network: Network) -> dict[str, Constant]:
     """The blocks that hold one constant all the way; a loop may start from one and carry it on."""
-    changed, filled = _changed(network), Counter(fill.place.block for fill in network.fills)
+    changed = {name for x in network.layers for name in written_blocks(x, network.layout)}
+    filled = Counter(fill.place.block for fill in network.fills)
     return {
         block.name: fill.constant
         for fill in network.fills
@@ -221,26 +225,6 @@ def _fixed(network: Network) -> dict[str, Constant]:
         and fill.coefficient == filled[block.name] == 1
         and block.name not in changed
     }
-
-
-def _changed(network: Network) -> set[str]:
-    """The blocks that some layer writes to."""
-    out: set[str] = set()
-    for layer in network.layers:
-        if isinstance(layer, PointwiseLayer):
-            return set(network.layout.names)
-        if isinstance(layer, BlockPointwiseLayer):
-            out |= {place.block for place, _ in layer.applied}
-            continue
-        for head in layer.heads:
-            if not isinstance(head.value, Projection):
-                return set(network.layout.names)
-            out |= {
-                block.name
-                for piece in head.value.pieces
-                for block in network.layout.over(piece.at, piece.stop)
-            }
-    return out
 
 
 def facts(
