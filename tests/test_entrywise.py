@@ -654,6 +654,75 @@ def test_matrices_around_a_mask_are_not_written_into_every_head(mask, mode):
     assert numbers(96) < 2.1**2 * numbers(48)
 
 
+BETWEEN_VALUES = MASKS | {
+    "zeros": lambda n: np.zeros((n, n)),
+    "one entry": lambda n: np.eye(n)[:, [1]] * np.eye(n)[2],
+    "sliding window": lambda n: np.tri(n) - np.tri(n, n, -3),
+    "decaying": lambda n: np.tril(0.5 ** abs(np.subtract.outer(np.arange(n), np.arange(n)))),
+    "blocks": lambda n: np.kron(np.eye(n // 3), np.ones((3, 3))),
+    "few": lambda n: (np.random.default_rng(n).uniform(size=(n, n)) < 0.2) + np.eye(n)[::-1],
+}
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mask", BETWEEN_VALUES.values(), ids=BETWEEN_VALUES)
+def test_a_mask_of_any_kind_on_a_product_of_values_is_one_operation(mask, mode, held):
+    """Squared scores, masked: four operations by hand, a line for each."""
+    n, d = 9, 4
+    M = mask(n)
+
+    @inweave.program
+    def program(Q: Matrix["n", "d"], K: Matrix["n", "d"], V: Matrix["n", "d"]):
+        S = inweave.hold(Q @ K.T) if held else Q @ K.T
+        return (M * S * S) @ V
+
+    network = inweave.compile(program, optimize=mode, verify=False, n=n, d=d)
+    Q, K, V = np.random.default_rng(1).normal(size=(3, n, d))
+    found = network(Q=Q, K=K, V=V)
+    np.testing.assert_allclose(found, (M * (Q @ K.T) ** 2) @ V, rtol=1e-11, atol=1e-11)
+    if np.count_nonzero(M) > 1:
+        assert sorted(_operations(network)) == ["matmul", "matmul", "mul", "mul"]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data(), st.integers(2, 5), st.integers(2, 5))
+def test_masks_on_products_of_values_are_exact(data, n, m):
+    weights = st.sampled_from([0, 0, 0, 1, 1, -2, 0.5, 0.3])
+    M = np.array([[data.draw(weights) for _ in range(m)] for _ in range(n)])
+    factors = data.draw(st.integers(2, 4))
+
+    @inweave.program
+    def program(A: Matrix["n", "m"], B: Matrix["n", "k"], C: Matrix["k", "m"]):
+        out = M * A
+        for one in [B @ C, A, 0.1 * A + B @ C][: factors - 1]:
+            out = out * one
+        return out
+
+    mode, target = data.draw(st.sampled_from(MODES)), data.draw(st.sampled_from(TARGETS))
+    network = inweave.compile(program, n=n, m=m, k=2, optimize=mode, target=target, verify=False)
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    A, B, C = (rng.integers(-3, 4, size).astype(float) for size in ((n, m), (n, 2), (2, m)))
+    wanted = M * A
+    for one in [B @ C, A, 0.1 * A + B @ C][: factors - 1]:
+        wanted = wanted * one
+    np.testing.assert_allclose(network(A=A, B=B, C=C), wanted, rtol=1e-12, atol=1e-12)
+
+
+def test_a_mask_of_small_numbers_takes_no_small_number_in_front_of_it():
+    """Multiplied beforehand, 1e-300 and 1e-20 would have few digits left, or none."""
+    M = 1e-300 * np.random.default_rng(0).uniform(1, 2, size=(5, 4))
+
+    @inweave.program
+    def program(A: Matrix["n", "m"], B: Matrix["n", "m"]):
+        return 1e-20 * (M * A * B)
+
+    A, B = np.random.default_rng(1).uniform(1e150, 2e150, size=(2, 5, 4))
+    for mode in MODES:
+        network = inweave.compile(program, optimize=mode, verify=False, n=5, m=4)
+        np.testing.assert_allclose(network(A=A, B=B), 1e-20 * (M * A * B), rtol=1e-13)
+
+
 def test_a_layer_is_saved_for_least_depth_where_matrices_around_a_mask_are_few_numbers():
     def depths(n: int) -> list[int]:
         program = between(MASKS["of ones"](n), np.random.default_rng(n).normal(size=(n, n)))

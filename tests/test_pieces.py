@@ -14,6 +14,8 @@ from inweave.exact.constants import Shift
 from inweave.run.lines.code import Line
 from inweave.run.values.graph import Graph, _slice
 from inweave.run.values.node import Node
+from inweave.run.values.term import Box, Term
+from inweave.run.values.terms import assemble, clip, standing, times, triple
 
 pytestmark = pytest.mark.usefixtures("unchecked_passes")
 
@@ -163,6 +165,53 @@ def test_a_number_times_a_unit_vector_is_that_number_in_its_place():
     s = graph.source("s", 1, 1, "s")
     node = graph.mul(s, graph.const(Shift(1, 4, 0, 2, 1)))
     assert (node.op, node.args, node.data[2]) == ("sum", (s,), ((1, 0, 2),))
+
+
+@given(st.data(), st.integers(3, 6), st.booleans(), st.booleans())
+def test_a_slice_of_diagonal_matrices_is_what_stands_there_without_zeros(data, n, flip, whole):
+    """Diagonal matrices stand beside each other with zeros around them; some of it is cut out."""
+    graph, rng = Graph(), np.random.default_rng(n)
+    parts, wanted, sources = [], np.zeros((n, 2 * n)), {}
+    for i in range(2):
+        size = n if whole else data.draw(st.integers(2, n))
+        at = data.draw(st.integers(0, n - size))
+        sources[f"x{i}"] = rng.integers(1, 9, (size, 1)).astype(float)
+        column = graph.source(f"x{i}", size, 1, "x")
+        square = graph.entrywise(column, graph.const(Shift(size, size, 0, 0, size)))
+        parts.append((data.draw(st.sampled_from([1, -1])), square, at, i * n + at))
+        rows = at + np.arange(size)
+        wanted[rows, i * n + rows] = parts[-1][0] * sources[f"x{i}"][:, 0]
+    node = graph.total(n, 2 * n, parts)
+    node, wanted = (graph.flip(node), wanted.T) if flip else (node, wanted)
+    low, high = sorted(data.draw(st.lists(st.integers(0, n), min_size=2, max_size=2, unique=True)))
+    box = Box(low, n, high, 2 * n) if not flip else Box(n, low, 2 * n, high)
+    term = clip(graph, standing(graph, node, 0, 0), box)
+    found = value(assemble(graph, [term], box), sources)
+    assert np.array_equal(found, wanted[box.top : box.bottom, box.left : box.right])
+    y = graph.source("y", n, 3, "y")
+    sources["y"] = rng.integers(-9, 9, (n, 3)).astype(float)
+    left, right = (term.moved(-box.top, -box.left),), (standing(graph, y, 0, 0),)
+    if flip:
+        right = (standing(graph, graph.view(y, 0, 0, high - low, 3), 0, 0),)
+    product = times(graph, left, right)
+    expected = wanted[box.top : box.bottom, box.left : box.right] @ sources["y"][: box.cols]
+    assert np.array_equal(
+        value(assemble(graph, product, Box(0, 0, box.rows, 3)), sources), expected
+    )
+    assert all(x.op != "matmul" for x in graph.scopes[0].nodes)
+
+
+def test_of_the_middle_of_a_head_no_more_is_multiplied_than_the_others_read():
+    graph = Graph()
+    X, w = graph.source("X", 9, 4, "X"), graph.source("w", 4, 1, "w")
+    some, all_rows = (Term(0, 0, 3),), (Term(0, 0, 9),)
+    X, w = (standing(graph, X, 0, 0),), (standing(graph, w, 0, 0),)
+    (term,) = triple(graph, some, X, w)
+    assert term.core.op == "matmul"
+    assert term.core.rows == 3
+    (whole,) = triple(graph, all_rows, X, w)
+    (term,) = triple(graph, (Term(0, 0, 5),), X, w)
+    assert term.core.args[0] is whole.core  # which is there already
 
 
 @given(st.data(), st.booleans(), st.booleans())

@@ -14,7 +14,7 @@ n heads. So a value that is higher than wide is multiplied transposed. Many fact
 threes: k of them take ⌈log₃ k⌉ layers, and one more where r > 1.
 
 A constant mask is linear: rows that are equal are one head (`inweave.exact.masks`). In a product of
-two values or more it costs nothing.
+two values or more it costs nothing: what is laid out first is laid out masked.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from math import prod
 import numpy as np
 
 from inweave.compiler.forms import ONE, Form, Forms, Product, innermost
-from inweave.exact.constants import Array, Ones, Shift, fractions, select, simplest
+from inweave.exact.constants import Array, Ones, Shift, exact, fractions, select, simplest
 from inweave.exact.masks import diagonal, separated
 
 SLOTS = 3  # what a head multiplies
@@ -36,7 +36,7 @@ def entrywise(forms: Forms, factors: Sequence[Form], least_depth: bool = False) 
     """The product of forms of one size, entry by entry."""
     values = [f for f in factors if not f.is_constant]
     mask = _mask([f for f in factors if f.is_constant], factors[0].rows, factors[0].cols)
-    if not values:
+    if not values or not mask.any():
         return forms.constant(simplest(mask))
     if len(values) == 1:
         return _masked(forms, mask, values[0], least_depth)
@@ -155,14 +155,16 @@ def _product(forms: Forms, values: Sequence[Form], mask: Array) -> Form:
     """The product of values; what a loop changes or is long comes last and is not laid out."""
     rows, cols = mask.shape
     *others, last = _thirds(sorted(values, key=_weight))
-    laid = [_laid(forms, group) for group in others]
+    ones = np.ones_like(mask)
+    laid = [_laid(forms, group, ones if i else mask) for i, group in enumerate(others)]
+    weights = mask if rows == 1 else ones
     if len(last) > 1:
-        last = [_product(forms, last, np.ones_like(mask))]
+        last = [_product(forms, last, ones)]
     if len(last[0].products) > 1 or sum(map(_factors, (*laid, *last))) > SLOTS:
         laid, last = [forms.bind(x) for x in laid], [forms.bind(x) for x in last]
     heads = []
-    for j in range(cols):
-        kept = forms.form(rows, rows, consts=diagonal(mask[:, j]))
+    for j in np.flatnonzero(mask.any(axis=0)).tolist():
+        kept = forms.form(rows, rows, consts=diagonal(weights[:, j]))
         unit = forms.constant(Shift(cols, cols, j, j, 1))
         heads.append([*_columns(forms, laid, j), kept, *last, unit])
     return _sum(forms, heads)
@@ -178,26 +180,31 @@ def _weight(f: Form) -> tuple[int, int]:
     return (0 if scope is None else scope.serial, f.factors)
 
 
-def _laid(forms: Forms, values: Sequence[Form]) -> Form:
-    """The product of values, laid out by diagonals and stored."""
+def _laid(forms: Forms, values: Sequence[Form], mask: Array) -> Form:
+    """The masked product of values, laid out by diagonals and stored."""
     rows, cols = values[0].rows, values[0].cols
     if len(values) > 1:
-        laid = [_laid(forms, group) for group in _thirds(values)]
+        first, *others = _thirds(values)
+        ones = np.ones_like(mask)
+        laid = [_laid(forms, first, mask), *(_laid(forms, group, ones) for group in others)]
         heads = [
             [*_columns(forms, laid, j), forms.constant(_pick(rows, cols, j).T)] for j in range(cols)
         ]
     elif rows > 1:
-        heads = [_row(forms, values[0], i) for i in range(rows)]
+        heads = [_row(forms, values[0], i, row) for i, row in enumerate(mask) if row.any()]
     else:
         return values[0]
     return forms.bind(_sum(forms, heads))
 
 
-def _row(forms: Forms, x: Form, i: int) -> list[Form]:
-    """Row i of a value, spread over the diagonals."""
+def _row(forms: Forms, x: Form, i: int, mask: Array) -> list[Form]:
+    """Row i of a value, masked and spread over the diagonals."""
     unit = forms.constant(Shift(x.rows, x.rows, i, i, 1))
-    places = [Shift(x.cols, x.rows * x.cols, j, j * x.rows + i, 1) for j in range(x.cols)]
-    return [unit, x, forms.form(x.cols, x.rows * x.cols, consts=[(k, ONE) for k in places])]
+    places = [
+        (Shift(x.cols, x.rows * x.cols, j, j * x.rows + i, 1), exact(mask[j]))
+        for j in np.flatnonzero(mask).tolist()
+    ]
+    return [unit, x, forms.form(x.cols, x.rows * x.cols, consts=places)]
 
 
 def _columns(forms: Forms, laid: Sequence[Form], j: int) -> list[Form]:

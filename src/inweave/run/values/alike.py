@@ -15,21 +15,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import product
+from itertools import chain, islice, product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from inweave.exact.constants import Array, Ones, fractions, identity, simplest
 from inweave.run.values.graph import Graph
-from inweave.run.values.kinds import ONE, is_constant
+from inweave.run.values.kinds import ONE, is_constant, is_near
 from inweave.run.values.node import Node
 from inweave.run.values.term import Term
 
 DEEP = 8  # operations inside each other that are looked into
 WIDE = 64  # slices of one term, after which no further operation is: sums of sums have very many
+FLIPPED = 3  # products of one term that are looked at both ways round
 FEWEST = 3  # terms that a mask replaces
 SPARSE = 2  # rows for each term that is one of them, above which they are not a matrix
+MODERATE = 64  # powers of two from one, within which weights are multiplied by coefficients
 WHOLE = 1 << 31  # coefficients below which whole weights are multiplied as such
 
 ROWS, COLS, INNER = 0, 1, 2  # what an axis stands for or moves with: those of a term, or neither
@@ -45,11 +47,12 @@ Slice = tuple[int, int, int, int]
 
 
 class Made(NamedTuple):
-    """What is done, with which slices, and the values that they are of."""
+    """What is done, with which slices, the values that they are of, and constant weights."""
 
     pattern: Pattern
     slices: tuple[Slice, ...]
     bases: tuple[Node, ...]
+    weights: tuple[Node, ...] = ()
 
     @property
     def ages(self) -> list[int]:
@@ -146,33 +149,36 @@ def _look_deeper(known: Known, families: dict[Pattern, list[Member]]) -> None:
 
 
 def _join(known: Known, families: dict[Pattern, list[Member]]) -> None:
-    """Let a single term join those that are written another way round, or not named."""
+    """Let single terms, or numbers, join those that are written another way round, or not named."""
     for pattern, members in list(families.items()):
-        if len(members) > 1:
+        terms = [term for term, _ in members]
+        if len(terms) > 1 and any(term.core != 1 for term in terms):
             continue
-        term = members[0][0]
-        for made in _ways(known, term):
+        for made in _ways(known, terms[0]):
             if made.pattern != pattern and made.pattern in families:
-                families[made.pattern].append((term, made))
-                del families[pattern]
-                break
+                ways = [(t, way) for t in terms for way in _written(known, t, made.pattern)]
+                if len(ways) == len(terms):
+                    families[made.pattern] += ways
+                    del families[pattern]
+                    break
+
+
+def _written(known: Known, term: Term, pattern: Pattern) -> Iterable[Made]:
+    """A term written like others, if it can be."""
+    return islice((made for made in _ways(known, term) if made.pattern == pattern), 1)
 
 
 def _ways(known: Known, term: Term) -> Iterator[Made]:
-    """Ways to write a term; a number that is a product is its own transpose."""
-    products = [x for x in term.scalars if x.op == "matmul"] if term.core == 1 else []
-    others = tuple(x for x in term.scalars if x not in products)
+    """Ways to write a term; numbers that are products are their own transposes."""
+    products = sum(map(_is_number, term.scalars)) if term.core == 1 else 0
     for named in (False, True):
-        yield _Look(known, named).term(term)
-        for flip in (False, True) if len(products) == 1 else ():
-            look = _Look(known, named)
-            found = look.term(term._replace(scalars=others))
-            product = look.product(products[0], (ROWS, COLS), flip=flip)
-            yield Made(
-                (*found.pattern, product.pattern),
-                found.slices + product.slices,
-                found.bases + product.bases,
-            )
+        for flips in product((False, True), repeat=min(products, FLIPPED)):
+            yield _Look(known, named).term(term, flips)
+
+
+def _is_number(x: Node) -> bool:
+    """Whether a node is a row times a column."""
+    return x.op == "matmul" and x.is_scalar
 
 
 def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
@@ -195,12 +201,26 @@ class _Look:
     def __init__(self, known: Known, named: bool) -> None:
         self.known, self.named, self._slices = known, named, 0
 
-    def term(self, term: Term) -> Made:
-        """The product of a term's scalars and core."""
-        parts = _ordered(self.node(x, (ROWS, COLS)) for x in term.scalars)
-        if not isinstance(term.core, int):
-            parts.append(self.node(term.core, (ROWS, COLS)))
-        return _joined("mul", None, parts)
+    def term(self, term: Term, flips: Sequence[bool] = ()) -> Made:
+        """The product of a term's scalars and core; the first products among those may turn."""
+        cores = () if isinstance(term.core, int) else (term.core,)
+        factors = list(self._factors((*term.scalars, *cores), 0))
+        weights = tuple(filter(is_constant, factors))
+        if len(weights) != 1 or len(factors) == 1:  # as several may not be multiplied beforehand
+            weights = ()
+        turned = iter(flips)
+        parts = [
+            self.node(x, (ROWS, COLS), flip=_is_number(x) and next(turned, False))
+            for x in factors
+            if x not in weights
+        ]
+        return _joined("mul", None, _ordered(parts))._replace(weights=weights)
+
+    def _factors(self, nodes: Iterable[Node], depth: int) -> Iterator[Node]:
+        """Nodes, and instead of products entry by entry what they multiply."""
+        for node in nodes:
+            opened = node.op == "mul" and depth < DEEP and (self.named or not node.label)
+            yield from self._factors(node.args, depth + 1) if opened else (node,)
 
     def product(self, node: Node, axes: Axes, depth: int = 0, flip: bool = False) -> Made:
         """A matrix product, or its transpose."""
@@ -241,7 +261,8 @@ class _Look:
                 return self.product(base, axes, depth, flip)
             sums = base.op == "sum" and all(_fills(base, x) for x in base.args)
             if sums or base.op in ("mul", "scale"):
-                parts = [self.node(x, axes, depth + 1, flip) for x in base.args]
+                args = self._factors([base], depth) if base.op == "mul" else base.args
+                parts = [self.node(x, axes, depth + 1, flip) for x in args]
                 return _sum(base, parts) if sums else _joined(base.op, base.data, _ordered(parts))
         if self.named and looked and base.op == "matmul" and not flip:
             return self._part(base, place, axes)
@@ -297,7 +318,8 @@ def _fills(node: Node, part: Node) -> bool:
 class Mask(NamedTuple):
     """Where a value stands, and what its entries are multiplied by; None if all count alike.
 
-    The value itself may be one row or column for all.
+    The value itself may be one row or column for all. What stands on a `diagonal` is a column, and
+    so are its weights.
     """
 
     top: int
@@ -305,18 +327,17 @@ class Mask(NamedTuple):
     rows: int
     cols: int
     weights: tuple[Any, ...] | None
+    diagonal: bool = False
 
     @property
     def is_unit(self) -> bool:
         """Whether this leaves the diagonal of a square as it is, and nothing else."""
-        if self.weights is None or self.rows != self.cols:
-            return False
-        return np.array_equal(self.weights, np.eye(self.rows, dtype=int))
+        return self.diagonal and self.weights is None
 
 
 def _added_first(mask: Mask, node: Node) -> tuple[Any, ...] | None:
     """What values have in common that are added up before they are masked, or spread."""
-    if mask.weights is not None:
+    if mask.weights is not None or mask.diagonal:
         return (mask,)
     return (mask, node.shape) if node.shape != (mask.rows, mask.cols) else None
 
@@ -367,11 +388,13 @@ class _Family:
         if self._strays:
             return None
         first = self.terms[0].coefficient
-        few = len(self.terms) < FEWEST and not self._is_diagonal()
-        if few and any(t.coefficient != first for t in self.terms):
+        equal = all(t.coefficient == first for t in self.terms)
+        weighted = any(made.weights for _, made in self._members)
+        few = len(self.terms) < FEWEST and not (weighted or self._is_diagonal)
+        if few and not equal:
             return None
         weights = self._weights(first)
-        if weights is not None and few:
+        if weights is not None and (few or not (equal or _is_moderate(weights))):
             return None
         mark = self.graph.mark()
         try:
@@ -380,9 +403,9 @@ class _Family:
             self.graph.rollback(mark)
             return None
         (top, left), (rows, cols) = self.begin.tolist(), self.length.tolist()
-        if node.rows == 1 and weights is not None and self._is_diagonal():
+        if node.rows == 1 and self._is_diagonal:
             node = self.graph.flip(node)
-        return Mask(top, left, rows, cols, weights), first, node
+        return Mask(top, left, rows, cols, weights, self._is_diagonal), first, node
 
     @cached_property
     def _strays(self) -> int:
@@ -391,9 +414,10 @@ class _Family:
         moves = {move.tobytes() for move in (begin - begin[0]).T if move.any()}
         return len(moves - {(starts - starts[0]).tobytes() for starts in self.starts})
 
+    @cached_property
     def _is_diagonal(self) -> bool:
-        """Whether the terms are the entries on a diagonal, without a gap."""
-        single = bool((self.sizes == 1).all()) and self.length[0] == len(self.terms)
+        """Whether the terms are entries on a diagonal."""
+        single = bool((self.sizes == 1).all()) and self.length[0] > 1
         return single and _constant(self.starts[0] - self.starts[1])
 
     def summed(self, pattern: Pattern) -> tuple[Mask, Fraction, Node] | None:
@@ -456,11 +480,15 @@ class _Family:
 
     def _weights(self, first: Fraction) -> tuple[Any, ...] | None:
         """How much the entries count, relative to the first."""
-        equal = all(t.coefficient == first for t in self.terms)
-        weights = np.zeros(self.length, dtype=int if equal else object)
-        for t in self.terms:
-            row, col = t.row - self.begin[0], t.col - self.begin[1]
-            added = 1 if equal else t.coefficient / first
+        equal = all(t.coefficient == first and not m.weights for t, m in self._members)
+        rows, cols = self.length
+        width = 1 if self._is_diagonal else cols
+        weights = np.zeros((rows, width), dtype=int if equal else object)
+        for t, made in self._members:
+            row, col = t.row - self.begin[0], (t.col - self.begin[1]) % width
+            added: Any = 1 if equal else t.coefficient / first
+            for constant in made.weights:
+                added = added * fractions(_entries(constant))
             weights[row : row + t.rows, col : col + t.cols] += added
         return None if (weights == 1).all() else tuple(map(tuple, weights.tolist()))
 
@@ -613,6 +641,11 @@ def _entries(x: Node) -> Array:
     return entries.T if flip else entries
 
 
+def _is_moderate(weights: Iterable[Iterable[Any]]) -> bool:
+    """Whether no weight is so large or small that it is not to be multiplied by a coefficient."""
+    return all(is_near(Fraction(x), MODERATE) for x in {*chain.from_iterable(weights)} if x)
+
+
 def _constant(numbers: Any) -> bool:
     return bool((numbers == numbers[0]).all())
 
@@ -639,13 +672,17 @@ def _standing(graph: Graph, like: Term, mask: Mask, parts: Sequence[tuple[Fracti
 
 def _masked(graph: Graph, mask: Mask, coefficient: Fraction, node: Node) -> tuple[Fraction, Node]:
     """A value as large as its mask, weighted by it."""
-    if mask.is_unit:  # it is known for what it is as long as its identity has no multiple
+    if mask.diagonal:  # it is known for what it is as long as its identity has no multiple
+        if mask.weights is not None:
+            column = mask._replace(cols=1, diagonal=False)
+            coefficient, node = _masked(graph, column, coefficient, node)
         return ONE, graph.entrywise(
             graph.scale(coefficient, node), graph.const(identity(mask.rows))
         )
     if mask.weights is not None:
-        whole = coefficient.denominator == 1 and abs(coefficient) < WHOLE
-        times = int(coefficient) if whole else coefficient
-        weights = np.array(mask.weights, dtype=None if whole else object) * times
-        return ONE, graph.entrywise(node, graph.const(simplest(weights)))
+        times, later = (coefficient, ONE) if _is_moderate(mask.weights) else (ONE, coefficient)
+        whole = times.denominator == 1 and abs(times) < WHOLE
+        weights = np.array(mask.weights, dtype=None if whole else object)
+        weights = weights * (int(times) if whole else times)
+        return later, graph.entrywise(node, graph.const(simplest(weights)))
     return coefficient, graph.spread(node, mask.rows, mask.cols)

@@ -8,6 +8,7 @@ product. Whatever a head does with selections, identities and copies is done bef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
@@ -178,7 +179,36 @@ def clip(graph: Graph, term: Term, box: Box) -> Term | None:
     if (top, left, bottom, right) == term.box:
         return term
     part = _slice(graph, term.core, top - term.row, left - term.col, bottom - top, right - left)
-    return standing(graph, part, top, left, term.coefficient, term.scalars)
+    sign, part, down, across = _without_zeros(graph, part)
+    return standing(graph, part, top + down, left + across, sign * term.coefficient, term.scalars)
+
+
+def _without_zeros(graph: Graph, x: Node) -> Part:
+    """What stands in a slice of a diagonal matrix, or of a sum where it meets one part, and where.
+
+    Elsewhere in the slice are zeros.
+    """
+    if x.op != "view" or x.is_scalar:
+        return 1, x, 0, 0
+    row, col, rows, cols, flip = x.data
+    column, parts = kinds.on_diagonal(x.args[0]), parts_of(x.args[0], row, col, rows, cols)
+    if column is not None and max(row, col) < min(row + rows, col + cols):
+        top = start = max(row, col)
+        size = min(row + rows, col + cols) - start
+        sign, entries = 1, graph.view(column, start, 0, size, 1)
+        inside = graph.entrywise(entries, graph.const(identity(size)))
+    elif parts is not None and len(parts) == 1:
+        sign, part, up, left = parts[0]
+        top, start = max(row, up), max(col, left)
+        bottom, stop = min(row + rows, up + part.rows), min(col + cols, left + part.cols)
+        some = graph.view(part, top - up, start - left, bottom - top, stop - start)
+        again, inside, down, across = _without_zeros(graph, some)
+        sign, top, start = sign * again, top + down, start + across
+    else:
+        return 1, x, 0, 0
+    if flip:
+        return sign, graph.flip(inside), start - col, top - row
+    return sign, inside, top - row, start - col
 
 
 def around(graph: Graph, term: Term, box: Box) -> list[Term]:
@@ -318,6 +348,8 @@ def _pair(graph: Graph, a: Term, b: Term) -> Term | None:
     short, tall = clip_cols(graph, a, low, high), clip_rows(graph, b, low, high)
     if short is None or tall is None:
         return None
+    if (short.col, short.cols) != (tall.row, tall.rows):  # zeros were left out of one
+        return _pair(graph, short, tall)
     if isinstance(short.core, int):
         return scaled(tall.moved(short.row - short.col, 0), short)
     if isinstance(tall.core, int):
@@ -332,22 +364,44 @@ def _pair(graph: Graph, a: Term, b: Term) -> Term | None:
 
 
 def triple(graph: Graph, left: Matrix, middle: Matrix, right: Matrix) -> Matrix:
-    """`left @ middle @ right` in the cheaper order, counting what exists or leaves a loop."""
+    """`left @ middle @ right` in the cheapest order, counting what exists or leaves a loop.
 
-    def from_right() -> Matrix:
-        return times(graph, left, times(graph, middle, right))
+    Of the middle no more is multiplied than the other two read, unless that is there already.
+    """
+    read = _read(graph, left, middle, right)
+    ways: list[Callable[[], Matrix]] = [
+        lambda: times(graph, left, times(graph, middle, right)),
+        lambda: times(graph, left, times(graph, read, right)),
+        lambda: times(graph, times(graph, left, read), right),
+    ]
+    if read == middle:
+        del ways[0]
+    mark, least, best = graph.mark(), math.inf, ways[0]
+    for way in ways:
+        out = way()
+        cost = graph.cost_since(mark, _values(out))
+        if cost == 0 or (way is ways[-1] and cost < least):
+            return out
+        if cost < least:
+            least, best = cost, way
+        graph.rollback(mark)
+    return best()
 
-    mark = graph.mark()
-    out = from_right()
-    right_cost = graph.cost_since(mark, _values(out))
-    if right_cost == 0:
-        return out
-    graph.rollback(mark)
-    out = times(graph, times(graph, left, middle), right)
-    if graph.cost_since(mark, _values(out)) < right_cost:
-        return out
-    graph.rollback(mark)
-    return from_right()
+
+def _read(graph: Graph, left: Matrix, middle: Matrix, right: Matrix) -> Matrix:
+    """The part of a matrix between two others that they read."""
+    if not (left and middle and right):
+        return ()
+    box = bounding(middle)
+    before = [clip_cols(graph, term, box.top, box.bottom) for term in left]
+    after = [clip_rows(graph, term, box.left, box.right) for term in right]
+    some = [[term for term in terms if term is not None] for terms in (before, after)]
+    if not all(some):
+        return ()
+    rows, cols = map(bounding, some)
+    box = Box(rows.left, cols.top, rows.right, cols.bottom)
+    parts = (clip(graph, term, box) for term in middle)
+    return tuple(part for part in parts if part is not None)
 
 
 def _values(matrix: Matrix) -> Iterator[Node]:
