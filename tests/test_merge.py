@@ -13,6 +13,7 @@ import inweave
 from inweave import Matrix, Vector
 from inweave.compiler.layers import HeadSpec, Item
 from inweave.compiler.merge import merged
+from inweave.run.lines.code import Repeat
 
 
 def written_out(heads) -> Counter:
@@ -61,3 +62,40 @@ def test_a_sum_that_meets_itself_again_is_compiled(target, optimize):
     A, x, y = rng.normal(size=(3, 3)), rng.normal(size=3), rng.normal(size=3)
     expected = A @ (x + y) + A @ (A @ (x + y)) + A @ x
     np.testing.assert_allclose(net(A=A, x=x, y=y), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("by", [Fraction(1), Fraction(3), Fraction(0.3), Fraction(-1, 7)])
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_sum_keeps_the_binary_numbers_of_the_program(by, order):
+    """`0.72 e + x` is not `e + x / 0.72`, which no float is."""
+    read = tuple(Item(by * Fraction(c), name) for c, name in ((0.72, "e"), (1, "x")))[::order]
+    (head,) = merged([HeadSpec(read, (Item(Fraction(1), "I"),), (("a", Item(by, "v")),))])
+    assert {item.key: item.coefficient for item in head.query} == {"e": Fraction(0.72), "x": 1}
+    assert written_out([(head.query, head.key, head.values)])[
+        "e", "I", "a", "v"
+    ] == by * by * Fraction(0.72)
+
+
+def test_a_trace_of_a_loop_is_one_value_where_it_is_carried_and_where_it_is_used():
+    """TD(lambda): a step multiplies the trace by 0.72 once, however often it is read."""
+
+    @inweave.program
+    def program(X: Matrix["n", "d"], r: Vector["n"]):
+        def step(carried, x, reward):
+            w, e = carried
+            e = 0.72 * e + x
+            return (w + (reward - x @ w) * e, e), None
+
+        start = (inweave.zeros(X.shape[1]), inweave.zeros(X.shape[1]))
+        return inweave.scan(step, start, X, r)[0][0]
+
+    net = inweave.compile(program, n=12, d=5, optimize="speed", verify=False)
+    (loop,) = (line for line in net.plan.from_inputs.code.lines if isinstance(line, Repeat))
+    long = [line for line in loop.body if line.op in ("mul", "add") and line.rows * line.cols == 5]
+    assert len(long) == 4  # 0.72 e, + x, times a number, + w
+    rng = np.random.default_rng(0)
+    X, r, w, e = rng.normal(size=(12, 5)), rng.normal(size=12), np.zeros(5), np.zeros(5)
+    for x, reward in zip(X, r, strict=True):
+        e = 0.72 * e + x
+        w = w + (reward - x @ w) * e
+    np.testing.assert_allclose(net(X=X, r=r), w, rtol=1e-11)

@@ -80,12 +80,23 @@ def _scaled(head: HeadSpec) -> HeadSpec:
     query, key, values = collect(head.query), collect(head.key), added(head.values)
     if not (query and key and values):
         return HeadSpec((), (), ())
-    a, b = (_moderate(read[0].coefficient) for read in (query, key))
+    a, b = (_moderate(_common(read)) for read in (query, key))
     return HeadSpec(
         tuple(item.scaled(1 / a) for item in query),
         tuple(item.scaled(1 / b) for item in key),
         tuple((dest, item.scaled(a * b)) for dest, item in values),
     )
+
+
+def _common(read: Read) -> Fraction:
+    """The coefficient without which the others are binary numbers, or nearest to that."""
+    found = [item.coefficient for item in read]
+    return min(found, key=lambda c: sum(_odd((other / c).denominator) for other in found))
+
+
+def _odd(number: int) -> int:
+    """The bits of a number without those of its powers of two."""
+    return (number // (number & -number)).bit_length()
 
 
 def _moderate(c: Fraction) -> Fraction:
