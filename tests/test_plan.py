@@ -432,6 +432,27 @@ def test_a_matrix_of_numbers_counts_the_same_on_every_library(xp):
         np.testing.assert_allclose(to_numpy(found[name]), want, rtol=1e-12)
 
 
+@pytest.mark.parametrize("cols", [1, 3])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("shared", [False, True])
+def test_products_in_batches_are_those_of_torch_however_they_lie_in_memory(cols, turned, shared):
+    torch = pytest.importorskip("torch")
+    from inweave.run.libraries import in_torch
+
+    made = torch.Generator().manual_seed(0)
+    a = torch.randn(4, 5, 6, generator=made, dtype=torch.float64)
+    a = a.mT.contiguous().mT if turned else a
+    b, c = (torch.randn(4, n, cols, generator=made, dtype=torch.float64) for n in (6, 5))
+    assert in_torch.stands_turned(a, b) == (turned and cols == 1)
+    assert torch.allclose(in_torch.batched(a, b), a @ b, rtol=1e-14)
+    found = in_torch.batched_sum(c, a, b, alpha=-1, beta=2)
+    assert torch.allclose(found, 2 * c - a @ b, rtol=1e-14)
+    b = b[0] if shared else b
+    found = in_torch.operations()["matmul"](a, b)
+    assert found.shape == c.shape
+    assert torch.allclose(found, a @ b, rtol=1e-14)
+
+
 def test_gradients_flow_through_torch():
     torch = pytest.importorskip("torch")
     net = tied(3, 6)

@@ -269,3 +269,30 @@ def test_what_grows_without_bound_is_told_in_the_same_words(monkeypatch):
             net(B=-np.eye(2), w=np.full(2, 9.0))
         words.append(str(error.value))
     assert words[0] == words[1]
+
+
+def test_a_matrix_that_no_step_changes_may_have_more_entries(monkeypatch):
+    """Coordinate descent: every step reads one row, and changes one number."""
+    d, split = 10, []
+
+    @inweave.program
+    def program(A: Matrix["d", "d"], b: Vector["d"]):
+        def sweep(w):
+            for j in range(d):
+                z = w[j] + 0.1 * (b[j] - A[j] @ w)
+                w = w + np.eye(d)[j] * (inweave.soft_threshold(z, 0.01) - w[j])
+            return w
+
+        return inweave.iterate(sweep, inweave.zeros(d), 20)
+
+    net = inweave.compile(program, d=d, optimize="speed", verify=False)
+    whole = entries._Split
+    monkeypatch.setattr(entries, "_Split", lambda *given: split.append(whole(*given)) or split[-1])
+    rng = np.random.default_rng(0)
+    A, b, w = np.eye(d) + rng.normal(size=(d, d)) / d, rng.normal(size=d), np.zeros(d)
+    for _ in range(20):
+        for j in range(d):
+            z = w[j] + 0.1 * (b[j] - A[j] @ w)
+            w[j] = z - np.clip(z, -0.01, 0.01)
+    np.testing.assert_allclose(net(A=A, b=b), w, rtol=1e-10)
+    assert split

@@ -22,6 +22,7 @@ from inweave.run.libraries.parted import APPLIED, SIGNS, is_double
 from inweave.run.lines.code import Line, Lines, Repeat, Stack
 
 MOST = 25  # entries of a matrix
+FIXED = 128  # entries of one that no step changes
 GAIN = 20  # lines over numbers that take as long as one of numpy's
 
 
@@ -101,17 +102,19 @@ class _Split:
         x = self.slots[slot]
         if isinstance(x, (int, float)):
             return Entries(1, 1, [slot])
-        shape = getattr(x, "shape", ())
-        if len(shape) != 2 or x.size > MOST or not is_double(x, *shape):
+        shape: tuple[int, ...] = getattr(x, "shape", ())
+        most = MOST if slot in self.loop.inits else FIXED
+        if len(shape) != 2 or x.size > most or not is_double(x, *shape):
             raise Large
-        found = self.fresh(*shape)
+        rows, cols = shape
+        found = self.fresh(rows, cols, most)
         for k, entry in enumerate(found.slots):
             self.origin[entry] = f"slots[{slot}].item({k})"
         return found
 
-    def fresh(self, rows: int, cols: int) -> Entries:
+    def fresh(self, rows: int, cols: int, most: int = MOST) -> Entries:
         """New slots, in which single numbers are to stand."""
-        if rows * cols > MOST:
+        if rows * cols > most:
             raise Large
         return Entries(rows, cols, [self.put(np.empty((1, 1))) for _ in range(rows * cols)])
 

@@ -23,6 +23,28 @@ JOINED = {("add", 0): "plus", ("add", 1): "plus", ("sub", 0): "less", ("sub", 1)
 SIGNS = {"mul": "*", "add": "+", "sub": "-"}
 
 
+def stands_turned(a: Any, b: Any) -> bool:
+    """Whether columns are multiplied by matrices that lie transposed in memory.
+
+    On the CPU torch goes through those several times slower than through rows times what they are
+    the transpose of.
+    """
+    turned: bool = b.shape[-1] == 1 and a.stride(-1) > a.stride(-2) and a.device.type == "cpu"
+    return turned
+
+
+def batched(a: Any, b: Any) -> Any:
+    """The products of a batch."""
+    return (b.mT.bmm(a.mT)).mT if stands_turned(a, b) else a.bmm(b)
+
+
+def batched_sum(c: Any, a: Any, b: Any, alpha: float = 1, beta: float = 1) -> Any:
+    """Products of a batch, and what is added to them."""
+    if stands_turned(a, b):
+        return c.mT.baddbmm(b.mT, a.mT, alpha=alpha, beta=beta).mT
+    return c.baddbmm(a, b, alpha=alpha, beta=beta)
+
+
 def loop(loop: Repeat, otherwise: Step) -> Step:
     """A loop as a step over slots."""
     return stepping(loop, OutOfPlace, otherwise)
@@ -37,14 +59,14 @@ def operations() -> dict[str, Callable[[Any, Any], Any]]:
             return torch.mm(a, b)
         if a.ndim == 2 and b.shape[-1] == 1:  # a matrix that the whole batch shares
             return (b[..., 0] @ a.mT)[..., None]
-        return a @ b
+        return (b.mT @ a.mT).mT if stands_turned(a, b) else a @ b
 
     def added(c: Any, factors: Pair, alpha: float = 1, beta: float = 1) -> Any:
         a, b = factors
         if a.ndim == b.ndim == c.ndim == 2:
             return torch.addmm(c, a, b, alpha=alpha, beta=beta)
         if a.ndim == b.ndim == c.ndim == 3 and a.shape[0] == b.shape[0] == c.shape[0]:
-            return torch.baddbmm(c, a, b, alpha=alpha, beta=beta)
+            return batched_sum(c, a, b, alpha=alpha, beta=beta)
         return c * beta + product(a, b) * alpha
 
     return {
@@ -90,7 +112,7 @@ class OutOfPlace(Writer):
             return x.unflatten(-2, (-1, height)).unbind(-3)
 
         return operations() | {
-            "mm": torch.mm, "bmm": torch.bmm, "addmm": torch.addmm, "baddbmm": torch.baddbmm,
+            "mm": torch.mm, "bmm": batched, "addmm": torch.addmm, "baddbmm": batched_sum,
             "rows": lambda x, i, height: x.narrow(-2, i * height, height), "cat": torch.cat,
             "forward": forward, "backward": lambda x, height: forward(x, height)[::-1],
             "diagonal": lambda x: torch.linalg.diagonal(x)[..., None],
