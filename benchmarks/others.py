@@ -284,6 +284,31 @@ def transported(K: Matrix["n", "n"]):
     return u[:, None] * K / inweave.assume(K.T @ u, 1e-3, 1e4)
 
 
+WINDOW = np.tri(64) - np.tri(64, 64, -9)
+DECAY = np.tril(0.9 ** abs(np.subtract.outer(np.arange(64), np.arange(64))))
+
+
+@inweave.program
+def windowed(Q: Matrix["n", "d"], K: Matrix["n", "d"], V: Matrix["n", "d"]):
+    S = Q @ K.T
+    A = WINDOW * S * S
+    return A @ V / inweave.assume(A.sum(axis=1)[:, None] + 1, 1, 1e4)
+
+
+@inweave.program
+def polynomial(Q: Matrix["n", "d"], K: Matrix["n", "d"], V: Matrix["n", "d"]):
+    return (DECAY * (Q @ K.T + 1) ** 3) @ V
+
+
+@inweave.program
+def temporal(X: Matrix["n", "d"], r: Vector["n"]):
+    w = e = inweave.zeros(X.shape[1])
+    for t in range(X.shape[0] - 1):
+        e = 0.72 * e + X[t]
+        w = w + 0.1 * (r[t] + 0.9 * (X[t + 1] @ w) - X[t] @ w) * e
+    return w
+
+
 def _times(A: Any, x: Any) -> Any:
     return (A @ x[..., None])[..., 0]
 
@@ -527,6 +552,31 @@ def _transported(K: Any) -> Any:
     return u * K / (K.mT @ u).mT
 
 
+def _windowed(Q: Any, K: Any, V: Any) -> Any:
+    S = Q @ K.mT
+    S *= S
+    S *= WINDOW
+    return S @ V / (S.sum(axis=-1) + 1)[..., None]
+
+
+def _polynomial(Q: Any, K: Any, V: Any) -> Any:
+    S = Q @ K.mT
+    S += 1
+    A = S * S
+    A *= S
+    A *= DECAY
+    return A @ V
+
+
+def _temporal(X: Any, r: Any) -> Any:
+    w = e = np.zeros(X[..., 0, :].shape)
+    D = 0.9 * X[..., 1:, :] - X[..., :-1, :]
+    for t in range(X.shape[-2] - 1):
+        e = 0.72 * e + X[..., t, :]
+        w = w + (0.1 * (r[..., t] + np.vecdot(D[..., t, :], w)))[..., None] * e
+    return w
+
+
 OTHERS = (
     Other(mahalanobis, {"n": 100, "d": 10}, {"X": (100, 10), "mu": (10,), "S": (10, 10)},
           _mahalanobis),
@@ -560,6 +610,10 @@ OTHERS = (
     Other(recursive, {"n": 100, "d": 4}, {"X": (100, 4), "y": (100,)}, _recursive),
     Other(masked, {"n": 60}, {"X": (60, 60)}, _masked),
     Other(transported, {"n": 60}, {"K": (60, 60)}, _transported),
+    Other(windowed, {"n": 64, "d": 16}, {"Q": (64, 16), "K": (64, 16), "V": (64, 16)}, _windowed),
+    Other(polynomial, {"n": 64, "d": 16}, {"Q": (64, 16), "K": (64, 16), "V": (64, 16)},
+          _polynomial),
+    Other(temporal, {"n": 300, "d": 20}, {"X": (300, 20), "r": (300,)}, _temporal),
 )  # fmt: skip
 
 
