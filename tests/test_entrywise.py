@@ -685,6 +685,27 @@ def test_a_mask_of_any_kind_on_a_product_of_values_is_one_operation(mask, mode, 
         assert sorted(_operations(network)) == ["matmul", "matmul", "mul", "mul"]
 
 
+@pytest.mark.parametrize("mask", BETWEEN_VALUES.values(), ids=BETWEEN_VALUES)
+@pytest.mark.parametrize("of", ["cube", "relu"])
+def test_a_mask_on_what_is_made_of_scores_is_one_operation(mask, of):
+    n, d = 9, 4
+    M = mask(n)
+
+    @inweave.program
+    def program(Q: Matrix["n", "d"], K: Matrix["n", "d"], V: Matrix["n", "d"]):
+        S = Q @ K.T
+        return (M * (inweave.relu(S) if of == "relu" else (S + 1) ** 3)) @ V
+
+    network = inweave.compile(program, optimize="speed", verify=False, n=n, d=d)
+    Q, K, V = np.random.default_rng(1).normal(size=(3, n, d))
+    S = Q @ K.T
+    wanted = (M * (np.maximum(S, 0) if of == "relu" else (S + 1) ** 3)) @ V
+    np.testing.assert_allclose(network(Q=Q, K=K, V=V), wanted, rtol=1e-11, atol=1e-11)
+    if np.count_nonzero(M) > 1:
+        inner = ["pointwise"] if of == "relu" else ["add", "mul", "mul"]
+        assert sorted(_operations(network)) == sorted(["matmul", *inner, "mul", "matmul"])
+
+
 @settings(max_examples=20, deadline=None)
 @given(st.data(), st.integers(2, 5), st.integers(2, 5))
 def test_masks_on_products_of_values_are_exact(data, n, m):

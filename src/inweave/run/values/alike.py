@@ -28,7 +28,7 @@ from inweave.run.values.term import Term
 
 DEEP = 8  # operations inside each other that are looked into
 WIDE = 64  # slices of one term, after which no further operation is: sums of sums have very many
-FLIPPED = 3  # products of one term that are looked at both ways round
+FLIPPED = 3  # numbers of one term that are looked at both ways round
 FEWEST = 3  # terms that a mask replaces
 SPARSE = 2  # rows for each term that is one of them, above which they are not a matrix
 MODERATE = 64  # powers of two from one, within which weights are multiplied by coefficients
@@ -169,16 +169,11 @@ def _written(known: Known, term: Term, pattern: Pattern) -> Iterable[Made]:
 
 
 def _ways(known: Known, term: Term) -> Iterator[Made]:
-    """Ways to write a term; numbers that are products are their own transposes."""
-    products = sum(map(_is_number, term.scalars)) if term.core == 1 else 0
+    """Ways to write a term; numbers are their own transposes."""
+    numbers = min(len(term.scalars), FLIPPED) if term.core == 1 else 0
     for named in (False, True):
-        for flips in product((False, True), repeat=min(products, FLIPPED)):
+        for flips in product((False, True), repeat=numbers):
             yield _Look(known, named).term(term, flips)
-
-
-def _is_number(x: Node) -> bool:
-    """Whether a node is a row times a column."""
-    return x.op == "matmul" and x.is_scalar
 
 
 def _by_diagonal(members: Sequence[Member]) -> list[list[Member]]:
@@ -210,11 +205,18 @@ class _Look:
             weights = ()
         turned = iter(flips)
         parts = [
-            self.node(x, (ROWS, COLS), flip=_is_number(x) and next(turned, False))
+            self._turned(x) if x.is_scalar and next(turned, False) else self.node(x, (ROWS, COLS))
             for x in factors
             if x not in weights
         ]
         return _joined("mul", None, _ordered(parts))._replace(weights=weights)
+
+    def _turned(self, number: Node) -> Made:
+        """A number that is written as a transpose."""
+        made = self.node(number, (ROWS, COLS), flip=True)
+        if made.pattern[0] is not None:
+            return made
+        return made._replace(pattern=(*made.pattern[:2], True, *made.pattern[3:]))
 
     def _factors(self, nodes: Iterable[Node], depth: int) -> Iterator[Node]:
         """Nodes, and instead of products entry by entry what they multiply."""
