@@ -97,6 +97,11 @@ class Run:
         zero = draw(config.task, 4096, stream(s.seed, "zero"))
         self.zero_loss = float(mse(torch.zeros_like(zero.clean), zero, s.target))
 
+    @property
+    def model(self) -> AttentionNetwork:
+        """The model as it is now, on the CPU."""
+        return self.ensemble.member(0)
+
     def step(self, t: int) -> Tensor:
         """Draw, predict, differentiate, update. The loss stays on the device."""
         return self.trainer.step(t, self.schedule.share(t))[0]
