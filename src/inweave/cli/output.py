@@ -139,6 +139,15 @@ def table(title: str = "", *columns: str, left: int = 1) -> Table:
     return made
 
 
+def bar(out: Console, *columns: Any) -> Any:
+    """A bar that is gone in the end, with columns between it and what is said of the work."""
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
+
+    said = TextColumn("{task.description}", markup=False)
+    parts = (SpinnerColumn(), BarColumn(bar_width=24), *columns, said)
+    return Progress(*parts, console=out, transient=True)
+
+
 @contextmanager
 def stages(total: int) -> Iterator[Callable[[str], None]]:
     """Announce each of `total` stages as it begins: a bar on a terminal, lines elsewhere."""
@@ -146,20 +155,12 @@ def stages(total: int) -> Iterator[Callable[[str], None]]:
     if not out.is_terminal:
         yield lambda text: out.print(f"{text} ...", markup=False, soft_wrap=True)
         return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
+    from rich.progress import MofNCompleteColumn
 
-    bar = Progress(
-        SpinnerColumn(),
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TextColumn("{task.description}", markup=False),
-        console=out,
-        transient=True,
-    )
-    with bar:
-        task = bar.add_task("", total=total, completed=-1)
+    with bar(out, MofNCompleteColumn()) as shown:
+        task = shown.add_task("", total=total, completed=-1)
 
         def begin(text: str) -> None:
-            bar.update(task, advance=1, description=text)
+            shown.update(task, advance=1, description=text)
 
         yield begin

@@ -82,16 +82,8 @@ class _Bar(_Lines):
     """The same as a bar: what is done of the present training, and what is measured between two."""
 
     def __init__(self, out: Console, what: str) -> None:
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
-
         super().__init__(out, what)
-        self.bar = Progress(
-            SpinnerColumn(),
-            BarColumn(bar_width=24),
-            TextColumn("{task.description}", markup=False),
-            console=self.out,
-            transient=True,
-        )
+        self.bar = output.bar(out)
         self.task = self.bar.add_task(what, total=None)
 
     def begin(self, steps: int) -> None:
