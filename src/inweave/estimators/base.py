@@ -72,8 +72,8 @@ class InContextEstimator(BaseEstimator):  # type: ignore[misc]
         with np.errstate(all="ignore"):  # what diverges is seen by its distance
             return self.network_(**self.prompt_, u=units, check=False)
 
-    def _linear(self, X: Any) -> Array:
-        """New rows, checked, times what the network found."""
+    def predict(self, X: Any) -> Array:
+        """uᵀw for every row u, and the intercept."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=np.float64, reset=False)
         return np.asarray(X @ self.coef_.T + self.intercept_)

@@ -174,10 +174,6 @@ class InContextLasso(RegressorMixin, InContextEstimator):  # type: ignore[misc]
         w, v = self._pass(lasso_descent, prompt, d=len(w), steps=steps)
         return np.asarray(w), np.asarray(v)
 
-    def predict(self, X: Any) -> Array:
-        """uᵀw for every row u, and the intercept."""
-        return self._linear(X)
-
 
 def _momentum(ratio: float, tol: float, steps: int) -> float:
     """β = (1 − q)/(1 + q): with q = √(μ/L) it shrinks the error by about 1 − q a step (Nesterov).

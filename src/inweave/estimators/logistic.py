@@ -202,7 +202,7 @@ class InContextLogistic(ClassifierMixin, InContextEstimator):  # type: ignore[mi
 
     def decision_function(self, X: Any) -> Array:
         """The logit of the second class: uᵀw for every row u, and the intercept."""
-        return self._linear(X)[:, 0]
+        return super().predict(X)[:, 0]
 
     def predict_proba(self, X: Any) -> Array:
         """The probability of each class."""

@@ -139,7 +139,3 @@ class InContextRidge(MultiOutputMixin, RegressorMixin, InContextEstimator):  # t
             return np.asarray(self._pass(ridge_tripling, prompt | {"eta": eta}, d=d, levels=levels))
         self.steps_ = 2 ** power_above(2, steps) if self.steps == "auto" else steps
         return np.asarray(self._pass(ridge_descent, prompt | {"eta": eta}, d=d, steps=self.steps_))
-
-    def predict(self, X: Any) -> Array:
-        """uᵀw for every row u, and the intercept."""
-        return self._linear(X)
