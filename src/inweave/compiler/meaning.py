@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import singledispatch
 from typing import Any
 
@@ -41,8 +40,8 @@ from inweave.compiler.layers import (
     Schedule,
     layers,
 )
-from inweave.exact.arithmetic import Arithmetic, bordered, matrix
-from inweave.exact.constants import Array
+from inweave.exact.arithmetic import Arithmetic, bordered, matrix, times
+from inweave.exact.constants import Array, added
 from inweave.language.program import Traced
 from inweave.model.layout import Layout
 from inweave.model.prompt import fill_prompt
@@ -118,8 +117,8 @@ class FormValues:
             total = self.arithmetic.zeros((x.rows, x.cols))
             for v, t, c in x.terms:
                 total = total + (known[v].mT if t else known[v]) * number(c)
-            for k, c in x.constants:
-                total = total + matrix(self.arithmetic, k) * number(c)
+            if x.constants:
+                total = total + matrix(self.arithmetic, added((c, k) for k, c in x.constants))
             return total
         if isinstance(x, Product):
             out = known[x.parts[0]]
@@ -249,8 +248,9 @@ class Stored:
         else:
             found = self.stored(item.key, item.diagonal)
             if item.constant is not None:
-                found = found @ matrix(self.arithmetic, item.constant)
-        return found * self.arithmetic.number(Fraction(item.coefficient))
+                found = times(self.arithmetic, found, item.constant)
+        c = item.coefficient
+        return found if c == 1 else found * self.arithmetic.number(c)
 
     def _sum(self, values: Sequence[Array]) -> Array:
         """A sum of values of different heights: below each, the prompt holds zeros."""

@@ -112,8 +112,7 @@ class Speller:
         kind, factor = found
         shared = [term for term in terms if _has(term, kind, factor)]
         at = terms.index(shared[0])
-        before = [term for term in terms[:at] if term not in shared]
-        rest = [term for term in terms[at:] if term not in shared]
+        before, rest = terms[:at], [x for x in terms[at:] if not _has(x, kind, factor)]
         group = self._factored(
             kind, factor, [_without(term, kind, factor) for term in shared], shape
         )

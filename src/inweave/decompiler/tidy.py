@@ -6,8 +6,10 @@ symbols. Their constants are added, and what is a number in them goes in front.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
+from itertools import islice
+from typing import Any
 
 from inweave.decompiler.statements import Letters
 from inweave.exact.constants import (
@@ -75,26 +77,35 @@ def _product(alphabet: Letters, chains: Sequence[Chain], constants: Iterable[Con
 
 def _merged(group: Group) -> Group:
     """Words of the same symbols, those that differ in one constant added up."""
-    done: Group = []
-    waiting = list(group)
+    waiting, done = dict(enumerate(group)), list[tuple[Fraction, list[Constant]]]()
+    beside: dict[Any, dict[int, None]] = {}  # by all constants but one: the words that have them
+    for i, (_, constants) in waiting.items():
+        for key in _but_one(constants):
+            beside.setdefault(key, {})[i] = None
+
+    def taken(i: int) -> tuple[Fraction, list[Constant]]:
+        for key in _but_one(group[i][1]):
+            del beside[key][i]
+        return waiting.pop(i)
+
     while waiting:
-        c, constants = waiting.pop(0)
-        for i, (d, others) in enumerate(waiting):
+        c, constants = taken(next(iter(waiting)))
+        while near := [i for key in _but_one(constants) for i in islice(beside.get(key, ()), 1)]:
+            d, others = taken(min(near))
             apart = [k for k, (a, b) in enumerate(zip(constants, others, strict=True)) if a != b]
-            if len(apart) > 1:
-                continue
-            del waiting[i]
             if not apart:
-                both, at = c + d, constants
-            else:
-                (k,) = apart
-                total = added([(c, constants[k]), (d, others[k])])
-                both, at = _simpler(Fraction(1), [*constants[:k], total, *constants[k + 1 :]])
-            waiting.insert(0, (both, at))
-            break
-        else:
-            done.append((c, constants))
+                c += d
+                continue
+            (k,) = apart
+            total = added([(c, constants[k]), (d, others[k])])
+            c, constants = _simpler(Fraction(1), [*constants[:k], total, *constants[k + 1 :]])
+        done.append((c, constants))
     return [(c, ks) for c, ks in done if c]
+
+
+def _but_one(constants: list[Constant]) -> Iterator[tuple[int, tuple[Constant, ...]]]:
+    for k in range(len(constants)):
+        yield k, (*constants[:k], *constants[k + 1 :])
 
 
 def _simpler(c: Fraction, constants: list[Constant]) -> tuple[Fraction, list[Constant]]:

@@ -115,6 +115,15 @@ def bordered(arithmetic: Arithmetic, x: Array, axis: int, before: int, after: in
     return parts[0] if len(parts) == 1 else arithmetic.concat(parts, axis)
 
 
+def times(arithmetic: Arithmetic, x: Array, constant: Constant) -> Array:
+    """`x @ constant`; a piece of an identity only moves columns of x, to stand between zeros."""
+    if not isinstance(constant, Shift):
+        return x @ matrix(arithmetic, constant)
+    kept = x[..., :, constant.row : constant.row + constant.size]
+    after = constant.cols - constant.col - constant.size
+    return bordered(arithmetic, kept, -1, constant.col, after)
+
+
 def namespace(*arrays: Array) -> Any:
     """The array library of some arrays. Numpy speaks the array API itself, and starts faster so."""
     if all(isinstance(x, np.ndarray) for x in arrays):

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from inweave.errors import ShapeError
-from inweave.exact.arithmetic import Arithmetic, bordered, matrix
+from inweave.exact.arithmetic import Arithmetic, matrix, times
 from inweave.exact.constants import Array, Shift
 from inweave.language import expressions as ex
 from inweave.language.expressions import Expr, Loop
@@ -59,12 +59,12 @@ def _waits(x: Expr) -> bool:
 
 def _moved(x: ex.Product, known: Known, arithmetic: Arithmetic) -> Array | None:
     """A product with a piece of an identity: rows or columns of the other factor, moved."""
-    for constant, other, axis in ((x.a, x.b, -2), (x.b, x.a, -1)):
+    for constant, other, left in ((x.a, x.b, True), (x.b, x.a, False)):
         if isinstance(constant, ex.ConstantExpr) and isinstance(constant.constant, Shift):
             values = value(other, known, arithmetic)
-            if axis == -2:
-                return moved(constant.constant, values, arithmetic)
-            return moved(constant.constant.T, values.mT, arithmetic).mT
+            if left:
+                return times(arithmetic, values.mT, constant.constant.T).mT
+            return times(arithmetic, values, constant.constant)
     return None
 
 
@@ -83,12 +83,6 @@ def run(
         fill(loop.body, inside, arithmetic)
         state = [value(x, inside, arithmetic) for x in loop.step]
     return state
-
-
-def moved(piece: Shift, x: Array, arithmetic: Arithmetic) -> Array:
-    """`piece @ x` without multiplying: rows of x between zeros."""
-    rows = x[..., piece.col : piece.col + piece.size, :]
-    return bordered(arithmetic, rows, -2, piece.row, piece.rows - piece.row - piece.size)
 
 
 def operation(x: Expr, values: Sequence[Array], arithmetic: Arithmetic) -> Array:

@@ -19,6 +19,8 @@ from inweave.language.expressions import ConstantExpr, Expr, Product, Sum
 from inweave.language.refusals import refuse
 from inweave.language.shapes import MATRIX, ONE, ROW, VECTOR, labelled, transposed, upright
 
+FEW = 1 << 10  # entries of a matrix, so that constants for each of its rows are not too large
+
 
 # -- indices and slices ---------------------------------------------------------------------------
 def take(x: Expr, key: Any) -> Expr:
@@ -126,7 +128,7 @@ def _picked(size: int, positions: Any) -> Constant:
 def reshaped(x: Expr, sizes: tuple[Any, ...], order: str = "C") -> Expr:
     """The same entries in another shape, counted along rows ("C") or along columns ("F").
 
-    A head per column, or per row if there are fewer, carries them over.
+    A head per column carries them over, or per row if there are fewer and few entries.
     """
     x = upright(x)
     shape = _new_shape(x, sizes)
@@ -152,9 +154,14 @@ def _new_shape(x: Expr, sizes: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(map(int, shape))
 
 
+def _by_rows(rows: int, cols: int) -> bool:
+    """Whether a head per row is better: fewer heads, each with a large constant of its own."""
+    return rows < cols and rows * cols <= FEW
+
+
 def _columns(x: Expr, rows: int, cols: int) -> Expr:
     """A vector's entries as the columns of a matrix."""
-    if rows < cols:
+    if _by_rows(rows, cols):
         lines = [transposed(_product(P.T, x)) for P in _strides(rows, cols)]
         parts = [Product(_unit(rows, i), line) for i, line in enumerate(lines)]
     else:
@@ -165,7 +172,7 @@ def _columns(x: Expr, rows: int, cols: int) -> Expr:
 
 def _flat(x: Expr) -> Expr:
     """A matrix's columns, one below the other."""
-    if x.rows < x.cols:
+    if _by_rows(*x.shape):
         lines = [Product(transposed(x), _unit(x.rows, i)) for i in range(x.rows)]
         parts = [_product(P, line) for P, line in zip(_strides(*x.shape), lines, strict=True)]
     else:

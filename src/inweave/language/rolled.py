@@ -134,11 +134,16 @@ def _puts(reader: Expr | None, x: Expr) -> bool:
 
 
 def _degrees(found: Repeat, carried: int) -> dict[Expr, int]:
-    """The degree of what a body makes in the rows that it takes, given that of what it carries."""
+    """The degree of what a body makes in the rows that it takes, given that of what it carries.
+
+    Where rows are put is no factor: `e (eᵀX)` is linear in them.
+    """
     out: dict[Expr, int] = dict.fromkeys(found.loop.carried, carried)
-    out.update(dict.fromkeys(found.units, 1))
+    out.update(dict.fromkeys(units := found.units, 1))
     for x in found.moving:
         parts = [out.get(part, 0) for part in x.parts]
+        if isinstance(x, ex.Product) and x.a in units and x.a.rows > x.a.cols:
+            parts[0] = 0
         match x:
             case ex.Product() | ex.Scaled() | ex.Entrywise():
                 out[x] = sum(parts)
