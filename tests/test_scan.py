@@ -126,6 +126,32 @@ def test_reverse_schedules_and_nesting(mode):
             np.testing.assert_allclose(found[name], value, atol=1e-12, err_msg=name)
 
 
+@inweave.program
+def read_inside(X: Matrix["n", "d"], w: Vector["d"]):
+    """The row of an outer step, read from what an inner one makes of all rows."""
+
+    def step(w, row):
+        return inweave.iterate(lambda v: v + row * (row @ v) * (v @ w), w, 3), None
+
+    return inweave.scan(step, w, X)[0]
+
+
+@pytest.mark.parametrize("mode", MODES[:3], ids=lambda mode: "-".join(mode.values()))
+@pytest.mark.parametrize("lead", [(), (3,), (600,)])
+@pytest.mark.parametrize(("n", "d"), [(6, 4), (4, 6), (8, 8)])
+def test_an_inner_loop_reads_the_row_of_the_outer_step(n, d, mode, lead):
+    rng = np.random.default_rng(2)
+    X, w = rng.normal(size=(*lead, n, d)) / 8, rng.normal(size=(*lead, d)) / 8
+    expected = w
+    for i in range(n):
+        row, v = X[..., i, :], expected
+        for _ in range(3):
+            v = v + row * ((row * v).sum(-1) * (v * expected).sum(-1))[..., None]
+        expected = v
+    net = inweave.compile(read_inside, n=n, d=d, **mode)
+    np.testing.assert_allclose(net(X=X, w=w), expected, rtol=1e-10)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("library", ["numpy", "torch", "jax"])
 def test_every_library_runs_it_for_batches(library, dtype):

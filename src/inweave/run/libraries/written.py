@@ -38,7 +38,7 @@ class Value(NamedTuple):
 
 def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
     """A loop as a step over slots: written out, or `otherwise` where it cannot be."""
-    if loop.times < FEWEST or not all(isinstance(line, Line) for line in loop.body):
+    if loop.times < FEWEST or not all(_is_own(line, loop) for line in loop.body):
         return otherwise
     read, written = loop.reads, dict[Any, Callable[..., None]]()
     known: dict[Any, tuple[Callable[..., None], Shape]] = {}
@@ -64,6 +64,12 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
         function(slots, lead)
 
     return step
+
+
+def _is_own(line: Line | Repeat, loop: Repeat) -> bool:
+    """Whether a line is no loop, and picks no rows that follow the steps of a loop around."""
+    own = {counter.slot for counter in loop.counters}
+    return isinstance(line, Line) and (line.op != "pick" or line.b in own)
 
 
 def _lead(shapes: Sequence[Shape | None]) -> Shape | None:
