@@ -20,6 +20,7 @@ from benchmarks.row import Row
 from inweave import Matrix, Program, Scalar, Vector
 
 N, STEPS = 8, 300
+CLIPS = 10  # of them inside a loop of so many
 BATCHES = (1, 64)
 BAR = 1.05
 MODES = ("speed", "depth")
@@ -53,6 +54,22 @@ def covariance(A: Matrix["n", "n"], S: Matrix["n", "n"], *, steps: int):
     return inweave.iterate(lambda P: A @ P @ A.T + S, S, steps)
 
 
+@inweave.program
+def clipped(A: Matrix["n", "n"], x: Vector["n"], b: Vector["n"], *, steps: int):
+    def step(x):
+        return inweave.relu(inweave.iterate(lambda x: A @ x + b, x, steps // CLIPS)) + b
+
+    return inweave.iterate(step, x, CLIPS)
+
+
+def _clipped(A: Any, x: Any, b: Any) -> Any:
+    for i in range(STEPS):
+        x = A @ x + b
+        if (i + 1) % (STEPS // CLIPS) == 0:
+            x = np.maximum(x, 0) + b
+    return x
+
+
 def _stepped(step: Callable[..., Any], start: str) -> Callable[..., Any]:
     def by_hand(**inputs: Any) -> Any:
         value = inputs[start]
@@ -66,6 +83,7 @@ def _stepped(step: Callable[..., Any], start: str) -> Callable[..., Any]:
 LOOPS = {
     "chain": Loop(chain, _stepped(lambda v, A, **_: A @ v, "x"), {"x": (N,)}),
     "affine": Loop(affine, _stepped(lambda v, A, b, **_: A @ v + b, "x"), {"x": (N,), "b": (N,)}),
+    "clipped": Loop(clipped, _clipped, {"x": (N,), "b": (N,)}),
     "midpoint": Loop(
         midpoint,
         _stepped(lambda v, A, h, **_: v + h * (A @ (v + h / 2 * (A @ v)) - v), "x"),

@@ -52,6 +52,7 @@ from inweave.proof.degree import lower_bound, quick_degree
 from inweave.proof.entries import Degree, in_entries
 from inweave.run import growth
 from inweave.run.kernel import call, generate
+from inweave.run.libraries import by_powers
 from inweave.run.libraries import jax as staging
 from inweave.stack import blocks
 from scripts import conditions, least_depth
@@ -281,7 +282,7 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               "{:.0f} seconds", lambda: (by_entry.MEMORY / 1e6, by_entry.PATIENCE)),
         Claim("those of up to {} columns are written out", lambda: (staging.SMALL,)),
         Claim("for one prompt and for batches of {} and {}.", lambda: modes.BATCHES[1:]),
-        Claim("runs four of them, {} steps of {} x {}", lambda: (digits.STEPS, digits.N, digits.N)),
+        Claim("runs five of them, {} steps of {} x {}", lambda: (digits.STEPS, digits.N, digits.N)),
         Claim("slower than depth by far more than {:.0f} %:", lambda: (100 * (modes.BAR - 1),)),
         Claim("At ({}, {}) its matrices do not fit", lambda: dense.COUNTED[0]),
         Claim("to a relative accuracy of {:.0e}:", lambda: (direct.DIGITS,)),
@@ -334,6 +335,8 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
               lambda: (on_its_prompt(paper.ridge_lsa, 100).layers,)),
     ),
     "docs/explanation/numerics.md": (
+        Claim("Of {} prompts or more, {} are asked first",
+              lambda: (by_powers.MANY, by_powers.ASKED)),
         Claim("product of {} factors or more that is read more than once, a product of {}, a sum "
               "of more than {} products",
               lambda: (store.FACTORS, store.LONGEST, word(store.PRODUCTS))),

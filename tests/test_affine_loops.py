@@ -345,7 +345,7 @@ def test_powers_of_numbers_are_written_out_only_while_they_are_short(n, steps, d
 def without_loops(net):
     """Whether the power of a constant matrix is there before any call, in network or plan."""
     ways = net.plan.from_inputs.alone, net.plan.from_inputs.batched
-    return not any(node.op in ("loop", "trusted") for way in ways for node in way.nodes)
+    return not any(node.op in ("loop", "grown") for way in ways for node in way.nodes)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_answers_are_those_of_the_program_in_every_library(program, lead, dtype)
 def test_loops_of_constant_matrices_are_a_product_or_two(program):
     plan = sized(program).plan
     for way in (plan.from_inputs.alone, plan.from_inputs.batched, plan.from_inputs.staged):
-        assert not any(node.op in ("loop", "trusted") for node in way.nodes)
+        assert not any(node.op in ("loop", "grown") for node in way.nodes)
         assert sum(line.op == "matmul" for line in way.code.lines) <= 2
 
 
@@ -152,7 +152,7 @@ def test_powers_that_grow_stay_steps():
         return inweave.iterate(lambda x: wild @ x, x, 60)
 
     plan = inweave.compile(chain, n=N, optimize="speed", verify=False).plan
-    assert {"loop", "trusted"} & {node.op for node in plan.from_inputs.alone.nodes}
+    assert {"loop", "grown"} & {node.op for node in plan.from_inputs.alone.nodes}
 
 
 def coupled(n):
@@ -195,4 +195,4 @@ def test_powers_that_do_not_do_what_steps_do_stay_steps():
         return inweave.iterate(lambda x: matrix @ x, x, 1000)
 
     net = inweave.compile(repeated, n=len(matrix), verify=False)
-    assert any(node.op in ("loop", "trusted") for node in net.plan.from_inputs.alone.nodes)
+    assert any(node.op in ("loop", "grown") for node in net.plan.from_inputs.alone.nodes)

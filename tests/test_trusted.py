@@ -10,7 +10,9 @@ import pytest
 import inweave
 from inweave import Matrix, Network, Scalar, Vector
 from inweave.exact.arithmetic import Floats
-from inweave.run.libraries.trusted import Grown, Look
+from inweave.run.domains import OutOfDomain
+from inweave.run.libraries.execute import Bound
+from inweave.run.libraries.trusted import Look
 from inweave.run.plan import Variant
 from inweave.run.rules.fold import Asked
 from inweave.run.rules.power import Way
@@ -46,7 +48,7 @@ def ways(network: Network) -> list[Variant]:
     found = [
         Variant(*variant._made, Asked(Way(DEAR, joint, looks=True))) for joint in (True, False)
     ]
-    assert all(any(node.op == "trusted" for node in way.nodes) for way in found)
+    assert all(any(node.op == "grown" for node in way.nodes) for way in found)
     for way in found:
         way.unseen = variant
     return found
@@ -146,12 +148,7 @@ def test_the_digits_of_steps_are_kept_whatever_the_matrix(name, dtype, homogeneo
 def test_powers_are_trusted_where_they_stay_small_and_only_there(name):
     given = sources(made(name), *vectors(2))
     for way in ways(compiled()):
-        bound = way.bind(Floats())
-        if name in KEPT:
-            bound.run(given)
-        else:
-            with pytest.raises(Grown):
-                bound.run(given)
+        assert way.bind(Floats()).grown(given).item() == (name in GROWN)
 
 
 @pytest.mark.parametrize("bad", [None, 0, 3])
@@ -167,11 +164,8 @@ def test_prompts_of_any_size_stand_side_by_side_and_one_that_grows_is_seen(bad):
     network = compiled()
     (by_steps,) = network.plan.from_inputs.run(given, Floats())
     for way in ways(network):
-        if bad is not None:
-            with pytest.raises(Grown):
-                way.bind(Floats()).run(given)
-        else:
-            way.bind(Floats()).run(given)
+        grown = way.bind(Floats()).grown(given)[:, 0, 0]
+        assert grown.tolist() == [i == bad for i in range(4)]
         (found,) = way.run(given, Floats())
         for i in range(4):
             each = [value[i] for value in given.values()]
@@ -211,7 +205,8 @@ def test_what_a_batch_shares_is_looked_at_with_the_rest(shared):
     network = compiled()
     (by_steps,) = network.plan.from_inputs.run(given, Floats())
     for way in ways(network):
-        np.testing.assert_allclose(way.bind(Floats()).run(given)[0], by_steps, rtol=1e-13)
+        assert not way.bind(Floats()).grown(given).any()
+        np.testing.assert_allclose(way.run(given, Floats())[0], by_steps, rtol=1e-13)
 
 
 @pytest.mark.parametrize("condition", [3.0, 100.0, 1e4, 1e6])
@@ -234,7 +229,7 @@ def test_loops_that_carry_several_values_are_looked_at_together(condition, steps
     start = np.concatenate([0 * b, 0 * b])
     right = exact(step, np.concatenate([eta * b, 0 * b]), start, steps)[:N]
     for way in ways(network):
-        (look,) = [node.data for node in way.nodes if node.op == "trusted"]
+        (look,) = [node.data for node in way.nodes if node.op == "grown"]
         assert look.values == 2
         keeps_digits(way.run(given, Floats())[0], by_steps, right, np.float64)
 
@@ -309,6 +304,145 @@ def test_a_matrix_below_the_range_of_squares_is_not_taken_for_symmetric():
     assert not look.mirrored(np.array([A, np.eye(2)]), np.array([A @ A, np.eye(2)]))
 
 
+# -- inside loops: a power by itself ---------------------------------------------------------------
+OUTER, INNER = 3, 40
+
+
+@inweave.program
+def clipped(A: Matrix["n", "n"], b: Vector["n"], x: Vector["n"], *, outer: int, inner: int):
+    def step(x):
+        return inweave.abs(inweave.iterate(lambda x: A @ x + b, x, inner))
+
+    return inweave.iterate(step, x, outer)
+
+
+@inweave.program
+def clipped_alone(A: Matrix["n", "n"], b: Vector["n"], x: Vector["n"], *, outer: int, inner: int):
+    def step(x):
+        return inweave.abs(inweave.iterate(lambda x: A @ x, x, inner)) + b
+
+    return inweave.iterate(step, x, outer)
+
+
+def inside(program: inweave.Program, outer: int = OUTER, inner: int = INNER) -> Variant:
+    network = inweave.compile(program, n=N, outer=outer, inner=inner, verify=False)
+    variant = network.plan.from_inputs
+    way = Variant(*variant._made, Asked(Way(DEAR, joint=True, looks=True)))
+    way.unseen = variant
+    return way
+
+
+def exact_inside(program, A, b, x):
+    A, b, x = map(rational, (A, b, x))
+    added = b if program is clipped else 0 * b
+    for _ in range(OUTER):
+        for _ in range(INNER):
+            x = A @ x + added
+        x = abs(x)
+        if program is clipped_alone:
+            x = x + b
+    return x
+
+
+@pytest.mark.parametrize("program", [clipped, clipped_alone], ids=lambda p: p.name)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_power_inside_a_loop_keeps_the_digits_of_steps(name, dtype, program):
+    way, floats = inside(program), Floats(np, np.dtype(dtype))
+    assert way.code.looks == 1
+    assert sum(node.op == "loop" for node in way.nodes) == 1
+    for seed in range(3):
+        given = sources(made(name), *vectors(seed), dtype)
+        (by_steps,) = way.unseen.run(given, floats)
+        right = exact_inside(program, *given.values())
+        keeps_digits(way.run(given, floats)[0], by_steps, right, dtype)
+
+
+@pytest.mark.parametrize("name", [*KEPT[:3], "mirrored", "decaying", *GROWN])
+def test_a_power_inside_a_loop_is_trusted_by_itself(name):
+    given = sources(made(name), *vectors(2))
+    assert inside(clipped).bind(Floats()).grown(given).item() == (name in GROWN)
+
+
+def test_a_matrix_that_a_loop_around_changes_is_multiplied_step_by_step():
+    @inweave.program
+    def changing(A: Matrix["n", "n"], x: Vector["n"]):
+        def step(A, x):
+            return 0.5 * A @ A, inweave.iterate(lambda x: A @ x, x, 30)
+
+        return inweave.iterate(step, (A, x), 3)[1]
+
+    variant = inweave.compile(changing, n=N, verify=False).plan.from_inputs
+    way = Variant(*variant._made, Asked(Way(DEAR, joint=True, looks=True)))
+    given = {("input", "A"): made("random"), ("input", "x"): vectors(0)[1]}
+    assert way.code.looks == 0
+    np.testing.assert_allclose(
+        way.run(given, Floats())[0], variant.run(given, Floats())[0], rtol=1e-12
+    )
+
+
+# -- prompts by powers and prompts by steps, in one batch ------------------------------------------
+@pytest.mark.parametrize("check", [False, True])
+@pytest.mark.parametrize("lead", [(5,), (2, 3), (300,), (20, 30)])
+@pytest.mark.parametrize("bad", [0.0, 0.2, 0.9, 1.0])
+def test_every_prompt_of_a_batch_is_as_it_is_alone_or_by_steps(bad, lead, check):
+    """Also where most lose digits, so that all take steps, and where some that are asked do not."""
+    network = compiled(steps=1000)
+    suited = network.plan.from_inputs.batched
+    assert suited.code.looks == 1
+    rng = np.random.default_rng(5)
+    A = np.where(
+        (some := rng.random(lead) < bad)[..., None, None], made("hidden"), made("chain") * 0.9
+    )
+    b, x = rng.normal(size=(2, *lead, N))
+    found = network(A=A, b=b, x=x, check=check)
+    given = sources(A, b[..., None], x[..., None])
+    (by_steps,) = suited.unseen.run(given, Floats())
+    np.testing.assert_allclose(found, by_steps[..., 0], rtol=1e-11)
+    if bad == 0.2:
+        assert (found != by_steps[..., 0])[~some].any()
+    np.testing.assert_array_equal(network(A=A, b=b, x=x, check=check), found)
+
+
+@pytest.mark.parametrize("lead", [(), (4,), (300,)])
+def test_a_prompt_that_takes_steps_is_refused_if_it_is_not_finite(lead):
+    network = compiled(steps=1000)
+    rng = np.random.default_rng(6)
+    given = {"A": np.broadcast_to(made("hidden"), (*lead, N, N)).copy()}
+    given |= {name: rng.normal(size=(*lead, N)) for name in "bx"}
+    for name in given:
+        for _ in range(2):
+            network(**given)
+        spoilt = given | {name: given[name].copy()}
+        spoilt[name][(0,) * spoilt[name].ndim] = np.nan
+        with pytest.raises(inweave.InweaveError, match="NaN"):
+            network(**spoilt)
+
+
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_a_domain_that_only_powers_leave_is_not_left(lead):
+    """Steps from a fixed point stay near it, and the digits of powers are lost to the last."""
+
+    @inweave.program
+    def logarithm(A: Matrix["n", "n"], b: Vector["n"], x: Vector["n"]):
+        return inweave.log(inweave.iterate(lambda x: A @ x + b, x, 1000))
+
+    Q = np.linalg.qr(np.random.default_rng(1).normal(size=(N, N)))[0]
+    A = Q @ (0.5 * np.eye(N) + 40 * np.eye(N, k=1)) @ Q.T
+    x = np.ones((*lead, N))
+    given = {"A": np.broadcast_to(A, (*lead, N, N)), "b": x - x @ A.T, "x": x}
+    network = inweave.compile(logarithm, n=N, verify=False)
+    variant = network.plan.from_inputs
+    suited = variant.batched if lead else variant.alone
+    lifted = {("input", k): v if k == "A" else v[..., None] for k, v in given.items()}
+    floats = Floats()
+    floats.checked = True
+    with pytest.raises(OutOfDomain):
+        Bound(suited.code, floats).run(lifted)
+    for _ in range(2):
+        assert abs(network(**given)).max() < 1e-3
+
+
 # -- constants: powers are exact, rounded once, and looked at where they are made ------------------
 def blocks(eigenvalue: float) -> np.ndarray:
     """A Jordan block in other coordinates, both of small whole numbers."""
@@ -352,7 +486,7 @@ def test_powers_of_constants_keep_the_digits_of_steps(name, steps, homogeneous):
     network, A = by_constants(name, steps, homogeneous), constant(name)
     if steps > 7 and name in [*KEPT, "wave", *GROWING]:
         found = {x.op for x in network.plan.from_inputs.alone.nodes}
-        assert bool(found & {"loop", "trusted"}) == (name in GROWING)
+        assert bool(found & {"loop", "grown"}) == (name in GROWING)
     rng = np.random.default_rng(4)
     starts = [rng.normal(size=N), rng.integers(-9, 10, N).astype(float), np.ones(N)]
     for x, b in zip(starts, rng.normal(size=(3, N)), strict=True):

@@ -33,8 +33,8 @@ from inweave.run.growth import SUSPICIOUS, check_growth, reach
 from inweave.run.kernel.call import Kernels, naming
 from inweave.run.kernel.call import answers as run_kernel
 from inweave.run.kernel.text import Refused
+from inweave.run.libraries.by_powers import ByPowers
 from inweave.run.libraries.execute import Bound, in_batch
-from inweave.run.libraries.trusted import Grown
 from inweave.run.lines.code import Code, Lead, broadcast, encode, live_nodes
 from inweave.run.ready import Known, Short, is_usual, ready
 from inweave.run.rules.ahead import has_rows
@@ -119,12 +119,13 @@ class Variant:
         if not loops:
             return self
         other = Variant(*self._made, Asked(way, stays=True)).ahead
-        looks = [node.data for node in other.nodes if node.op == "trusted"]
+        looks = [node.data for node in other.outputs if node.op == "grown"]
         if looks:
             other.unseen = self._quickest(way._replace(looks=False), side)
             several = any(look.values > 1 for look in looks)
             most = WORTH_A_LOOK[way.price, several] * price(other.unseen, way.price)
-            return other if price(other, way.price) < most else other.unseen
+            reads = other.unseen.code.sources.keys() <= other.code.sources.keys()
+            return other if reads and price(other, way.price) < most else other.unseen
         worth = WORTH[way.price, any(node.op == "loop" for node in other.nodes)]
         if price(other, way.price) < worth * price(self, way.price):
             return other
@@ -136,22 +137,20 @@ class Variant:
     def bind(self, arithmetic: Arithmetic) -> Bound:
         """The code in an arithmetic; kept for floats, where constants take time to write out."""
         key = arithmetic.identity
-        if key is None:
-            return Bound(self.code, arithmetic)
-        found = self._bound.get(key)
+        found = None if key is None else self._bound.get(key)
         if found is None:
-            found = Bound(self.code, arithmetic)
-            if is_usual(arithmetic):
+            if self.code.looks:
+                found = ByPowers(self.code, arithmetic, self.unseen.bind(arithmetic))
+            else:
+                found = Bound(self.code, arithmetic)
+            if key is not None and is_usual(arithmetic):
                 self._bound[key] = found
         return found
 
     def run(self, sources: Mapping[Any, Array], arithmetic: Arithmetic) -> list[Array]:
         """The outputs, each with all batch axes of the sources."""
         lead = broadcast(*(tuple(x.shape[:-2]) for x in sources.values()))
-        try:
-            outs = self.bind(arithmetic).run(sources)
-        except Grown:
-            outs = self.unseen.bind(arithmetic).run(sources)
+        outs = self.bind(arithmetic).run(sources)
         return in_batch(outs, lead, arithmetic) if lead else outs
 
 
@@ -275,11 +274,8 @@ class Plan:
         lead, sources = batch_of(arrays), self.sources(arrays, floats)
         known = Known(self.network, values, sources, lead, floats)
         found = self.kernels.wanted(sources, lead, floats, kernel)
-        suited = self._suited(arrays, floats)
-        way = found or suited.bind(floats)
-        self._ready[key] = made = ready(known, way, self.kernels.backward)
-        if made is not None and suited.unseen is not suited:
-            made.instead = ready(known, suited.unseen.bind(floats), self.kernels.backward)
+        way = found or self._suited(arrays, floats).bind(floats)
+        self._ready[key] = ready(known, way, self.kernels.backward)
 
     @cached_property
     def kernels(self) -> Kernels:

@@ -25,7 +25,6 @@ from inweave.model.network import Network
 from inweave.model.prompt import numbered
 from inweave.run.growth import SUSPICIOUS, reach
 from inweave.run.libraries.execute import Bound, in_batch
-from inweave.run.libraries.trusted import Grown
 from inweave.run.lines.code import Lead
 
 if TYPE_CHECKING:
@@ -69,8 +68,6 @@ def is_usual(arithmetic: Arithmetic, arrays: Iterable[Array] = ()) -> bool:
 
 class Short:
     """A call with inputs of a known signature: which are numbers, how answers are shaped."""
-
-    instead: Short | None = None  # the call that takes steps where powers cannot be trusted
 
     def __init__(self, known: Known) -> None:
         network, values = known.network, known.values
@@ -151,8 +148,6 @@ class Ready(Short):
             outs = self.outs(values)
         except NotFinite:
             return None
-        except Grown:
-            return None if self.instead is None else self.instead.run(values)
         return self.answer(outs), self.reach(outs)
 
     def look(self, value: Any) -> None:

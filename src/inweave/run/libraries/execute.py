@@ -58,7 +58,7 @@ class Bound:
             code.lines, functions, partial(_repeated, arithmetic)
         )
         self.shown: set[int] = set()  # sources that are finite if what is made of them is
-        self.of: Callable[[Sequence[Array]], list[Array]] = self._straight
+        self.of: Callable[[Sequence[Array]], list[Array]] = self.straight
         if self.library == "numpy":
             functions |= {"div": operator.truediv, "guard": numpy.guarded}
             single = functions | {"matmul": np.ndarray.dot, "concat": np.concatenate}
@@ -83,13 +83,13 @@ class Bound:
                 functions | in_torch.operations(),
                 lambda loop, body: in_torch.loop(loop, _repeated(arithmetic, loop, body)),
             )
-            self.of = lent.lending(self._straight, lambda: self.in_numpy.of, code.heaviest)
+            self.of = lent.lending(self.straight, lambda: self.in_numpy.of, code.heaviest)
         elif self.library == "jax":
             from inweave.run.libraries import jax
 
             functions |= {"pick": jax.pick, "matmul": jax.matmul}
             self._batched = self._plain = steps_of(code.lines, functions, jax.loop)
-            self.of = jax.staged(self._straight)
+            self.of = jax.staged(self.straight)
 
     @cached_property
     def in_numpy(self) -> Bound:
@@ -108,14 +108,15 @@ class Bound:
         """The outputs; sources are given by name."""
         return self.of([sources[name] for name in self.code.sources])
 
-    def _straight(self, arrays: Sequence[Array]) -> list[Array]:
+    def straight(self, arrays: Sequence[Array], look: Look | None = None) -> list[Array]:
+        """The outputs, given sources in their order."""
         slots = self.slots.copy()
         for slot, array in zip(self.code.sources.values(), arrays, strict=True):
             slots[slot] = array
         if not any(len(array.shape) > 2 for array in arrays):
-            return self.through(slots, batched=False)
+            return self.through(slots, False, look)
         shapes = {slot: slots[slot].shape for slot in self.code.sources.values()}
-        return self.through(slots, batched=True, piece=self.piece(shapes))
+        return self.through(slots, True, look, self.piece(shapes))
 
     def piece(self, shapes: Mapping[int, tuple[int, ...]]) -> int:
         """How many problems are computed at a time, given the shapes of sources by slot; 0: all."""

@@ -30,12 +30,14 @@ import numpy as np
 
 from inweave.exact.constants import Array
 from inweave.run.libraries.compiled import einsum
-from inweave.run.values.node import Powers
+from inweave.run.values.node import GROWTH, Powers
 
 ALLOWED = 16384.0  # roundings that the bound may come to, beside the answer, times the root of rows
+STRICT = 1 / 16  # of that for a power which is not seen beside an answer
 FEW = 256  # steps, beyond which less is allowed
 MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
 MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
+KEPT = np.zeros((1, 1), bool)  # that no digits are lost, of one prompt
 Sizes = tuple[Any, Any, Any]
 """The norms of powers, of both sides if they are on both, of what each adds, and of values."""
 
@@ -43,16 +45,12 @@ _greatest = np.maximum.reduce
 _all = np.logical_and.reduce
 
 
-class Grown(Exception):
-    """Powers were so large on the way that digits may be lost: the steps are to be taken."""
-
-
 class Look:
-    """A look at powers; gives the last value, or raises."""
+    """A look at powers: which prompts lost digits by them perhaps, and are to take the steps."""
 
     def __init__(self, made: Powers, dtype: Any) -> None:
         self.made, self.count = made, made.squarings + 1
-        self.allowed = ALLOWED * min(1.0, FEW / made.repeat) * math.sqrt(made.rows)
+        self.allowed = _allowed(made.repeat, made.rows)
         info = np.finfo(dtype)
         self.mirror = 0.5 * made.rows * made.repeat**2 / MIRRORED
         self.seen = 1.0 - self.mirror * 2.0 * made.rows * float(info.eps)  # beside roundings
@@ -63,18 +61,20 @@ class Look:
         self.each = each
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
-        last = arrays[-1]
+        lead = arrays[-1].shape[:-2]
+        none = np.zeros((*lead, 1, 1), bool) if lead else KEPT
         if self.seen > 0 and self.mirrored(*arrays[:2]):
-            return last
+            return none
         held, found = self.held(arrays), list[Sizes]()
         for sizes in (self.by_rows, self.by_columns):
             found.append(sizes(*held))
-            if self.kept(*(_of_all(*found[-1]) if last.ndim > 2 else found[-1])):
-                return last
+            if self.kept(*(_of_all(*found[-1]) if lead else found[-1])):
+                return none
+        if not lead:
+            return ~KEPT
         with np.errstate(all="ignore"):  # what overflows is not kept
-            if last.ndim == 2 or not np.all(self.kept(*found[0]) | self.kept(*found[1])):
-                raise Grown
-        return last
+            kept: Array = self.kept(*found[0]) | self.kept(*found[1])
+        return ~kept.reshape(none.shape)
 
     def kept(self, norms: Any, added: Any, values: Any) -> Any:
         """Whether digits are, of each prompt."""
@@ -190,8 +190,58 @@ class LookFromBothSides(Look):
             yield v * w, v * errors + error * w + v * w
 
 
-def look(made: Powers, dtype: Any) -> Look:
+class LookAtPower:
+    """A look at a power that is to multiply any value: what is lost is compared with itself.
+
+    Nor may it be large, or a value that steps keep as it is would be lost. Doubled and added to,
+
+        e ← v (2 e + v),   f ← (1 + v) f + e s + v s + s
+
+    are the errors of a power of norm v and of what it adds, of norm s; a factor of A more, of norm
+    a, brings each of them a (e + v) and a (f + s). Norms are roots of sums of squares. Beside what
+    is added, a small power may lose more of its own digits, and errors that only a value larger by
+    all digits would show are nothing.
+    """
+
+    def __init__(self, made: Powers, dtype: Any) -> None:
+        self.repeat, self.bits = made.repeat, bin(made.repeat)[3:]
+        self.count = 1 + sum(1 + int(bit) for bit in self.bits)
+        self.allowed = STRICT * _allowed(made.repeat, made.rows)
+        self.nothing = self.allowed * float(np.finfo(dtype).eps)
+
+    def __call__(self, arrays: Sequence[Array]) -> Array:
+        norms = [_norm(x) for x in arrays]
+        powers, sums = norms[: self.count], norms[self.count :]
+        most = GROWTH * self.repeat
+        with np.errstate(all="ignore"):  # what overflows is not kept
+            lost = self.lost(powers)
+            kept = (lost <= self.allowed * powers[-1]) & (powers[-1] <= most)
+            if sums:
+                kept |= (lost <= self.allowed) & (lost <= self.allowed / STRICT * powers[-1])
+                kept |= lost <= self.nothing
+                kept &= self.lost(powers, sums) <= self.allowed * sums[-1]
+                kept &= 2 * sums[-1] <= most * self.repeat * sums[0]
+        return np.reshape(np.logical_not(kept), (*np.shape(kept), 1, 1))
+
+    def lost(self, powers: Sequence[Any], sums: Sequence[Any] = ()) -> Any:
+        """The bound of the error of the last one, or of the last sum, in roundings of a product."""
+        error, of_sum, at, a = 0.0, 0.0, 0, powers[0]
+        for bit in self.bits:
+            v = powers[at]
+            if sums:
+                of_sum = (1.0 + v) * of_sum + (error + v + 1.0) * sums[at]
+            error, at = v * (2.0 * error + v), at + 1
+            if bit == "1":
+                if sums:
+                    of_sum = a * (of_sum + sums[at])
+                error, at = a * (error + powers[at]), at + 1
+        return of_sum if sums else error
+
+
+def look(made: Powers, dtype: Any) -> Look | LookAtPower:
     """The look that powers like these need."""
+    if made.itself:
+        return LookAtPower(made, dtype)
     return LookFromBothSides(made, dtype) if made.sides else Look(made, dtype)
 
 
@@ -201,6 +251,16 @@ def _of_all(norms: Any, added: Any, values: Array) -> Sizes:
     with np.errstate(all="ignore"):  # an answer may be zero
         each = tuple(map(_tops, norms)) if isinstance(norms, tuple) else _tops(norms)
         return each, _tops([x / last for x in added]), _tops(values / last)
+
+
+def _allowed(repeat: int, rows: int) -> float:
+    return ALLOWED * min(1.0, FEW / repeat) * math.sqrt(rows)
+
+
+def _norm(x: Array) -> Any:
+    """The root of the sum of squares, of every prompt."""
+    squares = einsum("...ij,...ij->...", x, x)
+    return math.sqrt(squares) if x.ndim == 2 else np.sqrt(squares)
 
 
 def _sizes(arrays: Sequence[Array]) -> Array:

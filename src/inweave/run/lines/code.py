@@ -145,6 +145,7 @@ class Code:
     fixed: dict[int, Any] = field(default_factory=dict)
     outputs: tuple[int, ...] = ()
     flops: int = 0
+    looks: int = 0  # outputs behind the others that say which problems are to be computed again
     heaviest: int = 0  # flops of the one operation that has most of them
     shapes: dict[int, tuple[int, int]] = field(default_factory=dict)  # of sources
 
@@ -380,6 +381,7 @@ class _Encoder:
     def run(self, nodes: Sequence[Node], outputs: Sequence[Node]) -> Code:
         self.out.lines, self.out.flops = self._scope(nodes, set(outputs))
         self.out.outputs = tuple(self.slot[node] for node in outputs)
+        self.out.looks = sum(node.op == "grown" for node in outputs)
         return self.out
 
     # -- slots ------------------------------------------------------------------------------------
@@ -454,7 +456,7 @@ class _Encoder:
             other = self._line(lines, "flip", one, one, *node.shape)
             self.slot[node] = self._line(lines, "add", one, other, *node.shape)
             self._free += [one, other]
-        elif node.op == "trusted":
+        elif node.op == "grown":
             held = self._held(lines, [self.slot[arg] for arg in node.args])
             look = self._fixed("look", node.data)
             self.slot[node] = self._line(lines, "pointwise", held, look, *node.shape)

@@ -49,7 +49,7 @@ class _Carrier(NamedTuple):
     shape: Shape
     flipped: bool = False
     whole: int | None = None  # the source that it is, or the transpose of
-    last: frozenset[int] = frozenset()  # of several values together, what the last one shows
+    last: int = -1  # of several values together, the slot of the last one
 
 
 def shown(code: Code, dtype: Any, checked: bool = True) -> Shows:
@@ -66,6 +66,7 @@ def shown(code: Code, dtype: Any, checked: bool = True) -> Shows:
             anyway |= getattr(carriers.get(line.a), "sources", frozenset())
         if line.op == "matmul" and (seen := _much_larger(code, carriers, line, dtype)):
             by_lines[i] = seen
+        _without_ones(code, carriers, line)
         made = _carried(code, carriers, line, dtype)
         carriers.pop(line.out, None)
         if made is not None:
@@ -90,6 +91,17 @@ def _refuses(fixed: Any, dtype: Any) -> bool:
     return isinstance(function, Function) and all(map(math.isfinite, limits(function, dtype)))
 
 
+def _without_ones(code: Code, carriers: dict[int, _Carrier], line: Line) -> None:
+    """Where powers are looked at, the last value may end with the row of a one.
+
+    It reads no source, and every row above that reads one is its own witness.
+    """
+    kind, made = code.fixed.get(line.b, ("", None))
+    held = carriers.get(line.a) if kind == "look" and made.beside else None
+    if held is not None and (last := carriers.get(held.last)) is not None:
+        carriers[held.last] = last._replace(shape=(made.rows, last.shape[1]))
+
+
 def _carried(code: Code, carriers: dict[int, _Carrier], line: Line, dtype: Any) -> _Carrier | None:
     """What the value of a line carries."""
     shape = line.rows, line.cols
@@ -99,13 +111,6 @@ def _carried(code: Code, carriers: dict[int, _Carrier], line: Line, dtype: Any) 
             return None
         flipped = one.flipped != (line.op == "flip")
         return one._replace(shape=shape, flipped=flipped)
-    if line.op == "pointwise" and one is not None:
-        kind, made = code.fixed.get(line.b, ("", None))
-        if kind != "look":
-            return None
-        # It gives the last of what it looks at; what stands below is the row of a one, which reads
-        # no source, and every row above that reads one is its own witness.
-        return _Carrier(one.last, (made.rows, line.cols) if made.beside else shape)
     if one is None and other is None:
         return None
     if line.op == "matmul":
@@ -115,8 +120,7 @@ def _carried(code: Code, carriers: dict[int, _Carrier], line: Line, dtype: Any) 
     elif line.op not in ("mul", "add", "sub", "one", "more", "concat"):
         return None
     found = [x.sources for x in (one, other) if x is not None]
-    end = one if line.op == "one" else other
-    last = frozenset[int]() if end is None else end.sources
+    last = line.a if line.op == "one" else line.b
     return _Carrier(frozenset[int]().union(*found), shape, last=last)
 
 

@@ -1,13 +1,15 @@
-"""Loops whose matrix is constant: its power is computed once, before any call.
+"""Loops whose matrix is fixed: its power is computed once, before any call or before loops around.
 
 k steps of `x ← A x + c` are `A^k x + (I + A + ... + A^(k-1)) c`. Where A is made of constants only,
-both matrices are, and what is left of a call is a product or two. Here, too, powers of a matrix
-that is not symmetric may be large on the way to a small one, and their rounding errors then too.
-But all of them are there, so it is known beforehand: squaring a power of norm v errs by v² and
-doubles what was there, e ← v (2 e + v), as where powers are looked at (`trusted`), and in the end
-e is compared with the norm of the last one. That is a bound, and far above the errors of most
-matrices that are not normal, so where it is too high, some random starts go through all steps: what
-a power makes of them must be what steps make of them.
+both matrices are, and what is left of a call is a product or two; and where no loop around changes
+A, that is left of each of its steps. Here, too, powers of a matrix that is not symmetric may be
+large on the way to a small one, and their rounding errors then too. But all of them are there, so
+it is known beforehand: squaring a power of norm v errs by v² and doubles what was there,
+e ← v (2 e + v), as where powers are looked at (`trusted`), and in the end e is compared with the
+norm of the last one. That is a bound, and far above the errors of most matrices that are not
+normal, so where it is too high for constants, some random starts go through all steps: what a power
+makes of them must be what steps make of them. In a call, where loops around hand one value after
+another to a power of any matrix, it is looked at by itself, before they begin.
 """
 
 from __future__ import annotations
@@ -21,12 +23,11 @@ from inweave.exact.constants import identity
 from inweave.run.rules.power import StaysALoop, StepMatrix, Way, is_nothing
 from inweave.run.values.graph import Graph
 from inweave.run.values.kinds import ONE
-from inweave.run.values.node import ARITHMETIC, LoopBody, Node, Part, Work, work
+from inweave.run.values.node import ARITHMETIC, GROWTH, LoopBody, Node, Part, Powers, work
 from inweave.run.values.terms import standing
 
 LARGEST = 512  # rows of a matrix
 EPSILON = np.finfo(np.float64).eps
-GROWTH = 4  # of what steps do to a value, for each of them
 ALLOWED = 1024.0  # roundings by the bound, beside the norm of a power, for every step
 STARTS = 8  # that go through all steps, where those are so few
 STEPS = 4096
@@ -35,14 +36,14 @@ STEPS = 4096
 def by_constants(
     graph: Graph, body: LoopBody, kept: Sequence[int], new: Mapping[Node, Node], way: Way
 ) -> list[Node] | None:
-    """The last values of what is `kept` of a loop; None if its matrix is not constant.
+    """The last values of what is `kept` of a loop; None if its matrix is not fixed.
 
     `new` are the nodes of the graph for those outside of the loop.
     """
     phis = [body.phis[i] for i in kept]
-    if way.any_matrix or way.price == ARITHMETIC or not phis or len(graph.scopes) > 1:
+    if way.any_matrix or way.price == ARITHMETIC or not phis:
         return None
-    if not all(map(_multiplies_by_constants, body.nodes)):
+    if len(graph.scopes) == 1 and not all(map(_multiplies_by_constants, body.nodes)):
         return None
     for width in dict.fromkeys(phis[0].shape[::-1]):
         if not all(width in phi.shape for phi in phis):
@@ -65,41 +66,53 @@ def _multiplies_by_constants(node: Node) -> bool:
 def _last(graph: Graph, body: LoopBody, step: StepMatrix, way: Way) -> list[Node]:
     rows, width = step.rows, step.width
     matrix, added, start = step.matrix, step.added, step.start
-    entries = numbers(matrix) if matrix.known and rows <= LARGEST else None
-    if entries is None or not keeps_digits(entries, body.repeat):
+    if matrix.known:
+        entries = numbers(matrix) if rows <= LARGEST else None
+        if entries is None or not keeps_digits(entries, body.repeat):
+            raise StaysALoop
+    elif matrix.level or not (way.looks or step.is_symmetric):
         raise StaysALoop
-    loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
-    product = Work(1, rows**2 + 2 * rows * width, rows**2 * width)
-    if 2 * way.price.of(product) + way.price.of(Work(1, 3 * rows * width, 0)) >= loop:
-        raise StaysALoop
-    power, total = _power(graph, matrix, body.repeat)
+    mark = graph.mark()
+    fixed = not (matrix.known or added.level) and width < rows
+    one = graph.const(identity(rows))
+    powers, totals = _powers(graph, matrix, added if fixed else one, body.repeat)
+    power, total = powers[-1], totals[-1]
+    looks = list[Node]()
+    if not (matrix.known or step.is_symmetric):
+        sums = [] if is_nothing(added) else totals
+        made = Powers(rows, body.repeat, 0, False, bool(sums), len(step.kept), itself=True)
+        looks = [graph.make("grown", (*powers, *sums), made, 1, 1)]
     by: dict[Node, list[Part]] = {}  # what multiplies multiples of one value is one matrix
-    for one, value in ((power, start), (total, added)):
+    for by_value, value in ((power, start), *([] if fixed else [(total, added)])):
         times, core = (value.data, value.args[0]) if value.op == "scale" else (ONE, value)
         if not is_nothing(core):
-            by.setdefault(core, []).append((1, graph.scale(times, one), 0, 0))
-    parts = [
+            by.setdefault(core, []).append((1, graph.scale(times, by_value), 0, 0))
+    parts: list[Part] = [(1, total, 0, 0)] if fixed else []
+    parts += [
         (1, graph.matmul(graph.total(rows, rows, ones), core), 0, 0) for core, ones in by.items()
     ]
-    return step.ends((standing(graph, graph.total(rows, width, parts), 0, 0),))
+    last = graph.total(rows, width, parts)
+    loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
+    loop *= graph.weight(len(graph.scopes) - 1)
+    if graph.cost_since(mark, [last, *looks], way.price) >= loop:
+        raise StaysALoop
+    return step.ends((standing(graph, last, 0, 0),))
 
 
-def _power(graph: Graph, matrix: Node, repeat: int) -> tuple[Node, Node]:
-    """A^k and I + A + ... + A^(k-1), for k from its leading bit on."""
-    size = matrix.rows
-    one = graph.const(identity(size))
-    power, total = matrix, one
+def _powers(graph: Graph, matrix: Node, first: Node, repeat: int) -> tuple[list[Node], list[Node]]:
+    """A^j and F + A F + ... + A^(j-1) F for j = 1, ..., k, the leading bits of k."""
+    powers, totals = [matrix], [first]
 
     def plus(a: Node, b: Node) -> Node:
-        return graph.total(size, size, [(1, a, 0, 0), (1, b, 0, 0)])
+        return graph.total(*first.shape, [(1, a, 0, 0), (1, b, 0, 0)])
 
     for bit in bin(repeat)[3:]:
-        total = plus(total, graph.matmul(power, total))
-        power = graph.matmul(power, power)
+        totals.append(plus(totals[-1], graph.matmul(powers[-1], totals[-1])))
+        powers.append(graph.matmul(powers[-1], powers[-1]))
         if bit == "1":
-            total = plus(one, graph.matmul(matrix, total))
-            power = graph.matmul(matrix, power)
-    return power, total
+            totals.append(plus(first, graph.matmul(matrix, totals[-1])))
+            powers.append(graph.matmul(matrix, powers[-1]))
+    return powers, totals
 
 
 def keeps_digits(matrix: Any, repeat: int) -> bool:

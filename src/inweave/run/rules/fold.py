@@ -55,13 +55,14 @@ class Asked(NamedTuple):
 def folded(
     nodes: Nodes, outputs: Nodes, live: set[Node], asked: Asked
 ) -> tuple[list[Node], list[Node]]:
-    """The same outputs, and the nodes of the straight line that compute them."""
+    """The nodes of the straight line that computes the same outputs; these, and looks at powers."""
     folding = _Folding(live, asked, needed(nodes, outputs, live))
     folding.scope(nodes)
     read: list[Node] = []
     for node in outputs:  # what a loop ends with may be what it began with
         read.append(folding.graph.apart(folding.new[node], read))
-    return folding.graph.scopes[0].nodes, read
+    made = folding.graph.scopes[0].nodes
+    return made, read + [node for node in made if node.op == "grown" and node not in read]
 
 
 class _Multiple(NamedTuple):

@@ -260,7 +260,7 @@ class StepMatrix:
 
     # -- powers -----------------------------------------------------------------------------------
     def last(self, course: _Course, trusted: bool) -> list[Node]:
-        """The carried values after all steps; a look at powers that are not trusted may raise."""
+        """The carried values after all steps; powers that are not trusted are looked at."""
         step, joint = self._step, course.joint
         state = self._begun
         one: Matrix = ()
@@ -289,18 +289,18 @@ class StepMatrix:
             states.append(self._applied(power, states[-1], ends))
         state = states[-1]
         if not (trusted or course.loop):
-            state = self._looked_at(course, powers, states, parts, ends[0])
+            self._look_at(course, powers, states, parts, ends[0])
         return self.ends(state)
 
-    def _looked_at(
+    def _look_at(
         self,
         course: _Course,
         powers: Sequence[Matrix],
         states: Sequence[Matrix],
         parts: Sequence[Box],
         end: Box,
-    ) -> Matrix:
-        """The last state, if a look at all powers and states finds that they may be trusted."""
+    ) -> None:
+        """Have it found out whether powers and states may have lost digits."""
         added = any(term.col + term.cols > self.rows for term in powers[0])
         start = self._node(states[0], Box(0, 0, self.rows, 1))
         args = [self._node(power, box) for box in parts[: 1 + added] for power in powers]
@@ -309,8 +309,7 @@ class StepMatrix:
         beside = course.joint and added
         values = len(self.kept)
         made = Powers(self.rows, self.body.repeat, course.squarings, beside, added, values)
-        node = self.graph.make("trusted", tuple(args), made, end.rows, 1)
-        return (standing(self.graph, node, 0, 0),)
+        self.graph.make("grown", tuple(args), made, 1, 1)
 
     def _repeated(self, step: Matrix, state: Matrix, rows: int) -> Matrix:
         """The state after a loop whose every step is one product."""

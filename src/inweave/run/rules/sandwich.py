@@ -133,7 +133,7 @@ def _costs(
 def _last(
     graph: Graph, step: _Step, init: Node, repeat: int, squarings: int, looked_at: str
 ) -> Node:
-    """The value after all steps; a look at the powers of some sides may raise."""
+    """The value after all steps; the powers of some sides are looked at."""
     mirrors = step.sides(graph) == "LL"
     steps, values = [step], [init]
     for j in range(squarings):
@@ -154,7 +154,8 @@ def _last(
     args += [x.added for x in steps if x.added is not None]
     args += values[is_nothing(init) :]
     made = Powers(last.rows, repeat, squarings, False, step.added is not None, sides=looked_at)
-    return graph.make("trusted", tuple(args), made, *last.shape)
+    graph.make("grown", tuple(args), made, 1, 1)
+    return last
 
 
 def _applied(graph: Graph, step: _Step, value: Node) -> Node:

@@ -15,11 +15,10 @@ class Node:
     The operations: `source`, `const`, `view` (a slice, perhaps transposed), `matmul`, `both` (a
     product plus its transpose), `mul` (entry by entry, where a single row or column stands for
     many), `diagonal` (as a column), `scale` (by a number), `sum` (of placed nodes), `pointwise` (a
-    layer) and `apply` (a function) entry by entry; `trusted` (the last of values, if a look at all
-    of them finds no fault); for loops `phi` (a carried value), `loop`, and
-    `result` (its last one); and for loops over rows `at` (which rows they are in this step), `unit`
-    (the columns with a one there), `pick` (those rows of a matrix) and `place` (rows there, zeros
-    elsewhere).
+    layer) and `apply` (a function) entry by entry; `grown` (whether powers may have lost digits, by
+    a look at them); for loops `phi` (a carried value), `loop`, and `result` (its last one); and for
+    loops over rows `at` (which rows they are in this step), `unit` (the columns with a one there),
+    `pick` (those rows of a matrix) and `place` (rows there, zeros elsewhere).
     """
 
     op: str
@@ -91,10 +90,11 @@ class Powers(NamedTuple):
     added: bool
     values: int = 1  # that are carried
     sides: str = ""  # of a matrix: L and R multiply it, of which one may be missing, or L and Lᵀ
+    itself: bool = False  # one power, with all that it is made of, and the same of what it adds
 
 
 PRODUCTS = ("matmul", "both")
-LOOPING = ("phi", "loop", "result", "at", "unit", "pick", "place", "trusted")  # never known
+LOOPING = ("phi", "loop", "result", "at", "unit", "pick", "place", "grown")  # never known
 
 Part = tuple[int, Node, int, int]
 """(sign, node, row, col): a node added or subtracted where it stands in a sum."""
@@ -162,6 +162,7 @@ CALL, ENTRY, MULTIPLY = ALONE
 
 
 LOOK = {False: 14, True: 40}  # calls of a look at powers: columns, or a matrix from both sides
+GROWTH = 4  # of what steps do to a value, for each of them: what a power may do by itself
 
 
 def cost(node: Node, price: Price = ALONE) -> float:
@@ -179,7 +180,7 @@ def work(node: Node) -> Work:
         return Work(1, a.size + b.size + node.size, multiplications)
     if node.op in ("pick", "diagonal"):
         return Work(1, node.size, 0)
-    if node.op == "trusted":
+    if node.op == "grown":
         return Work(LOOK[bool(node.data.sides)], 3 * sum(arg.size for arg in node.args), 0)
     if node.op in ("scale", "sum", "pointwise", "apply", "place"):
         read = sum(arg.size for arg in node.args)

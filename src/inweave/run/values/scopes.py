@@ -75,13 +75,13 @@ class Scopes:
             self._table.pop(key, None)
             scope.nodes.pop()
 
-    def cost_since(self, mark: int, wanted: Iterable[Node]) -> float:
+    def cost_since(self, mark: int, wanted: Iterable[Node], price: Price | None = None) -> float:
         """Estimated nanoseconds of what was made since the mark for these nodes, loops counted."""
         needed, total = set(wanted), 0.0
         for _, node, _ in reversed(self._log[mark:]):
             if node in needed:
                 needed.update(node.args)
-                total += cost(node, self.price) * self.weight(node.level)
+                total += cost(node, price or self.price) * self.weight(node.level)
         return total
 
     def weight(self, level: int) -> int:
