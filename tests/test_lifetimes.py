@@ -66,7 +66,9 @@ def assert_same(loop, sources):
     body = execute.steps_of(loop.body, execute.operations(Floats()), execute._repeated)
     with np.errstate(all="ignore"):
         wanted = after(execute._repeated(Floats(), loop, body))
-        for found, x in zip(after(numpy.loop(loop, refused, numpy.InPlace)), wanted, strict=True):
+        for found, x in zip(
+            after(numpy.loop(loop, refused, numpy.InPlace, ())), wanted, strict=True
+        ):
             np.testing.assert_allclose(found, np.broadcast_to(x, found.shape), rtol=1e-9)
 
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import inweave
 from inweave import Matrix, Scalar, Vector
 from inweave.errors import DomainError
-from inweave.run.libraries import entries, functions, numpy
-from inweave.run.libraries.parted import APPLIED, SIGNS
+from inweave.run.libraries import functions, numpy, rows
+from inweave.run.libraries.entries import InEntries
 from inweave.run.lines.code import Counter, Line, Repeat, Stack
 
 TIMES = 3
@@ -105,12 +105,29 @@ class Drawn:
         inits = (SOURCE, COLUMN)
         return Repeat(TIMES, self.body, PHIS, inits, nexts, 0, counters, tuple(stacks))
 
+    def batch(self) -> tuple[int, ...]:
+        """Batch axes, which some of what is given gets: as many numbers for every problem."""
+        lead = self.draw(st.sampled_from([(2,), (1,), (2, 3)]))
+        for slot in (ROWS, SOURCE, COLUMN):
+            if self.draw(st.booleans()):
+                x = self.slots[slot]
+                whole = st.integers(0, 10**6).map(np.random.default_rng)
+                shape = (*lead, *x.shape)
+                self.slots[slot] = self.draw(whole).integers(-2, 3, shape).astype(float)
+        return lead
 
-def left_by(written, slots):
+    def known(self) -> list[object]:
+        """Slots before any call: constants may be."""
+        at = [slot for slot in (SOURCE, COLUMN, NUMBER) if self.draw(st.booleans())]
+        plain = [slot for slot in at if np.ndim(self.slots[slot]) < 3]
+        return [x if slot in plain else None for slot, x in enumerate(self.slots)]
+
+
+def left_by(written, slots, lead=()):
     """What a loop leaves; and what it reads is not changed."""
     slots = [*slots]
     before = {slot: slots[slot].copy() for slot in (ROWS, SOURCE, COLUMN)}
-    written.function()(slots, ())
+    written.function()(slots, lead)
     for slot, x in before.items():
         np.testing.assert_array_equal(slots[slot], x)
     return [np.asarray(slots[slot]) for slot in (*PHIS, *OUTS)]
@@ -122,18 +139,40 @@ def test_entries_answer_as_arrays_do(data):
     """Numbers are whole and not large, so both are exact whatever the order of sums."""
     drawn = Drawn(data)
     loop, slots = drawn.loop(), drawn.slots
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(entries, "GAIN", np.inf)
-        alone = entries.small(loop, slots)
-    assume(any(line.op in (*SIGNS, *APPLIED) for line in loop.body))  # else there is no gain
+    alone = numpy.in_entries(loop, slots, (), numpy.InPlace, drawn.known())
     assert alone is not None
     with np.errstate(all="ignore"):
-        wanted = left_by(numpy.InPlace(loop, loop.reads, slots), slots)
+        wanted = left_by(numpy.InPlace(loop, slots, ()), slots)
         assume(all(np.abs(x).max() < 2**50 for x in wanted))
         found = left_by(alone, slots)
     for x, y in zip(found, wanted, strict=True):
         assert (x.shape, x.dtype) == (y.shape, y.dtype)
         np.testing.assert_array_equal(x, y)
+
+
+@settings(max_examples=200)
+@given(st.data())
+def test_entries_of_a_batch_answer_as_the_arrays_of_each_problem_do(data):
+    """What all problems share may be left once, and is then the same for all of them."""
+    drawn = Drawn(data)
+    loop, lead, slots = drawn.loop(), drawn.batch(), drawn.slots
+    dtype = data.draw(st.sampled_from([np.float64, np.float32]))
+    for slot in (ROWS, SOURCE, COLUMN):
+        slots[slot] = slots[slot].astype(dtype)
+    whole = [slots[slot] for slot in (ROWS, SOURCE, COLUMN)]
+    alone = numpy.in_entries(loop, slots, lead, numpy.InPlace, drawn.known())
+    assume(any(x.ndim > 2 for x in whole))
+    assert alone is not None
+    with np.errstate(all="ignore"):
+        found = left_by(alone, slots, lead)
+        for at in np.ndindex(*lead):
+            for slot, x in zip((ROWS, SOURCE, COLUMN), whole, strict=True):
+                slots[slot] = (x[at] if x.ndim > 2 else x).astype(float)
+            wanted = left_by(numpy.InPlace(loop, slots, ()), slots)
+            assume(all(np.abs(x).max() < 2**20 for x in wanted))
+            for x, y in zip(found, wanted, strict=True):
+                assert (x.shape[-2:], x.dtype) == (y.shape, dtype)
+                np.testing.assert_array_equal(x[at] if x.ndim > 2 else x, y)
 
 
 # -- programs -------------------------------------------------------------------------------------
@@ -204,12 +243,13 @@ def written(monkeypatch):
     """Whether loops that are written from here on are written entry by entry."""
     found = list[bool]()
 
-    def noted(loop, slots):
-        made = entries.small(loop, slots)
-        found.append(made is not None)
+    def noted(*args):
+        made = quickest(*args)
+        found.append(isinstance(made, InEntries))
         return made
 
-    monkeypatch.setattr(numpy, "small", noted)
+    quickest = numpy.quickest
+    monkeypatch.setattr(numpy, "quickest", noted)
     return found
 
 
@@ -231,7 +271,7 @@ def test_answers_do_not_depend_on_how_a_loop_is_written(d, monkeypatch):
     given = {"W": rng.normal(size=(d, d)) / d, "X": rng.normal(size=(30, d))}
     net = inweave.compile(recurrent, n=30, d=d)
     found = net(**given)
-    monkeypatch.setattr(numpy, "small", lambda *_: None)
+    monkeypatch.setattr(numpy, "in_entries", lambda *_: None)
     wanted = inweave.compile(recurrent, n=30, d=d)(**given)
     for x, y in zip(found, wanted, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-15)
@@ -249,8 +289,8 @@ def test_wide_values_and_other_precisions_stay_in_arrays(monkeypatch):
 @pytest.mark.parametrize("largest", [3.0, np.inf, np.nan])
 def test_what_leaves_a_domain_is_refused_in_the_same_words(largest, monkeypatch):
     words = []
-    for way in (entries.small, lambda *_: None):
-        monkeypatch.setattr(numpy, "small", way)
+    for way in (numpy.in_entries, lambda *_: None):
+        monkeypatch.setattr(numpy, "in_entries", way)
         net = inweave.compile(recurrent, n=9, d=2)
         X = np.full((9, 2), 0.3)
         X[4, 1] = 4 * largest
@@ -262,8 +302,8 @@ def test_what_leaves_a_domain_is_refused_in_the_same_words(largest, monkeypatch)
 
 def test_what_grows_without_bound_is_told_in_the_same_words(monkeypatch):
     words = []
-    for way in (entries.small, lambda *_: None):
-        monkeypatch.setattr(numpy, "small", way)
+    for way in (numpy.in_entries, lambda *_: None):
+        monkeypatch.setattr(numpy, "in_entries", way)
         net = inweave.compile(cubic, d=2, steps=300)
         with pytest.raises(inweave.DivergenceError) as error, np.errstate(all="ignore"):
             net(B=-np.eye(2), w=np.full(2, 9.0))
@@ -273,7 +313,7 @@ def test_what_grows_without_bound_is_told_in_the_same_words(monkeypatch):
 
 def test_a_matrix_that_no_step_changes_may_have_more_entries(monkeypatch):
     """Coordinate descent: every step reads one row, and changes one number."""
-    d, split = 10, []
+    d, found = 10, written(monkeypatch)
 
     @inweave.program
     def program(A: Matrix["d", "d"], b: Vector["d"]):
@@ -286,8 +326,6 @@ def test_a_matrix_that_no_step_changes_may_have_more_entries(monkeypatch):
         return inweave.iterate(sweep, inweave.zeros(d), 20)
 
     net = inweave.compile(program, d=d, optimize="speed", verify=False)
-    whole = entries._Split
-    monkeypatch.setattr(entries, "_Split", lambda *given: split.append(whole(*given)) or split[-1])
     rng = np.random.default_rng(0)
     A, b, w = np.eye(d) + rng.normal(size=(d, d)) / d, rng.normal(size=d), np.zeros(d)
     for _ in range(20):
@@ -295,4 +333,79 @@ def test_a_matrix_that_no_step_changes_may_have_more_entries(monkeypatch):
             z = w[j] + 0.1 * (b[j] - A[j] @ w)
             w[j] = z - np.clip(z, -0.01, 0.01)
     np.testing.assert_allclose(net(A=A, b=b), w, rtol=1e-10)
-    assert split
+    assert found[-1]
+
+
+# -- batches ---------------------------------------------------------------------------------------
+@inweave.program
+def inverted(A: Matrix["d", "d"]):
+    """Newton's iteration: two products of matrices in a step."""
+    return inweave.iterate(lambda V: 2 * V - V @ A @ V, 0.2 * inweave.eye(A.shape[0]), 30)
+
+
+@pytest.mark.parametrize(
+    ("d", "batch", "small"), [(2, 2, False), (2, 1000, True), (6, 1000, False)]
+)
+def test_matrices_of_a_batch_are_entries_where_that_takes_less_time(d, batch, small, monkeypatch):
+    found, rng = written(monkeypatch), np.random.default_rng(0)
+    A = np.eye(d) + 0.1 * rng.normal(size=(batch, d, d))
+    answer = inweave.compile(inverted, d=d)(A=A)
+    np.testing.assert_allclose(answer, np.linalg.inv(A), rtol=1e-10, atol=1e-12)
+    assert found[-1] == small
+
+
+@pytest.mark.parametrize("lead", [(2,), (3, 5), (600,)])
+def test_problems_of_a_batch_are_answered_as_each_alone(lead):
+    rng = np.random.default_rng(1)
+    net, y = inweave.compile(tracked, n=20, optimize="speed"), rng.normal(size=(*lead, 20))
+    r = rng.uniform(0.4, 0.6, size=lead)
+    found = net(y=y, r=r)
+    for at in [(0,) * len(lead), tuple(size - 1 for size in lead)]:
+        np.testing.assert_allclose(found[at], by_hand(y[at], r[at]), rtol=1e-11, atol=1e-13)
+    net, given = inweave.compile(recurrent, n=20, d=2), rng.normal(size=(*lead, 20, 2)) / 2
+    W = rng.normal(size=(*lead, 2, 2)) / 2
+    every = net(W=W, X=given)
+    for at in [(0,) * len(lead), tuple(size - 1 for size in lead)]:
+        for x, alone in zip(every, net(W=W[at], X=given[at]), strict=True):
+            np.testing.assert_allclose(x[at], alone, rtol=1e-12, atol=1e-14)
+
+
+@inweave.program
+def decayed(x: Vector["n"]):
+    return inweave.iterate(lambda x: inweave.relu(0.9 * x), x, 30)
+
+
+@pytest.mark.parametrize("n", [1, 50])
+def test_numbers_of_a_loop_have_its_precision(n):
+    x = np.random.default_rng(0).uniform(size=(20, n)).astype(np.float32)
+    found, wanted = inweave.compile(decayed, n=n)(x=x), x
+    for _ in range(30):
+        wanted = np.maximum(0.9 * wanted, 0)
+    np.testing.assert_array_equal(found, wanted)
+
+
+@given(st.sampled_from([(), (1,), (3,), (70,), (2, 3)]), st.integers(1, 4), st.integers(1, 3))
+def test_rows_of_all_problems_are_together_and_the_same(lead, height, cols):
+    x = np.random.default_rng(0).normal(size=(*lead, height, cols))
+    found = rows.by_rows(x)
+    np.testing.assert_array_equal(found, x)
+    assert rows.rows(found)[-1].flags.c_contiguous
+    for k in range(cols):
+        np.testing.assert_array_equal(rows.column(x, k), x[..., k : k + 1])
+    entries = [rows.entry(x, i, j) for i in range(height) for j in range(cols)]
+    np.testing.assert_array_equal(rows.together(entries, height, cols, x.dtype), x)
+
+
+def test_a_number_over_a_root_is_one_division_whichever_way_they_lie():
+    """Newton's square roots: the inverse is of a row, and multiplies a column."""
+    column, row, out, inverse = np.full((3, 1), 2.0), np.full((1, 3), 3.0), 5, functions.INVERSE
+    body = [
+        Line("pointwise", 1, 2, 3, 1, 3),
+        Line("flip", 3, 3, 4, 3, 1),
+        Line("mul", 0, 4, out, 3, 1),
+    ]
+    found = numpy.divided(body, {out}, [column, row, inverse, None, None, None])
+    assert [line.op for line in found] == ["guard", "flip", "div"]
+    assert (found[1].a, found[2].a, found[2].b) == (1, 0, 4)
+    kept = numpy.divided(body, {out, 4}, [column, row, inverse, None, None, None])
+    assert kept == body

@@ -65,7 +65,7 @@ class Bound:
             several = functions | {"matmul": numpy.matmul} | writer.entrywise
 
             def in_numpy(loop: Repeat, body: list[Step]) -> Step:
-                return numpy.loop(loop, _repeated(arithmetic, loop, body), writer)
+                return numpy.loop(loop, _repeated(arithmetic, loop, body), writer, self.slots)
 
             found = shown(code, arithmetic.dtype, arithmetic.checked)
             self.shown, shows = found.all, found.by_lines

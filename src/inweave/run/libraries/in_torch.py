@@ -47,7 +47,7 @@ def batched_sum(c: Any, a: Any, b: Any, alpha: float = 1, beta: float = 1) -> An
 
 def loop(loop: Repeat, otherwise: Step) -> Step:
     """A loop as a step over slots."""
-    return stepping(loop, OutOfPlace, otherwise)
+    return stepping(loop, lambda slots, _: OutOfPlace(loop, slots), otherwise)
 
 
 def operations() -> dict[str, Callable[[Any, Any], Any]]:

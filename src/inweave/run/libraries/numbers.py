@@ -15,17 +15,18 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from math import inf, isfinite, sqrt
 from typing import Any
 
 import numpy as np
 
 from inweave.run.libraries.functions import InNumpy
-from inweave.run.libraries.parted import SAME, SIGNS
-from inweave.run.libraries.written import Value, Writer
+from inweave.run.libraries.parted import APPLIED, SAME, SIGNS
+from inweave.run.libraries.written import Entry, Value, Writer
 from inweave.run.lines.code import Line, Repeat, Stack
 
+NUMBER = 40.0  # nanoseconds of a line
 DEEPEST = 20  # expressions inside each other, where Python allows for 200
 
 
@@ -35,12 +36,27 @@ def _left(loop: Repeat) -> list[int]:
 
 
 class Numbers(Writer):
-    """The names of values are names or expressions."""
+    """The names of values are names or expressions; what is left in `plain` slots, is no array."""
+
+    def __init__(
+        self, loop: Repeat, slots: Sequence[Any], plain: Container[int] = frozenset()
+    ) -> None:
+        self.plain = plain
+        super().__init__(loop, slots)
+
+    @property
+    def price(self) -> float:
+        """Nanoseconds of a step."""
+        lines = (line for line in self.loop.body if isinstance(line, Line))
+        return NUMBER * sum(line.op in (*SIGNS, *APPLIED) for line in lines)
 
     def library(self) -> dict[str, Any]:
         return {"array": np.array, "bisect": bisect, "inf": inf, "sqrt": sqrt}
 
     def given_as(self, slot: int, x: Any) -> str:
+        if isinstance(x, Entry):
+            column = x.shape[-2] > 1
+            return f"slots[{x.slot}]" + (f"[:, {x.at}].tolist()" if column else f".item({x.at})")
         if x.size == 1:
             return f"slots[{slot}].item()"
         return f"slots[{slot}].ravel().tolist()" if x.shape[1] == 1 else f"slots[{slot}]"
@@ -125,13 +141,10 @@ class Numbers(Writer):
     def stack(self, name: str, stack: Stack, row: Value) -> None:
         self.before.append(f"{name} = []")
         self.body.append(f"{name}.append({row.name})")
-        self.put_away(name, stack)
-
-    def put_away(self, name: str, stack: Stack) -> None:
-        """What is left row by row, as an array."""
-        order = "[::-1]" if stack.backward else ""
-        shape = "(1, -1)" if stack.flip else "(-1, 1)"
-        self.after.append(f"slots[{stack.out}] = array({name}{order}).reshape{shape}")
+        rows = f"{name}[::-1]" if stack.backward else name
+        if stack.out not in self.plain:
+            rows = f"array({rows}).reshape{'(1, -1)' if stack.flip else '(-1, 1)'}"
+        self.after.append(f"slots[{stack.out}] = {rows}")
 
     def carry(self, nexts: Sequence[Value]) -> None:
         pairs = zip(self.phis, nexts, strict=True)
@@ -139,5 +152,5 @@ class Numbers(Writer):
         if moved:
             self.body.append(f"{', '.join(moved)} = {', '.join(moved.values())}")
 
-    def result(self, phi: Value) -> str:
-        return f"array([[{phi.name}]])"
+    def result(self, slot: int, phi: Value) -> str:
+        return phi.name if slot in self.plain else f"array([[{phi.name}]])"

@@ -19,12 +19,22 @@ import numpy as np
 
 from inweave.exact.constants import Array
 from inweave.run.libraries.compiled import einsum
-from inweave.run.libraries.entries import small
+from inweave.run.libraries.entries import InEntries, split
 from inweave.run.libraries.functions import INVERSE, InNumpy
 from inweave.run.libraries.numbers import Numbers
 from inweave.run.libraries.parted import parted
+from inweave.run.libraries.rows import by_rows, column, entry, joined, moved, rows
 from inweave.run.libraries.tables import FEW
-from inweave.run.libraries.written import Step, Value, Writer, Written, stepping
+from inweave.run.libraries.written import (
+    MANY,
+    Entry,
+    Shape,
+    Step,
+    Value,
+    Writer,
+    Written,
+    stepping,
+)
 from inweave.run.lines.code import FEW as FEW_CALLS
 from inweave.run.lines.code import Code, Line, Lines, Repeat, Stack
 from inweave.run.lines.lifetimes import ENTRY_BY_ENTRY, lifetimes, reader
@@ -37,17 +47,25 @@ KEPT = 1 << 14  # entries that are kept until they are looked at
 SMALL = 36  # entries of a matrix for which a call of BLAS costs more than the product
 APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
+SHORT = {False: 8, True: 1}  # entries of a row that are better beside those of other problems
 MIRRORED = 32  # rows of products with a transpose, up to which all of it is quicker than half
 COPIED = 1 << 18  # entries that a copy for this may have
 BLOCK = (1 << 25) - (1 << 13)  # bytes
+READING = ("getitem", "flip", "diagonal", "pick", "one", "more")  # lines that compute nothing
+
+# Nanoseconds of a call in a loop, whatever its size: for one prompt, with the views that it needs;
+# in a batch, of arrays that lie in a row, and of others; and of each entry of these. A product of
+# the small matrices of a problem takes as long as many entries.
+ALONE, CALL, ASIDE, ENTRY, APART, PRODUCT = 800.0, 320.0, 950.0, 0.25, 1.0, 25.0
 
 Look = Callable[[Array], None]
 """Raises where an array is not what it should be."""
 
 
-def loop(loop: Repeat, otherwise: Step, writer: type[InPlace]) -> Step:
-    """A loop as a step over slots."""
-    return stepping(loop, writer, otherwise)
+def loop(loop: Repeat, otherwise: Step, writer: type[InPlace], known: Sequence[Any]) -> Step:
+    """A loop as a step over slots, some of which are `known` before any call."""
+    return stepping(loop, lambda slots, lead: quickest(loop, slots, lead, writer, known),
+                    otherwise, concrete=True)  # fmt: skip
 
 
 @cache
@@ -153,26 +171,6 @@ def _is_flip(a: Array, b: Array) -> bool:
     )  # fmt: skip
 
 
-def moved(x: Array, start: int, to: int) -> Array:
-    """An axis in another place, as `np.moveaxis` has it but in a sixth of its time."""
-    axes = [*range(x.ndim)]
-    axes.insert(to % x.ndim, axes.pop(start))
-    return x.transpose(axes)
-
-
-def _rows(x: Array, height: int) -> Array:
-    """The rows of a matrix, so many at a time, the first axis counting them; a view."""
-    *lead, rows, cols = x.shape
-    blocks = x.reshape(*lead, rows // height, height, cols)
-    return moved(blocks, -3, 0) if lead else blocks
-
-
-def _joined(blocks: Array) -> Array:
-    """The matrix of which these are the rows, the first axis counting blocks of them."""
-    count, *lead, height, cols = blocks.shape
-    return (moved(blocks, 0, -3) if lead else blocks).reshape(*lead, count * height, cols)
-
-
 def _shared_right(a: Array, b: Array, out: Array) -> None:
     """A matrix that the whole batch shares multiplies all rows at once."""
     np.matmul(a.reshape(-1, a.shape[-1]), b, out.reshape(-1, out.shape[-1]))
@@ -190,21 +188,22 @@ def _outer(a: Array, b: Array, out: Array) -> None:
 
 LIBRARY: dict[str, Any] = {
     "matmul": np.matmul, "mul": np.multiply, "div": np.divide, "add": np.add, "sub": np.subtract,
-    "copyto": np.copyto, "empty": np.empty, "moved": moved, "prod": math.prod,
+    "asarray": np.asarray, "copyto": np.copyto, "empty": np.empty, "moved": moved,
+    "prod": math.prod,
     "ascontiguousarray": np.ascontiguousarray, "shared_right": _shared_right,
     "outer": _outer, "small": _small,
-    "forward": _rows, "backward": lambda x, height: _rows(x, height)[::-1],
-    "joined": _joined,
+    "forward": rows, "backward": lambda x, height: rows(x, height)[::-1],
+    "joined": joined, "entry": entry, "column": column, "by_rows": by_rows,
     "diagonal": lambda x: np.linalg.diagonal(x)[..., None],
     "errstate": np.errstate,
     "rows": lambda x, i, height: x[..., i * height : (i + 1) * height, :],
 }  # fmt: skip
 
 
-def divided(lines: Lines, kept: set[int], slots: list[Any]) -> Lines:
+def divided(lines: Lines, kept: set[int], slots: Sequence[Any]) -> Lines:
     """Lines in which an inverse that only multiplies, and is not `kept`, is a division.
 
-    What is left of the inverse is the look at what is divided by.
+    What is left of the inverse is the look at what is divided by; it may be transposed on the way.
     """
     found: list[Any] = list(lines)
     for i, line in enumerate(found):
@@ -212,12 +211,19 @@ def divided(lines: Lines, kept: set[int], slots: list[Any]) -> Lines:
             continue
         if getattr(slots[line.b], "into", None) is not INVERSE.into:
             continue
+        turn, held, by = None, line, line.a
         j = reader(found, i, kept)
-        if j is None or found[j].op != "mul" or any(x.out == line.a for x in found[i:j]):
+        if j is not None and found[j].op == "flip":
+            turn, held, by = j, found[j], found[j].out
+            j = reader(found, j, kept)
+        until = j if turn is None else turn
+        if j is None or found[j].op != "mul" or any(x.out == line.a for x in found[i:until]):
             continue
-        by = found[j]
         found[i] = line._replace(op="guard")
-        found[j] = by._replace(op="div", a=by.b if by.a == line.out else by.a, b=line.a)
+        if turn is not None:
+            found[turn] = held._replace(a=line.a, b=line.a)
+        times = found[j]
+        found[j] = times._replace(op="div", a=times.b if times.a == held.out else times.a, b=by)
     return found
 
 
@@ -226,11 +232,57 @@ def guarded(x: Array, function: InNumpy) -> None:
     function.look(x)
 
 
+def quickest(
+    loop: Repeat, slots: Sequence[Any], lead: Shape, writer: type[InPlace], known: Sequence[Any]
+) -> Written:
+    """What writes a loop: its matrices as they are, or entry by entry."""
+    loop = _with_divisions(loop, slots)
+    whole = in_parts(loop, slots, lead, writer)
+    if isinstance(whole, Numbers):
+        return whole
+    alone = in_entries(loop, slots, lead, writer, known)
+    return whole if alone is None or alone.price >= whole.price else alone
+
+
+def in_entries(
+    loop: Repeat, slots: Sequence[Any], lead: Shape, writer: type[InPlace], known: Sequence[Any]
+) -> InEntries | None:
+    """What writes a loop entry by entry; None where a matrix is too large."""
+    found = split(loop, slots, known)
+    if found is None:
+        return None
+    numbers = _with_divisions(found.numbers, found.slots)
+    return InEntries(found, in_parts(numbers, found.slots, lead, writer, found.ends))
+
+
+def _with_divisions(loop: Repeat, slots: Sequence[Any]) -> Repeat:
+    ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
+    return replace(loop, body=divided(loop.body, ends, slots))
+
+
+def in_parts(
+    loop: Repeat,
+    slots: Sequence[Any],
+    lead: Shape,
+    writer: type[InPlace],
+    plain: Container[int] = frozenset(),
+) -> Numbers | InPlace | InTurn:
+    """What writes numbers as numbers, and the rest in arrays."""
+    parts = parted(loop, slots)
+    if parts is None:
+        return writer(loop, slots, lead)
+    first = Numbers(parts.numbers, slots, plain)
+    if parts.rest is None:
+        return first
+    return InTurn(first, writer(parts.rest, [*slots, *parts.left], lead), len(parts.left))
+
+
 class InTurn:
     """A loop over numbers, then one that reads what it leaves, in so many slots behind all."""
 
-    def __init__(self, first: Writer, then: Writer, more: int) -> None:
+    def __init__(self, first: Numbers, then: InPlace, more: int) -> None:
         self.first, self.then, self.more = first, then, more
+        self.price = first.price + then.price
 
     def function(self) -> Callable[[list[Any], tuple[int, ...]], None]:
         first, then, more = self.first.function(), self.then.function(), [None] * self.more
@@ -248,34 +300,60 @@ class InTurn:
 class InPlace(Writer):
     """In numpy: arrays are made before the loop."""
 
-    concrete = True
     entrywise: ClassVar[dict[str, Any]] = {
         "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide,
     }  # fmt: skip
     """Outside of loops; each may write into an operand (`inweave.run.lines.reuse`)."""
 
-    @classmethod
-    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Written:
-        ends = {*loop.nexts, *(stack.slot for stack in loop.stacks)}
-        loop = replace(loop, body=divided(loop.body, ends, slots))
-        parts = parted(loop, slots)
-        if parts is None or parts.rest is not None:
-            alone = small(loop, slots)
-            if alone is not None:
-                return alone
-        if parts is None:
-            return cls(loop, read, slots, many)
-        first = Numbers(parts.numbers, parts.numbers.reads, slots)
-        if parts.rest is None:
-            return first
-        slots = [*slots, *parts.left]
-        return InTurn(first, cls(parts.rest, parts.rest.reads, slots, many), len(parts.left))
+    def __init__(self, loop: Repeat, slots: Sequence[Any], lead: Shape) -> None:
+        self.dtype = next((x.dtype for x in slots if hasattr(x, "shape")), None)
+        self.problems = math.prod(lead)
+        self.many = self.problems >= MANY
+        super().__init__(loop, slots)
+
+    @property
+    def price(self) -> float:
+        """Nanoseconds of a step; views of arrays are not `fixed`."""
+        known = self.values | dict(zip(self.loop.phis, self.phis, strict=True))
+        known = {slot: value._replace(fixed=True) for slot, value in known.items()}
+        found = 0.0
+        for line in self.loop.body:
+            assert isinstance(line, Line)
+            a, b = (known.get(slot, Value("")) for slot in (line.a, line.b))
+            along = line.op == "flip" and 1 in (line.rows, line.cols) and a.fixed
+            whole = along or line.op not in READING
+            made = Value("", line.rows, line.cols, a.batched or b.batched, whole)
+            known[line.out] = made
+            if line.op not in READING:
+                found += self.takes(line.op, made, a, b)
+        rows = [known[stack.slot] for stack in self.loop.stacks]
+        return found + sum(CALL + ENTRY * self.entries(row) for row in rows)
+
+    def takes(self, op: str, made: Value, a: Value, b: Value) -> float:
+        """Nanoseconds of a line."""
+        entries = self.entries(made)
+        if not made.batched:
+            return ALONE if entries > 1 else CALL
+        if op == "matmul" and a.batched and b.batched:
+            return ASIDE + PRODUCT * self.problems
+        sides = [x for x in (a, b) if x.batched]
+        if all(x.fixed and x[1:3] == made[1:3] for x in sides) and op != "matmul":
+            return CALL + ENTRY * entries
+        return ASIDE + APART * entries
+
+    def entries(self, x: Value) -> int:
+        return x.rows * x.cols * (self.problems if x.batched else 1)
 
     def library(self) -> dict[str, Any]:
         return LIBRARY.copy()
 
     def constant(self, x: Any) -> Any:
-        return np.array(x) if isinstance(x, float) else x
+        return np.array(x, self.dtype) if isinstance(x, float) else x
+
+    def given_as(self, slot: int, x: Any) -> str:
+        if not isinstance(x, Entry):
+            return super().given_as(slot, x)
+        return f"{'column' if x.shape[-2] > 1 else 'entry'}(slots[{x.slot}], {x.at})"
 
     def start(self) -> None:
         self.flat: set[str] = set()
@@ -294,7 +372,7 @@ class InPlace(Writer):
         for k in self.lives.updated.values():
             self.phis[k] = self.phis[k]._replace(fixed=True)
         known = [f"{self.values[init].name}.dtype" for init in self.loop.inits]
-        known.append("next(x.dtype for x in slots if hasattr(x, 'dtype'))")
+        known.append("next(x.dtype for x in slots if hasattr(x, 'shape'))")
         self.before.append(f"dtype = {known[0]}")
         for phi, init in zip(self.phis, self.loop.inits, strict=True):
             self.before.append(f"{phi.name} = {self.empty(phi)}")
@@ -461,14 +539,17 @@ class InPlace(Writer):
         name = f"{x.name}_number"
         if name not in self.flat or not x.fixed:
             text = f"{x.name}[0, 0, ...]"
-            if x.name in self.picked:  # a float of Python's is quicker to hand over than an array
-                self.before.append(f"{name}s = {x.name}_rows.ravel().tolist()")
+            if x.name in self.picked:  # an array without axes is quicker to hand over than a float
+                self.before.append(f"{name}s = [*map(asarray, {x.name}_rows.ravel())]")
                 text = f"{name}s[i]"
             self.put(f"{name} = {text}", x.fixed)
             self.flat.add(name)
         return name
 
     def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
+        if x.name in self.given and x.batched and line.rows * line.cols <= SHORT[self.many]:
+            self.before.append(f"{name}_near = by_rows({x.name})")
+            x = x._replace(name=f"{name}_near")
         found = super().pick(name, x, order, line)
         if x.fixed and self.is_number(found):
             self.picked.add(name)

@@ -43,6 +43,43 @@ def parted(loop: Repeat, slots: Sequence[Any]) -> Parted | None:
     return _parts(loop, len(slots), kinds, carried)
 
 
+def gathered(loop: Repeat, slots: list[Any]) -> Lines:
+    """The lines of a step with numbers that multiply one after the other multiplied by each other.
+
+    Every slot is filled once; new ones stand behind all others. Of constants the range is known in
+    which they multiply, and stays as it is.
+    """
+    kinds = _kinds(loop, slots)[0].at_end
+    times: list[tuple[int, int] | None] = []  # of lines that multiply by a number: it, and what
+    whole = {*loop.nexts, *(stack.slot for stack in loop.stacks)}  # what is not only multiplied
+    for line in loop.body:
+        assert isinstance(line, Line)
+        a, b = (line.a, line.b) if kinds[line.a] is NUMBER else (line.b, line.a)
+        known = line.op == "mul" and kinds[a] is NUMBER and kinds[b] is OTHER
+        times.append((a, b) if known else None)
+        whole |= set() if known else {line.a, line.b}
+    products: dict[int, tuple[int, int]] = {}
+    made: dict[tuple[int, int], int] = {}
+    found: Lines = []
+    for line, pair in zip(loop.body, times, strict=True):
+        assert isinstance(line, Line)
+        if pair is None:
+            found.append(line)
+            continue
+        number, x = pair
+        constants = [isinstance(slots[k], float) for k in (number, products.get(x, pair)[0])]
+        if x in products and x not in whole and not all(constants):
+            both, x = (number, products[x][0]), products[x][1]
+            if both not in made:
+                made[both] = len(slots)
+                slots.append(None)
+                found.append(Line("mul", *both, made[both], 1, 1))
+            number = made[both]
+        products[line.out] = number, x
+        found.append(line._replace(a=number, b=x))
+    return found
+
+
 # -- which are numbers ----------------------------------------------------------------------------
 class _Kinds(NamedTuple):
     """What the lines of a step make, and what stands in its slots afterwards."""

@@ -36,8 +36,26 @@ class Value(NamedTuple):
     parts: tuple[Value, ...] = ()  # of what is collected, and has no array of its own
 
 
-def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
-    """A loop as a step over slots: written out, or `otherwise` where it cannot be."""
+class Entry(NamedTuple):
+    """What is known of an entry of an array in a slot, or of a column, before it is read."""
+
+    slot: int
+    at: str  # where it stands: its row, if it is not a column, and its column
+    shape: Shape
+    dtype: Any
+
+
+def stepping(
+    loop: Repeat,
+    way: Callable[[list[Any], Shape], Written],
+    otherwise: Step,
+    concrete: bool = False,
+) -> Step:
+    """A loop as a step over slots: written in a `way`, or `otherwise` where it cannot be.
+
+    Where shapes are concrete, batches of about as many problems are written once: torch has symbols
+    in the place of shapes while it compiles.
+    """
     if loop.times < FEWEST or not all(_is_own(line, loop) for line in loop.body):
         return otherwise
     read, written = loop.reads, dict[Any, Callable[..., None]]()
@@ -45,18 +63,18 @@ def stepping(loop: Repeat, writer: type[Writer], otherwise: Step) -> Step:
 
     def step(slots: list[Any]) -> None:
         shapes = tuple([getattr(slots[slot], "shape", None) for slot in read])
-        found = known.get(shapes) if writer.concrete else None
+        found = known.get(shapes) if concrete else None
         if found is None:
             lead = _lead(shapes)
             if lead is None:
                 otherwise(slots)
                 return
-            many = writer.concrete and math.prod(lead) >= MANY
-            key = (many, *(shape and (len(shape), *shape[-2:]) for shape in shapes))
+            size = math.prod(lead).bit_length() // 2 if concrete else 0
+            key = (size, *(shape and (len(shape), *shape[-2:]) for shape in shapes))
             if key not in written:
-                written[key] = writer.of(loop, read, slots, many).function()
+                written[key] = way(slots, lead).function()
             found = written[key], lead
-            if writer.concrete:
+            if concrete:
                 if len(known) >= KEPT:
                     known.clear()
                 known[shapes] = found
@@ -89,16 +107,20 @@ class Written(Protocol):
     def function(self) -> Callable[[list[Any], Shape], None]: ...
 
 
+class Priced(Written, Protocol):
+    """The same with about how many nanoseconds a step takes."""
+
+    @property
+    def price(self) -> float: ...
+
+
 class Writer:
     """Writes one loop for one arrangement of batch axes."""
 
     around = ""  # what the loop is done with
-    concrete = False  # shapes are numbers: torch has symbols in their place while it compiles
 
-    def __init__(
-        self, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool = False
-    ) -> None:
-        self.loop, self.many = loop, many
+    def __init__(self, loop: Repeat, slots: Sequence[Any]) -> None:
+        self.loop, read = loop, loop.reads
         self.before: list[str] = []
         self.body: list[str] = []
         self.after: list[str] = []
@@ -122,11 +144,6 @@ class Writer:
             for i, (phi, init) in enumerate(zip(loop.phis, loop.inits, strict=True))
         ]
 
-    @classmethod
-    def of(cls, loop: Repeat, read: Sequence[int], slots: list[Any], many: bool) -> Written:
-        """What writes a loop."""
-        return cls(loop, read, slots, many)
-
     def constant(self, x: Any) -> Any:
         return x
 
@@ -140,9 +157,9 @@ class Writer:
     def results(self) -> Iterator[str]:
         """What is left of carried values."""
         for slot, phi in zip(self.loop.phis, self.phis, strict=True):
-            yield f"slots[{slot}] = {self.result(phi)}"
+            yield f"slots[{slot}] = {self.result(slot, phi)}"
 
-    def result(self, phi: Value) -> str:
+    def result(self, slot: int, phi: Value) -> str:
         """What is left of a carried value."""
         return phi.name
 

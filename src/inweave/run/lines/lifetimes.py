@@ -12,6 +12,7 @@ from typing import NamedTuple
 from inweave.run.lines.code import Line, Lines, Repeat
 
 VIEWS = ("getitem", "flip", "diagonal", "pick", "one", "more")  # what they make reads, not they
+UNARY = ("flip", "diagonal", "one")  # both operands are the same
 ENTRY_BY_ENTRY = (
     "add",
     "sub",
@@ -98,7 +99,7 @@ def reader(lines: Lines, i: int, kept: set[int]) -> int | None:
     for j, line in enumerate(lines[i + 1 :], i + 1):
         if not isinstance(line, Line):
             return None
-        found += [j] * ((line.a == slot) + (line.b == slot))
+        found += [j] * ((line.a == slot) + (line.b == slot and line.op not in UNARY))
         if line.out == slot:
             return found[0] if len(found) == 1 else None
     return found[0] if len(found) == 1 and slot not in kept else None
