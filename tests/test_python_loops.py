@@ -431,3 +431,80 @@ def test_a_loop_is_found_at_every_width_and_at_one_too(program, n):
     found = {d: loops(program.trace(n=n, d=d)) for d in (1, 2, 3)}
     assert found[1] == found[2] == found[3] != []
     assert inweave.compile(program, n=n, d=1).certificate is not None
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("rate", [lambda _: 0.1, lambda t: 0.1 / t, lambda t: 0.1 * 0.9**t])
+def test_a_rate_of_its_own_may_multiply_a_value_before_anything_is_added(rate, mode):
+    """`w - rate * g * root`: the first product has one term, and that is the rate's."""
+
+    @inweave.program
+    def rms(X: Matrix["n", "d"], y: Vector["n"]):
+        w = v = inweave.zeros(X.shape[1])
+        for t in range(1, 10):
+            g = X.T @ (X @ w - y)
+            v = 0.9 * v + 0.1 * g * g
+            w = w - rate(t) * g * inweave.rsqrt(v + 1e-2, domain=(1e-3, 1e6))
+        return w
+
+    rng = np.random.default_rng(0)
+    X, y, w, v = rng.normal(size=(5, 2)), rng.normal(size=5), np.zeros(2), np.zeros(2)
+    for t in range(1, 10):
+        g = X.T @ (X @ w - y)
+        v = 0.9 * v + 0.1 * g * g
+        w = w - rate(t) * g / np.sqrt(v + 1e-2)
+    network = inweave.compile(rms, n=5, d=2, optimize=mode)
+    assert network.certificate is not None
+    np.testing.assert_allclose(network(X=X, y=y), w, rtol=1e-9)
+    assert loops(rms.trace(n=5, d=2))[-1] == 9
+
+
+def adam(steps, debiased):
+    @inweave.program
+    def program(X: Matrix["n", "d"], y: Vector["n"]):
+        w = m = v = inweave.zeros(X.shape[1])
+        for t in range(1, steps + 1):
+            g = X.T @ (X @ w - y) / 4
+            m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+            first, second = (m / (1 - 0.9**t), v / (1 - 0.99**t)) if debiased else (m, v)
+            w = w - 0.05 * first * inweave.rsqrt(second + 1e-4, domain=(1e-5, 1e6))
+        return w
+
+    return program
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("debiased", [False, True])
+def test_adam_is_verified_in_every_mode(mode, debiased):
+    rng = np.random.default_rng(0)
+    X, y, w, m, v = rng.normal(size=(4, 2)), rng.normal(size=4), *np.zeros((3, 2))
+    for t in range(1, 7):
+        g = X.T @ (X @ w - y) / 4
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        first, second = (m / (1 - 0.9**t), v / (1 - 0.99**t)) if debiased else (m, v)
+        w = w - 0.05 * first / np.sqrt(second + 1e-4)
+    network = inweave.compile(adam(6, debiased), n=4, d=2, optimize=mode)
+    assert network.certificate is not None
+    np.testing.assert_allclose(network(X=X, y=y), w, rtol=1e-9)
+
+
+@pytest.mark.parametrize("of", ["square", "held", "product", "bias"])
+def test_numbers_of_their_own_make_a_loop_where_one_number_does(of):
+    def with_numbers(number):
+        @inweave.program
+        def program(s: Scalar, A: Matrix["n", "n"], w: Vector["n"]):
+            for i in range(9):
+                if of == "square":
+                    s = number(i) * (s * s)
+                if of == "held":
+                    s = inweave.hold(number(i) * (s * s))
+                if of == "product":
+                    w = number(i) * (A @ w)
+                if of == "bias":
+                    w = A @ w + number(i) * w
+            return w + s * w + A[0]
+
+        return program
+
+    one, own = with_numbers(lambda _: 0.5), with_numbers(lambda i: (i + 1) / 4)
+    assert as_written_out(own, n=2) == as_written_out(one, n=2) == [9]

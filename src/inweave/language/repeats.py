@@ -52,9 +52,10 @@ class Repeat(NamedTuple):
     @property
     def moving(self) -> dict[Expr, int]:
         """What changes from step to step, and its place in the body."""
-        changing, out = {*self.loop.carried, *self.units}, dict[Expr, int]()
+        units = self.units
+        changing, out = {*self.loop.carried, *units}, dict[Expr, int]()
         for i, x in enumerate(self.body):
-            if not changing.isdisjoint(x.parts):
+            if not changing.isdisjoint(x.parts) or any(_is_taken(part, units) for part in x.parts):
                 changing.add(x)
                 out[x] = i
         return out
@@ -368,6 +369,11 @@ def _in_turn(
             taken = ex.Product(ex.Transposed(at), listed)
             terms.append((ONE, ex.Scaled(taken, part)))
     return ex.Sum(terms, x.units)
+
+
+def _is_taken(x: Expr, units: Sequence[Expr]) -> bool:
+    """Whether this is scaled by a number that a selector takes."""
+    return isinstance(x, ex.Scaled) and isinstance(x.s, ex.Product) and x.s.a in units
 
 
 def opened(x: Expr) -> tuple[Any, Sequence[Expr]]:
