@@ -175,8 +175,9 @@ def test_a_slice_of_diagonal_matrices_is_what_stands_there_without_zeros(data, n
     for i in range(2):
         size = n if whole else data.draw(st.integers(2, n))
         at = data.draw(st.integers(0, n - size))
-        sources[f"x{i}"] = rng.integers(1, 9, (size, 1)).astype(float)
-        column = graph.source(f"x{i}", size, 1, "x")
+        entries = data.draw(st.sampled_from([size, 1]))  # or one number for all
+        sources[f"x{i}"] = rng.integers(1, 9, (entries, 1)).astype(float)
+        column = graph.source(f"x{i}", entries, 1, "x")
         square = graph.entrywise(column, graph.const(Shift(size, size, 0, 0, size)))
         parts.append((data.draw(st.sampled_from([1, -1])), square, at, i * n + at))
         rows = at + np.arange(size)

@@ -77,6 +77,7 @@ class Graph(Sums):
         shape = (cols, rows) if flip else (rows, cols)
         if is_ones(x):
             return self.const(Ones(*shape) if rows * cols > 1 else identity(1))
+        assert min(row, col) >= 0 and row + rows <= x.rows and col + cols <= x.cols
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
     def apart(self, x: Node, others: Sequence[Node]) -> Node:

@@ -195,8 +195,8 @@ def _without_zeros(graph: Graph, x: Node) -> Part:
     if column is not None and max(row, col) < min(row + rows, col + cols):
         top = start = max(row, col)
         size = min(row + rows, col + cols) - start
-        sign, entries = 1, graph.view(column, start, 0, size, 1)
-        inside = graph.entrywise(entries, graph.const(identity(size)))
+        some = column if column.is_scalar else graph.view(column, start, 0, size, 1)
+        sign, inside = 1, graph.entrywise(some, graph.const(identity(size)))
     elif parts is not None and len(parts) == 1:
         sign, part, up, left = parts[0]
         top, start = max(row, up), max(col, left)
