@@ -77,7 +77,8 @@ class Graph(Sums):
         shape = (cols, rows) if flip else (rows, cols)
         if is_ones(x):
             return self.const(Ones(*shape) if rows * cols > 1 else identity(1))
-        assert min(row, col) >= 0 and row + rows <= x.rows and col + cols <= x.cols
+        assert 0 <= row <= x.rows - rows
+        assert 0 <= col <= x.cols - cols
         return self.make("view", (x,), (row, col, rows, cols, flip), *shape)
 
     def apart(self, x: Node, others: Sequence[Node]) -> Node:
