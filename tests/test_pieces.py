@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inweave import gallery
+import inweave
+from inweave import Matrix, gallery
+from inweave.exact.arithmetic import Rationals
 from inweave.exact.constants import Shift
 from inweave.run.lines.code import Line
 from inweave.run.values.graph import Graph, _slice
@@ -246,3 +249,43 @@ def test_a_step_makes_as_many_calls_for_many_clusters_as_for_few():
         for k in (7, 12)
     )
     assert few == many
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed", "depth"])
+@pytest.mark.parametrize("sides", ["left", "right", "both", "held"])
+def test_a_matrix_that_centers_takes_sums_and_no_products_from_either_side(sides, optimize):
+    n = 24
+    H = np.eye(n) - 1 / n
+
+    @inweave.program
+    def program(K: Matrix["n", "n"], L: Matrix["n", "n"]):
+        if sides == "held":
+            return inweave.trace(inweave.hold(K @ H) @ inweave.hold(L @ H))
+        left = H @ K if sides != "right" else K
+        return left @ H if sides != "left" else left
+
+    with (
+        pytest.warns(UserWarning, match="not use") if sides != "held" else nullcontext()
+    ):  # L is not used
+        net = inweave.compile(program, n=n, optimize=optimize, verify=False)
+    K, L = np.random.default_rng(0).normal(size=(2, n, n))
+    wanted = {"left": H @ K, "right": K @ H, "both": H @ K @ H, "held": np.trace(K @ H @ L @ H)}
+    np.testing.assert_allclose(net(K=K, L=L), wanted[sides], rtol=1e-11, atol=1e-12)
+    lines = net.plan.from_inputs.code.lines
+    assert all(line.rows * line.cols <= n for line in lines if line.op == "matmul")
+
+
+def test_what_centers_is_taken_apart_exactly():
+    """1 - 1/n and -1/n are floats, and their difference is none."""
+    n = 19
+    H = np.eye(n) - 1 / n
+
+    @inweave.program
+    def program(K: Matrix["n", "n"]):
+        return H @ K @ H
+
+    net = inweave.compile(program, n=n, optimize="speed", verify=False)
+    arithmetic = Rationals()
+    K, exactly = map(arithmetic.array, (np.random.default_rng(0).integers(-9, 9, (n, n)), H))
+    (found,) = net.plan.in_batch({"K": K}, arithmetic).values()
+    assert (found == exactly @ K @ exactly).all()

@@ -16,7 +16,17 @@ from typing import Any
 
 import numpy as np
 
-from inweave.exact.constants import Constant, Dense, Ones, Shift, exact, identity, simplest, zeros
+from inweave.exact.constants import (
+    Constant,
+    Dense,
+    Ones,
+    Shift,
+    exact,
+    fractions,
+    identity,
+    simplest,
+    zeros,
+)
 from inweave.run.values import kinds
 from inweave.run.values.alike import fused
 from inweave.run.values.graph import Graph
@@ -104,9 +114,9 @@ def written(graph: Graph, constant: Constant) -> Matrix:
         size = constant.size
         return (Term(row + constant.row, col + constant.col, size),) if size else ()
     if isinstance(constant, Dense):
-        runs = _runs(constant)
-        if runs:
-            return tuple(run.moved(row, col) for run in runs)
+        parts = _runs(constant) or _with_ones(graph, constant)
+        if parts:
+            return tuple(part.moved(row, col) for part in parts)
     return collect([standing(graph, graph.const(constant), row, col)])
 
 
@@ -130,8 +140,12 @@ def _with_ones(graph: Graph, constant: Dense) -> Matrix:
         return ()
     if np.count_nonzero(entries[:3] != entries[0, -1]) > min(entries.shape):
         return ()  # most are not, which three rows show
-    rest = entries - entries[0, -1]
-    runs = _runs(Dense(rest)) if np.count_nonzero(rest) <= min(entries.shape) else []
+    some = entries != entries[0, -1]
+    if np.count_nonzero(some) > min(entries.shape):
+        return ()
+    rest = fractions(np.zeros(entries.shape))  # as a difference of floats is rounded
+    rest[some] = fractions(entries[some]) - exact(entries[0, -1])
+    runs = _runs(Dense(rest))
     ones = standing(graph, graph.const(Ones(*entries.shape)), 0, 0, exact(entries[0, -1]))
     return (*runs, ones) if runs else ()
 
