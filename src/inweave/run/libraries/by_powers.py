@@ -32,7 +32,7 @@ class ByPowers(Bound):
 
     def __init__(self, code: Code, arithmetic: Arithmetic, steps: Bound) -> None:
         super().__init__(code, arithmetic)
-        self.steps = steps
+        self.steps, self.answers = steps, len(code.outputs) - code.looks
 
     def through(
         self, slots: list[Any], batched: bool, look: Look | None = None, piece: int = 0
@@ -69,11 +69,11 @@ class ByPowers(Bound):
     ) -> tuple[list[Array], Array]:
         """The outputs, and of which problems they may have lost digits."""
         try:
-            outs = super().through(slots, batched, look, piece)
+            outs = Bound.through(self, slots, batched, look, piece)
         except OutOfDomain:  # which steps may not leave
             return [], np.ones((1, 1), bool)
         grown = outs.pop()
-        for _ in range(1, self.code.looks):
+        while len(outs) > self.answers:
             grown = grown | outs.pop()
         return outs, grown
 
