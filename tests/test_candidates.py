@@ -56,7 +56,7 @@ def test_a_cost_counts_calls_entries_and_multiplications():
 
 def test_what_a_loop_does_counts_in_every_step_and_the_loop_itself_once():
     found = counted(inweave.compile(powers, n=3, steps=7, verify=False).plan.from_inputs)
-    assert found == (7 + LOOP, 7 * (9 + 3 + 3), 7 * 9)
+    assert found == (7 + LOOP, 7 * (9 + 3 + 3), 7 * 9, 0)
 
 
 def test_a_plan_that_goes_about_one_prompt_in_another_way_has_the_cost_of_that():

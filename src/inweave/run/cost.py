@@ -65,7 +65,9 @@ class Planned(Protocol):
 def cost(plan: Planned) -> Cost:
     """The cost of one call, where powers that would have to be looked at are not trusted."""
     alone, batched = plan.from_inputs.alone.unseen, plan.from_inputs.batched.unseen
-    return Cost(1e-9 * price(alone, ALONE), 1e-9 * price(batched, BATCHED), *counted(alone))
+    calls, entries, multiplications, constants = counted(alone)
+    seconds = 1e-9 * price(alone, ALONE), 1e-9 * price(batched, BATCHED)
+    return Cost(*seconds, calls, entries + constants, multiplications)
 
 
 def price(made: Computed, each: Price) -> float:
@@ -79,15 +81,13 @@ def counted(made: Computed) -> Work:
 
 
 def _total(nodes: Sequence[Node], live: set[Node]) -> Work:
-    calls = entries = multiplications = 0
+    total = Work(0, 0, 0)
     for node in nodes:
         if node not in live:
             continue
         times, found = 1, work(node)
         if node.op == "loop":
             times, found = node.data.repeat, _total(node.data.nodes, live)
-            calls += LOOP
-        calls += times * found.calls
-        entries += times * found.entries
-        multiplications += times * found.multiplications
-    return Work(calls, entries, multiplications)
+            total = total._replace(calls=total.calls + LOOP)
+        total = Work(*(a + times * b for a, b in zip(total, found, strict=True)))
+    return total

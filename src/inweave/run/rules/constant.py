@@ -15,6 +15,7 @@ another to a power of any matrix, it is looked at by itself, before they begin.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -87,16 +88,25 @@ def _last(graph: Graph, body: LoopBody, step: StepMatrix, way: Way) -> list[Node
         times, core = (value.data, value.args[0]) if value.op == "scale" else (ONE, value)
         if not is_nothing(core):
             by.setdefault(core, []).append((1, graph.scale(times, by_value), 0, 0))
-    parts: list[Part] = [(1, total, 0, 0)] if fixed else []
-    parts += [
-        (1, graph.matmul(graph.total(rows, rows, ones), core), 0, 0) for core, ones in by.items()
-    ]
-    last = graph.total(rows, width, parts)
+    multiplied = [(graph.total(rows, rows, ones), core) for core, ones in by.items()]
+
+    def block(top: int, bottom: int) -> Node:
+        def part(node: Node) -> Node:
+            return graph.view(node, top, 0, bottom - top, node.cols)
+
+        parts: list[Part] = [(1, part(total), 0, 0)] if fixed else []
+        parts += [(1, graph.matmul(part(one), core), 0, 0) for one, core in multiplied]
+        return graph.total(bottom - top, width, parts)
+
+    # of constants, rows that nobody reads are nothing that is kept
+    tops = step.starts if matrix.known else [0]
+    last = [block(*ends) for ends in pairwise([*tops, rows])]
     loop = body.repeat * sum(way.price.of(work(node)) for node in body.nodes)
     loop *= graph.weight(len(graph.scopes) - 1)
-    if graph.cost_since(mark, [last, *looks], way.price) >= loop:
+    if graph.cost_since(mark, [*last, *looks], way.price) >= loop:
         raise StaysALoop
-    return step.ends((standing(graph, last, 0, 0),))
+    state = (standing(graph, x, top, 0) for x, top in zip(last, tops, strict=True))
+    return step.ends(tuple(state))
 
 
 def _powers(graph: Graph, matrix: Node, first: Node, repeat: int) -> tuple[list[Node], list[Node]]:

@@ -117,11 +117,15 @@ def free_nodes(body: LoopBody) -> list[Node]:
 
 # -- what things cost ---------------------------------------------------------------------------
 class Work(NamedTuple):
-    """Calls of array operations, entries read or written, multiplications in matrix products."""
+    """Calls of array operations, entries read or written, multiplications in matrix products.
+
+    What products read of constants is apart: all prompts of a batch have the same.
+    """
 
     calls: int
     entries: int
     multiplications: int
+    constants: int = 0
 
 
 class Price(NamedTuple):
@@ -130,16 +134,18 @@ class Price(NamedTuple):
     call: float
     entry: float
     multiplication: float
+    constant: float = 0.0
 
     def of(self, work: Work) -> float:
         return (
             self.call * work.calls
             + self.entry * work.entries
             + self.multiplication * work.multiplications
+            + self.constant * work.constants
         )
 
 
-ALONE = Price(500.0, 0.12, 0.04)
+ALONE = Price(500.0, 0.12, 0.04, 0.12)
 """Of one prompt. A call takes 280 in a loop, 520 outside. A product of a matrix and a vector takes
 0.09 an entry from a cache, 0.13 from a slow one and 0.38 from memory, a sum 0.08 to 0.28; a product
 of large matrices takes 0.04 a multiplication, half of that if symmetric."""
@@ -155,10 +161,10 @@ STAGED = Price(3.0, 0.1, 0.06)
 """Of each prompt in a batch where jax has compiled all of it: of products with vectors, too, a call
 takes next to nothing."""
 
-ARITHMETIC = Price(0.0, 0.05, 1.0)
+ARITHMETIC = Price(0.0, 0.05, 1.0, 0.05)
 """Of each prompt where all work is one call, as in a kernel."""
 
-CALL, ENTRY, MULTIPLY = ALONE
+CALL, ENTRY, MULTIPLY, _ = ALONE
 
 
 LOOK = {False: 14, True: 40}  # calls of a look at powers: columns, or a matrix from both sides
@@ -175,9 +181,11 @@ def work(node: Node) -> Work:
     if node.known:
         return Work(0, 0, 0)
     if node.op in (*PRODUCTS, "mul"):
-        a, b = node.args
-        multiplications = node.rows * a.cols * node.cols if node.op != "mul" else 0
-        return Work(1, a.size + b.size + node.size, multiplications)
+        multiplications = node.rows * node.args[0].cols * node.cols if node.op != "mul" else 0
+        read, constants = (
+            sum(arg.size for arg in node.args if arg.known == known) for known in (False, True)
+        )
+        return Work(1, read + node.size, multiplications, constants)
     if node.op in ("pick", "diagonal"):
         return Work(1, node.size, 0)
     if node.op == "grown":
