@@ -508,3 +508,18 @@ def test_numbers_of_their_own_make_a_loop_where_one_number_does(of):
 
     one, own = with_numbers(lambda _: 0.5), with_numbers(lambda i: (i + 1) / 4)
     assert as_written_out(own, n=2) == as_written_out(one, n=2) == [9]
+
+
+def test_thousands_of_steps_with_fractions_of_their_own_are_proved_by_algebra():
+    """What takes the next number of a list moves it: no numbers are multiplied for that."""
+
+    @inweave.program
+    def averaged(X: Matrix["n", "d"], y: Vector["n"]):
+        w = m = inweave.zeros(X.shape[1])
+        for t in range(2500):
+            g = X.T @ (X @ w - y)
+            m = (1 - Fraction(1, t + 2)) * m + g / (t + 2)
+            w = w - m * m / (t + 1)
+        return w
+
+    assert inweave.compile(averaged, n=4, d=2).certificate.method == "algebra"

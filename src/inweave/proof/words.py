@@ -254,7 +254,9 @@ class Alphabet:
         if key not in self._spellings:
             right = self._constant(number)
             left = identity(right.rows) if before is None else self._constant(before)
-            if any(isinstance(k, Dense) and k.array.dtype == object for k in (left, right)):
+            moved = isinstance(left, Shift) or isinstance(right, Shift)
+            long = (isinstance(k, Dense) and k.array.dtype == object for k in (left, right))
+            if any(long) and not moved:
                 self.counted(left.rows * right.rows * right.cols // LIKE_A_LETTER)
             c, both = product(left, right)
             self.counted(both.rows * both.cols * isinstance(both, Dense))
