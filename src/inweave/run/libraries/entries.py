@@ -23,9 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from inweave.exact.constants import Array
+from inweave.run.libraries.numbers import Numbers
 from inweave.run.libraries.parted import APPLIED, SIGNS, gathered
-from inweave.run.libraries.rows import together
-from inweave.run.libraries.written import Entry, Priced, Shape
+from inweave.run.libraries.rows import numbers_together, together
+from inweave.run.libraries.written import Entry, Shape, Written
 from inweave.run.lines.code import Line, Lines, Repeat, Stack
 
 MOST = 25  # entries of a matrix
@@ -83,6 +85,7 @@ class Split:
         self.known: dict[int, Entries] = {}
         self.columns: dict[int, list[int]] = {}  # of what is read row by row
         self.values: dict[float, int] = {}  # numbers, and where they stand
+        self.arrays: dict[int, int] = {}  # the same numbers as arrays
         self.lines: dict[tuple[str, int, int], int] = {}  # and where each leaves what it makes
         inits = [self.of(slot) for slot in loop.inits]
         self.phis = [self.fresh(x.rows, x.cols) for x in inits]
@@ -116,6 +119,11 @@ class Split:
     def more(self) -> list[Any]:
         """What stands in the slots behind the others."""
         return self.slots[self.end :]
+
+    @property
+    def copied(self) -> int:
+        """How many entries are read before the loop, and put together after it."""
+        return len(self.ends) + sum(isinstance(x, Entry) for x in self.slots)
 
     def of(self, slot: int) -> Entries:
         if slot not in self.known:
@@ -171,8 +179,10 @@ class Split:
     def array(self, slot: int) -> int:
         """A slot with the same, which is no number of Python's: loops carry arrays."""
         if self.is_number(max(slot, ~slot)):
-            number = self.slots[slot] if slot >= 0 else -self.slots[~slot]
-            return self.put(np.full((1, 1), number, self.dtype))
+            if slot not in self.arrays:
+                number = self.slots[slot] if slot >= 0 else -self.slots[~slot]
+                self.arrays[slot] = self.put(np.full((1, 1), number, self.dtype))
+            return self.arrays[slot]
         return slot if slot >= 0 else self.turned(~slot)
 
     def line(self, op: str, a: int, b: int) -> int:
@@ -297,24 +307,28 @@ def _read(lines: Lines, read: set[int]) -> Lines:
 class InEntries:
     """A loop over the entries of matrices, put together again when it is through."""
 
-    def __init__(self, split: Split, alone: Priced) -> None:
-        self.split, self.alone = split, alone
-        self.price = alone.price
+    def __init__(self, split: Split, alone: Written, price: float) -> None:
+        self.split, self.alone, self.price = split, alone, price
+
+    @property
+    def together(self) -> Callable[..., Array]:
+        """What puts entries together: numbers, where all of them are."""
+        return numbers_together if isinstance(self.alone, Numbers) else together
 
     def function(self) -> Callable[[list[Any], Shape], None]:
         run, loop, dtype = self.alone.function(), self.split.loop, self.split.dtype
         phis = [*zip(loop.phis, self.split.phis, strict=True)]
         stacks = [*zip(loop.stacks, self.split.left, strict=True)]
-        more = self.split.more
+        more, put = self.split.more, self.together
 
         def whole(slots: list[Any], lead: Shape) -> None:
             end = len(slots)
             slots += more
             run(slots, lead)
             for slot, x in phis:
-                slots[slot] = together([slots[k] for k in x.slots], x.rows, x.cols, dtype)
+                slots[slot] = put([slots[k] for k in x.slots], x.rows, x.cols, dtype)
             for stack, x in stacks:
-                rows = together([slots[k] for k in x.slots], x.rows, x.cols, dtype)
+                rows = put([slots[k] for k in x.slots], x.rows, x.cols, dtype)
                 slots[stack.out] = rows.mT if stack.flip else rows
             del slots[end:]
 

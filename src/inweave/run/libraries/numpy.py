@@ -47,7 +47,6 @@ KEPT = 1 << 14  # entries that are kept until they are looked at
 SMALL = 36  # entries of a matrix for which a call of BLAS costs more than the product
 APPLIED = ("pointwise", "guard")  # what has arguments that are looked at
 ENTRIES = 1 << 15  # to read them from afar takes longer than a call
-SHORT = {False: 8, True: 1}  # entries of a row that are better beside those of other problems
 MIRRORED = 32  # rows of products with a transpose, up to which all of it is quicker than half
 COPIED = 1 << 18  # entries that a copy for this may have
 BLOCK = (1 << 25) - (1 << 13)  # bytes
@@ -55,8 +54,8 @@ READING = ("getitem", "flip", "diagonal", "pick", "one", "more")  # lines that c
 
 # Nanoseconds of a call in a loop, whatever its size: for one prompt, with the views that it needs;
 # in a batch, of arrays that lie in a row, and of others; and of each entry of these. A product of
-# the small matrices of a problem takes as long as many entries.
-ALONE, CALL, ASIDE, ENTRY, APART, PRODUCT = 800.0, 320.0, 950.0, 0.25, 1.0, 25.0
+# the small matrices of a problem takes as long as many entries, one of a column and a row as a few.
+ALONE, CALL, ASIDE, ENTRY, APART, OUTER, PRODUCT = 800.0, 320.0, 950.0, 0.25, 1.0, 3.5, 25.0
 
 Look = Callable[[Array], None]
 """Raises where an array is not what it should be."""
@@ -252,7 +251,9 @@ def in_entries(
     if found is None:
         return None
     numbers = _with_divisions(found.numbers, found.slots)
-    return InEntries(found, in_parts(numbers, found.slots, lead, writer, found.ends))
+    alone = in_parts(numbers, found.slots, lead, writer, found.ends)
+    each = (CALL + APART * math.prod(lead)) / loop.times  # of an entry that is read or put back
+    return InEntries(found, alone, alone.price + each * found.copied)
 
 
 def _with_divisions(loop: Repeat, slots: Sequence[Any]) -> Repeat:
@@ -335,11 +336,15 @@ class InPlace(Writer):
         if not made.batched:
             return ALONE if entries > 1 else CALL
         if op == "matmul" and a.batched and b.batched:
-            return ASIDE + PRODUCT * self.problems
+            each = PRODUCT
+            if self.many and b.cols == 1:  # `small`, without BLAS
+                each = 0.3 * PRODUCT + 0.7 * APART * a.rows * a.cols
+            return ASIDE + each * self.problems
         sides = [x for x in (a, b) if x.batched]
         if all(x.fixed and x[1:3] == made[1:3] for x in sides) and op != "matmul":
             return CALL + ENTRY * entries
-        return ASIDE + APART * entries
+        outer = a.cols == b.rows == 1 and min(made.rows, made.cols) > 1
+        return ASIDE + (OUTER if outer and op == "mul" else APART) * entries
 
     def entries(self, x: Value) -> int:
         return x.rows * x.cols * (self.problems if x.batched else 1)
@@ -547,7 +552,7 @@ class InPlace(Writer):
         return name
 
     def pick(self, name: str, x: Value, order: Value, line: Line) -> Value:
-        if x.name in self.given and x.batched and line.rows * line.cols <= SHORT[self.many]:
+        if x.name in self.given and x.batched and line.rows == line.cols == 1:
             self.before.append(f"{name}_near = by_rows({x.name})")
             x = x._replace(name=f"{name}_near")
         found = super().pick(name, x, order, line)

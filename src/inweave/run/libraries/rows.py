@@ -55,13 +55,18 @@ def by_rows(x: Array) -> Array:
     return found
 
 
-def together(entries: Sequence[Any], height: int, cols: int, dtype: Any) -> Array:
+def numbers_together(entries: Sequence[Any], _: int, cols: int, dtype: Any) -> Array:
     """The matrices, one above the other, of which these are the entries in each, row by row.
 
-    An entry is a number or a list of them, or an array of columns.
+    An entry is a number, or a list of them.
     """
+    return np.array(entries, dtype).T.reshape(-1, cols)
+
+
+def together(entries: Sequence[Any], height: int, cols: int, dtype: Any) -> Array:
+    """The same of entries some of which are arrays of columns."""
     if not any(isinstance(x, np.ndarray) for x in entries):
-        return np.array(entries).T.reshape(-1, cols)
+        return numbers_together(entries, height, cols, dtype)
     if len(entries) == 1:
         return entries[0]
     columns = [x if isinstance(x, np.ndarray) else np.reshape(x, (-1, 1)) for x in entries]
