@@ -25,6 +25,8 @@ from inweave.compiler.options import Options
 from inweave.compiler.units import READ
 from inweave.exact.constants import Constant, identity, is_zero, log2, product, select
 
+COUNT = 1 << 24  # that a size of a program is below
+
 
 def merge(allocation: Allocation, _: Options) -> Allocation:
     def each(layer: LayerSpec) -> LayerSpec:
@@ -89,14 +91,18 @@ def _scaled(head: HeadSpec) -> HeadSpec:
 
 
 def _common(read: Read) -> Fraction:
-    """The coefficient without which the others are binary numbers, or nearest to that."""
+    """The first coefficient without which the others are numbers that a program may have.
+
+    Those are binary, but for a count by which a sum is divided: in `x - sum(x) / n`, x stays as it
+    is, or what is common to it and its mean would be lost in the roundings of n x.
+    """
     found = [item.coefficient for item in read]
-    return min(found, key=lambda c: sum(_odd((other / c).denominator) for other in found))
+    return min(found, key=lambda c: sum(_is_long((other / c).denominator) for other in found))
 
 
-def _odd(number: int) -> int:
-    """The bits of a number without those of its powers of two."""
-    return (number // (number & -number)).bit_length()
+def _is_long(number: int) -> bool:
+    """Whether a number is more than a count of powers of two."""
+    return number // (number & -number) > COUNT
 
 
 def _moderate(c: Fraction) -> Fraction:
