@@ -506,7 +506,11 @@ class _Family:
             return self.graph.scale(data, values[0])
         if op == "sum":
             return _added(self.graph, list(zip(data, values, strict=True)))
-        return reduce(self.graph.entrywise, values)
+        alike: dict[tuple[int, int], list[Node]] = {}  # rows meet rows before they meet columns
+        for value in values:
+            alike.setdefault(value.shape, []).append(value)
+        products = (reduce(self.graph.entrywise, some) for some in alike.values())
+        return reduce(self.graph.entrywise, sorted(products, key=lambda x: x.size))
 
     def _product(self, a: Pattern, b: Pattern) -> Node:
         """A matrix product; of single entries also one that stands transposed, or row by row."""
