@@ -127,6 +127,7 @@ def test_an_export_that_overflows_where_the_network_does_not_says_so():
         M = inweave.ones(3)
         for i in range(28):
             M = 0.11 * (M + (1 + i / 1024) * y * (q @ M))
+            M = M[::-1] if i.bit_count() % 2 else M  # no loop: steps never repeat thrice
         return 2.0**88 * M
 
     network = inweave.compile(grown_back, n=3, verify=False)
