@@ -17,7 +17,7 @@ from inweave.exact.constants import Array
 from inweave.run.domains import OutOfDomain
 from inweave.run.libraries.execute import Bound
 from inweave.run.libraries.numpy import Look
-from inweave.run.libraries.trusted import KEPT
+from inweave.run.libraries.trusted import all_kept
 from inweave.run.lines.code import Code
 
 ASKED = 16  # problems that are asked first
@@ -42,7 +42,7 @@ class ByPowers(Bound):
         if many and self._rather_steps(self._sources(given)):
             return self._by_steps(self._sources(given), look)
         outs, grown = self._by_powers(slots, batched, look, piece)
-        if grown is KEPT or not np.count_nonzero(grown):
+        if grown is all_kept(grown.shape[:-2]) or not np.count_nonzero(grown):
             return outs
         sources, some = self._sources(given), grown[..., 0, 0]
         if some.all() or not _is_lead(some.shape, sources):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,17 @@ STRICT = 1 / 16  # of that for a power which is not seen beside an answer
 FEW = 256  # steps, beyond which less is allowed
 MANY = 1024  # steps, beyond which powers of symmetric matrices are looked at as well
 MIRRORED = 0.0625  # of the norm of a step, squared: what all steps may differ from symmetric ones
-KEPT = np.zeros((1, 1), bool)  # that no digits are lost, of one prompt
+
+
+@lru_cache(maxsize=64)
+def all_kept(lead: tuple[int, ...]) -> Array:
+    """That no prompt of a batch loses digits: one array for each shape, by which it is known."""
+    found = np.zeros((*lead, 1, 1), bool)
+    found.flags.writeable = False
+    return found
+
+
+KEPT = all_kept(())  # of one prompt
 Sizes = tuple[Any, Any, Any]
 """The norms of powers, of both sides if they are on both, of what each adds, and of values."""
 
@@ -55,6 +66,7 @@ class Look:
         self.mirror = 0.5 * made.rows * made.repeat**2 / MIRRORED
         self.seen = 1.0 - self.mirror * 2.0 * made.rows * float(info.eps)  # beside roundings
         self.seen *= made.squarings > 0 and made.repeat <= MANY
+        self.inside = (..., slice(made.rows), slice(made.rows))
         self.least = float(info.tiny / info.eps)  # of a sum of squares that tells anything
         each = np.eye(made.rows + made.beside, dtype=dtype)[:, made.rows - 1 :]  # sums A, and c
         each[: made.rows, 0] = 1.0
@@ -62,7 +74,7 @@ class Look:
 
     def __call__(self, arrays: Sequence[Array]) -> Array:
         lead = arrays[-1].shape[:-2]
-        none = np.zeros((*lead, 1, 1), bool) if lead else KEPT
+        none = all_kept(lead)
         if self.seen > 0 and self.mirrored(*arrays[:2]):
             return none
         held, found = self.held(arrays), list[Sizes]()
@@ -84,8 +96,7 @@ class Look:
     def mirrored(self, step: Array, square: Array) -> bool:
         """Whether a step is symmetric but for what all of them together do not notice."""
         if self.made.beside:
-            rows = self.made.rows
-            step, square = step[..., :rows, :rows], square[..., :rows, :rows]
+            step, square = step[self.inside], square[self.inside]
         norm = einsum("...ij,...ij->...", step, step)
         apart = self.mirror * (norm - einsum("...ii->...", square)) + self.least
         near = apart < self.seen * norm
