@@ -6,6 +6,9 @@ docs/explanation/lower-bound.md; here are some on either side of where the bound
 
 from __future__ import annotations
 
+import inspect
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -303,3 +306,20 @@ def test_where_collapsing_costs_more_than_it_saves_a_loop_stays(program, steps, 
     asked = {"d": 3, "steps": steps, "target": target}
     as_written = inweave.compile(program, **asked)
     assert inweave.compile(program, optimize="depth", **asked).depth <= as_written.depth
+
+
+def test_a_value_of_very_many_layers_before_a_loop_takes_no_deep_recursion():
+    @inweave.program
+    def late(s: Scalar, *, steps: int) -> Scalar:
+        for i in range(300):
+            s = inweave.hold(s * s)
+            s = inweave.hold(-s) if i.bit_count() % 2 else s  # no loop: never the same thrice
+        return inweave.iterate(lambda x: x + s, s, steps)
+
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(len(inspect.stack(0)) + 400)
+    try:
+        net = inweave.compile(late, optimize="depth", steps=3, verify=False)
+    finally:
+        sys.setrecursionlimit(limit)
+    assert net.depth > 400

@@ -86,14 +86,19 @@ class Segments:
             return end
         if self._flat and (i >= 0 or not any(map(self.letters.of_form, front.factors))):
             return min(i + int(3**k), end)
-        key = (front if i < 0 else None, i, k, True)
-        if key not in self._reached:
-            alone = i + int(self._level(front, i) <= k)
-            at = i
-            for _ in range(3 if k else 0):
-                at = self._reach(front, at, k - 1)
-            self._reached[key] = max(at, alone)
-        return self._reached[key]
+        begin = front if i < 0 else None
+        found = i
+        for some in range(self._level(front, i), k + 1):  # not recursive: a factor may be very deep
+            key = (begin, i, some, True)
+            if key not in self._reached:
+                at = i
+                for _ in range(3 if some else 0):
+                    at = self._reach(front, at, some - 1)
+                self._reached[key] = max(at, i + 1)
+            found = self._reached[key]
+            if found == end:
+                break
+        return found
 
     def _back(self, front: Front, j: int, k: int) -> int:
         """The beginning of the longest piece that ends here and is there after so many layers."""
@@ -102,14 +107,18 @@ class Segments:
             return begin
         if self._flat and not any(map(self.letters.of_form, front.factors)):
             return max(j - int(3**k), begin)
-        key = (front, j, k, False)
-        if key not in self._reached:
-            alone = j - int(self._level(front, j - 1) <= k)
-            at = j
-            for _ in range(3 if k else 0):
-                at = self._back(front, at, k - 1)
-            self._reached[key] = min(at, alone)
-        return self._reached[key]
+        found = j
+        for some in range(self._level(front, j - 1), k + 1):
+            key = (front, j, some, False)
+            if key not in self._reached:
+                at = j
+                for _ in range(3 if some else 0):
+                    at = self._back(front, at, some - 1)
+                self._reached[key] = min(at, j - 1)
+            found = self._reached[key]
+            if found == begin:
+                break
+        return found
 
     # -- cuts -------------------------------------------------------------------------------------
     def _cuts(self, front: Front, piece: Piece) -> list[int]:
