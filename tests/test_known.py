@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import inweave
+from benchmarks.others import wave
 from inweave import Matrix, Vector
 from inweave.exact.arithmetic import Rationals
 
@@ -200,17 +201,6 @@ def test_powers_that_do_not_do_what_steps_do_stay_steps():
 
 def test_in_a_batch_only_those_rows_of_a_power_are_multiplied_that_are_read():
     """Of two times of a wave one is the answer; entry by entry its steps would take less alone."""
-
-    @inweave.program
-    def wave(u: Vector["n"], v: Vector["n"]):
-        zero = inweave.zeros(1)
-
-        def step(u, v):
-            beside = inweave.vstack([u[1:], zero]) + inweave.vstack([zero, u[:-1]])
-            return 2 * u - v + 0.25 * (beside - 2 * u), u
-
-        return inweave.iterate(step, (u, v), 40)[0]
-
     code = inweave.compile(wave, n=24, verify=False).plan.from_inputs.batched.code
     products = [line for line in code.lines if line.op == "matmul"]
     assert [line.rows for line in products] == [24]
