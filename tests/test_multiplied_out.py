@@ -199,3 +199,39 @@ def test_a_number_is_subtracted_first_unless_the_fewest_layers_are_asked_for(pro
     test_differences_of_data_far_from_zero_keep_their_digits(program, optimize)
     least = inweave.compile(program, n=5, optimize="depth", verify=False)
     assert least.depth <= inweave.compile(program, n=5, optimize=optimize, verify=False).depth
+
+
+def _centred(n):
+    return np.eye(n) - 1 / n
+
+
+@inweave.program
+def gram_of_centred(X: Matrix["n", "d"]):
+    Y = _centred(X.shape[0]) @ X
+    return Y.T @ Y
+
+
+@inweave.program
+def centred_gradient(X: Matrix["n", "d"], w: Vector["d"]):
+    Y = X @ _centred(X.shape[1])
+    return Y.T @ (Y @ w)
+
+
+@inweave.program
+def steps_of_differences(X: Matrix["n", "d"]):
+    D = np.eye(X.shape[0])[1:] - np.eye(X.shape[0])[:-1]
+    return (D @ X).T @ (D @ X)
+
+
+@pytest.mark.parametrize("optimize", ["faithful", "speed"])
+@pytest.mark.parametrize("far", [1e6, 1e8])
+@pytest.mark.parametrize("program", [gram_of_centred, centred_gradient, steps_of_differences])
+def test_what_a_constant_takes_differences_of_keeps_the_digits_that_it_has(program, far, optimize):
+    """By C and then by X, errors of far times a rounding were multiplied by far once more."""
+    rng = np.random.default_rng(0)
+    given = {"X": far + rng.normal(size=(6, 3)), "w": rng.normal(size=3)}
+    net = inweave.compile(program, n=6, d=3, optimize=optimize)
+    given = {x.name: given[x.name] for x in net.inputs}
+    exact = program(**{name: x.astype(np.longdouble) for name, x in given.items()})
+    error = np.abs(net(**given) - exact).max() / np.abs(exact).max()
+    assert error <= 64 * far * np.finfo(float).eps

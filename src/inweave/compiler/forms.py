@@ -14,8 +14,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeVar
+
+import numpy as np
 
 from inweave.errors import ShapeError
 from inweave.exact import constants
@@ -26,6 +28,7 @@ from inweave.model.layout import Block
 from inweave.model.prompt import Fill
 
 ONE = Fraction(1)
+NOTHING = 1e-9  # beside the sizes of what is added up
 MANY = 8  # terms of a sum, more than which are looked at for common factors
 TEXT = 1000  # characters: values nest, and a whole text may be longer than any memory
 ANY = "any"  # the family of multiples of the identity, which commute with everything
@@ -656,6 +659,35 @@ class Forms:
             return s
         fixed = [(identity(q), _constant_number(s))] if s.constants else []
         return self.form(q, q, s.terms, fixed, q)
+
+
+def takes_differences(f: Form) -> bool:
+    """Whether a form is a product with a constant at an end that leaves nothing of what is equal.
+
+    That is so where the rows of a matrix on the left, or the columns of one on the right, add up to
+    nothing: all that is common to what they multiply is lost, and was the most of it perhaps.
+    """
+    if f.sole is None or not isinstance(f.sole[0], Product):
+        return False
+    first, *_, last = f.sole[0].chain or [f]
+    return _adds_up_to_nothing(first, rows=True) or _adds_up_to_nothing(last, rows=False)
+
+
+def _adds_up_to_nothing(f: Form, rows: bool) -> bool:
+    if not f.is_constant or f.diagonal or not f.constants:
+        return False
+    if len(f.constants) == 1 and isinstance(f.constants[0][0], (Ones, Shift)):
+        return False
+    sums = [(float(c), *_sums(k, rows)) for k, c in f.constants]
+    total, size = sum(c * x for c, x, _ in sums), sum(abs(c) * x for c, _, x in sums)
+    return bool(np.any(size) and np.all(abs(total) <= NOTHING * size))
+
+
+@lru_cache(maxsize=256)
+def _sums(k: Constant, rows: bool) -> tuple[Any, Any]:
+    """What the rows or the columns of a constant add up to, with and without signs."""
+    entries, axis = k.entries().astype(np.float64), 1 if rows else 0
+    return entries.sum(axis=axis), abs(entries).sum(axis=axis)
 
 
 def _constant_number(s: Form) -> Fraction:

@@ -21,6 +21,7 @@ from inweave.compiler.forms import (
     LoopForm,
     Scope,
     Written,
+    takes_differences,
 )
 from inweave.compiler.options import Options
 from inweave.compiler.store import is_stored
@@ -108,8 +109,18 @@ class Normalizer:
         elif right.is_constant and self._is_cheap(right, x.a):
             parts = [(c, self.forms.matmul(f, right)) for c, f in self._summands(x.a, known)]
         else:
-            return self.forms.matmul(left, right)
+            return self.forms.matmul(self._kept(left), self._kept(right))
         return self.forms.combine(parts)
+
+    def _kept(self, factor: Form) -> Form:
+        """A factor of a product; what a constant takes differences of is stored for it.
+
+        `Y = C X` with `C = I - 11ᵀ/n` is small where X is large: to multiply by C and then by X
+        would lose the digits of X twice over. It costs a layer, as `x - x.mean()` does.
+        """
+        if factor.is_constant or self.options.least_depth or not takes_differences(factor):
+            return factor
+        return self.forms.bind(factor)
 
     def _is_cheap(self, constant: Form, x: Expr) -> bool:
         """Whether a constant may be written into every head of a product entry by entry."""
