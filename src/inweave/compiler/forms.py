@@ -669,8 +669,10 @@ def takes_differences(f: Form) -> bool:
     """
     if f.sole is None or not isinstance(f.sole[0], Product):
         return False
-    first, *_, last = f.sole[0].chain or [f]
-    return _adds_up_to_nothing(first, rows=True) or _adds_up_to_nothing(last, rows=False)
+    chain = f.sole[0].chain
+    return bool(chain) and (
+        _adds_up_to_nothing(chain[0], rows=True) or _adds_up_to_nothing(chain[-1], rows=False)
+    )
 
 
 def _adds_up_to_nothing(f: Form, rows: bool) -> bool:
