@@ -208,3 +208,25 @@ def test_inverses_are_divisions_on_every_domain_unless_less_is_asked_for(low, de
     plan = inweave.compile(program, verify=False).plan
     refined = [node.data for node in plan.from_inputs.nodes if node.op == "apply"]
     assert all(f.is_exact for f in refined if isinstance(f, Refined))
+
+
+@pytest.mark.parametrize("mode", ["faithful", "speed"])
+@pytest.mark.parametrize("added", [1e-3, 0.5])
+def test_what_a_step_divides_by_is_one_value_whichever_way_its_constants_lie(added, mode):
+    """A multiple of ones lies down as well as ones do; its column and its row were two values."""
+
+    @inweave.program
+    def adaptive(X: Matrix["n", "d"], y: Vector["n"]):
+        w, m, v = (inweave.zeros(X.shape[1]) for _ in range(3))
+        for t in range(1, 13):
+            g = X.T @ (X @ w - y)
+            m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * (g * g)
+            s = inweave.rsqrt(v / (1 - 0.99**t) + added, domain=(added / 2, 1e4))
+            w = w - 0.05 / (1 - 0.9**t) * (m * s)
+        return w
+
+    plan = inweave.compile(adaptive, n=9, d=4, optimize=mode, verify=False).plan
+    (loop,) = (node.data for node in plan.from_inputs.nodes if node.op == "loop")
+    (found,) = (node.data for node in loop.nodes if node.op == "apply")
+    assert isinstance(found, Refined)
+    assert found.is_exact

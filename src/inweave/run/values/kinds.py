@@ -64,7 +64,9 @@ def parts_of(x: Node, row: int, col: int, rows: int, cols: int) -> list[Part] | 
 
 def more_turned(nodes: Sequence[Node]) -> int:
     """How many more of these nodes are transposed than not; what is either way does not count."""
-    free = [x for x in nodes if not (x.symmetric or x.is_scalar or x.turns)]
+    either = (x.args[0] if x.op == "scale" else x for x in nodes)
+    free = [x for x, of in zip(nodes, either, strict=True)
+            if not (x.symmetric or x.is_scalar or of.turns)]  # fmt: skip
     return sum(1 if x.flipped else -1 for x in free)
 
 
