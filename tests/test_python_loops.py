@@ -523,3 +523,21 @@ def test_thousands_of_steps_with_fractions_of_their_own_are_proved_by_algebra():
         return w
 
     assert inweave.compile(averaged, n=4, d=2).certificate.method == "algebra"
+
+
+@pytest.mark.parametrize("steps", [6, 40])
+def test_what_steps_with_numbers_of_their_own_leave_is_stacked_in_one_loop(steps):
+    @inweave.program
+    def kept(A: Matrix["d", "d"], w: Vector["d"], c: Vector["d"]):
+        out = []
+        for t in range(1, steps + 1):
+            w = 1 / (t + 1) * (A.T @ (A @ w - c))
+            out.append(w)
+        return inweave.hstack(out).T
+
+    net = inweave.compile(kept, d=3)
+    assert max(module.repeat for module in net.modules) == steps
+    assert net.depth <= 4 * steps
+    rng = np.random.default_rng(0)
+    given = {"A": rng.normal(size=(3, 3)), "w": rng.normal(size=3), "c": rng.normal(size=3)}
+    np.testing.assert_allclose(net(**given), kept(**given), rtol=1e-9)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class Repeat(NamedTuple):
         units = self.units
         changing, out = {*self.loop.carried, *units}, dict[Expr, int]()
         for i, x in enumerate(self.body):
-            if not changing.isdisjoint(x.parts) or any(_is_taken(part, units) for part in x.parts):
+            if not changing.isdisjoint(x.parts) or any(is_taken(part, units) for part in x.parts):
                 changing.add(x)
                 out[x] = i
         return out
@@ -371,7 +371,7 @@ def _in_turn(
     return ex.Sum(terms, x.units)
 
 
-def _is_taken(x: Expr, units: Sequence[Expr]) -> bool:
+def is_taken(x: Expr, units: Sequence[Expr]) -> TypeGuard[ex.Scaled]:
     """Whether this is scaled by a number that a selector takes."""
     return isinstance(x, ex.Scaled) and isinstance(x.s, ex.Product) and x.s.a in units
 

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from inweave.exact.constants import Constant, Shift, exact, identity, product, zeros
 from inweave.language import expressions as ex
 from inweave.language.expressions import Carried, Expr, LoopResult
-from inweave.language.repeats import Repeat, Trace, again, opened, substituted
+from inweave.language.repeats import Repeat, Trace, again, is_taken, opened, substituted
 from inweave.language.selector import Piece, Stack
 from inweave.language.shapes import ONE, labelled
 
@@ -141,7 +141,8 @@ def _degrees(found: Repeat, carried: int) -> dict[Expr, int]:
     out: dict[Expr, int] = dict.fromkeys(found.loop.carried, carried)
     out.update(dict.fromkeys(units := found.units, 1))
     for x in found.moving:
-        parts = [out.get(part, 0) for part in x.parts]
+        read = (part.x if is_taken(part, units) else part for part in x.parts)
+        parts = [out.get(part, 0) for part in read]
         if isinstance(x, ex.Product) and x.a in units and x.a.rows > x.a.cols:
             parts[0] = 0
         match x:
